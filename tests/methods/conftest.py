@@ -1,4 +1,5 @@
-"""Tiny real models, made once for the session, as the configurations of embedders name them."""
+"""Tiny real models, made once for the session, as the configurations of embedders name them; studies written by hand,
+for the sections of methods in reports."""
 
 from __future__ import annotations
 
@@ -7,6 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.reports.conftest import writer
+
+__all__ = ["writer"]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 

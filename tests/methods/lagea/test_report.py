@@ -1,0 +1,142 @@
+"""LaGEA's sections of a report, against numbers worked by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from guidebench import results
+from guidebench.harness import logs
+from guidebench.harness.commands import cli
+from guidebench.methods.lagea import Lagea, report
+from guidebench.reports.sections import Source
+from guidebench.reports.summary import summaries
+from tests.reports.conftest import Writer, write_rows
+
+DECLARED = logs.together([("guide 'lagea'", Lagea.logs)])
+CURVES = {seed: {150: [0, 0], 300: [seed, 1]} for seed in (0, 1)}
+
+
+def said(episode: int, outcome: str, succeeded: bool, code: str = "failed_grasp", **more: Any) -> dict[str, Any]:
+    texts = dict.fromkeys(("explanation", "secondary", "frames", "fix", "summary"), "x")
+    return {
+        **{"step": 100 * (episode + 1), "episode": episode, "succeeded": succeeded, "outcome": outcome, "code": code},
+        **{**texts, "confidence": 0.5, "retries": 0, "empty": False, **more},
+    }
+
+
+EMPTY = {"outcome": "", "code": "", "empty": True, "retries": 3}
+FIRST = [said(0, "failure", False), said(1, "success", False, "good_contact"), {**said(2, "", False), **EMPTY}]
+SECOND = [said(0, "failure", False), said(1, "failure", False), said(2, "success", True, "good_contact", retries=3)]
+
+
+def shaped(episode: int, frame: int, goal: float, success: bool = False) -> dict[str, Any]:
+    return {
+        **{"step": 100 * (episode + 1), "episode": episode, "frame": frame, "success": success, "goal": goal},
+        **{"feedback": 2 * goal, "share": 0.5, "fused": 1.5 * goal},
+    }
+
+
+SHAPING = [shaped(0, frame, 0.1 * frame) for frame in (1, 2, 3)] + [shaped(10, 1, 0.5), shaped(10, 2, 0.25, True)]
+METRICS = [
+    {"step": step, "guide/rho": 0.1, "guide/alpha": 0.3, "guide/progress": 0.2, "guide/positives": 5.0,
+     "guide/loss": 0.4, "guide/reward": 0.01, "guide/bce": 0.5, "guide/nce": 0.6, "guide/contrast": 0.7,
+     "guide/failure_cosine": -0.25, **({"guide/success_cosine": 0.5} if step == 300 else {})}
+    for step in (150, 300)
+]  # fmt: skip
+
+
+@pytest.fixture
+def study(writer: Writer) -> Path:
+    """Two seeds of LaGEA beside one of SAC."""
+    root = writer.cell("a", CURVES, method="lagea", backend="scripted", model="scripted", declared=DECLARED)
+    for seed, rows in enumerate((FIRST, SECOND)):
+        write_rows(root / f"seed-{seed}", "feedback", rows)
+        write_rows(root / f"seed-{seed}", "shaping", SHAPING)
+        write_rows(root / f"seed-{seed}", "metrics", METRICS)
+        keyframes = [{"step": 100, "episode": 0, "frame": f, "weight": 1.0 + f, "similarity": 0.5} for f in (0, 4)]
+        write_rows(root / f"seed-{seed}", "keyframes", keyframes)
+    writer.cell("b", CURVES, method="sac")
+    return writer.finish()
+
+
+def numbers(rows: list[dict[str, Any]]) -> Mapping[str, float]:
+    return report.of_run(pd.DataFrame(rows))
+
+
+def test_a_stated_outcome_is_compared_with_the_episode_s_and_with_always_failure() -> None:
+    assert numbers(FIRST[:2]) == {report.ACCURACY: 0.5, report.FAILURE: 1.0, report.EMPTY: 0.0, report.RETRIES: 0.0}
+    assert numbers(SECOND)[report.ACCURACY] == 1.0
+    assert numbers(SECOND)[report.FAILURE] == pytest.approx(2 / 3)
+
+
+def test_an_episode_without_valid_feedback_counts_as_empty_and_not_as_wrong() -> None:
+    found = numbers(FIRST)
+    assert found[report.ACCURACY] == 0.5 and found[report.EMPTY] == pytest.approx(1 / 3)
+    assert found[report.RETRIES] == 1.0
+    assert np.isnan(numbers([FIRST[2]])[report.ACCURACY])
+
+
+def test_numbers_are_means_over_runs(study: Path) -> None:
+    found = results.study(study)
+    summary = summaries.summarise(found, results.load(found), reps=200)
+    (each,) = report.feedback(Source(found, summary, 400, {"a": "ours"}, {}, needs=("feedback",)))
+    assert (each.label, each.where, each.episodes, each.runs) == ("ours", "grid/8x8", 6, 2)
+    estimate, low, high = map(float, each.numbers[report.ACCURACY])
+    assert estimate == 0.75 and (low, high) == (0.5, 1.0)
+    (table,) = report.tables([each])
+    assert table.names == report.NUMBERS and "ours: 6 episodes, runs: 2" in table.note
+    json.dumps(report.plain([each]), allow_nan=False)
+
+
+def test_codes_are_shares_of_the_coded_episodes_of_each_third() -> None:
+    shares, counts = report.codes(pd.DataFrame([*FIRST, *SECOND]), 450)
+    assert counts == (2, 2, 1), "steps 100, 200 and 300 of 450; one reply was empty"
+    assert shares == {"failed_grasp": (1.0, 0.5, 0.0), "good_contact": (0.0, 0.5, 1.0)}
+    (table,) = report.listings([report.Feedback("ours", "grid/8x8", 6, 2, {}, shares, counts)])
+    assert table.lines[0] == ("ours", "failed_grasp", "100 %", "50 %", "0 %")
+    assert table.lines[-1] == ("ours", "episodes with a code", "2", "2", "1")
+
+
+def test_first_and_last_traced_episode_of_the_first_run_are_drawn() -> None:
+    rows = pd.DataFrame([{"seed": 1, **row} for row in SHAPING] + [{"seed": 0, **row} for row in reversed(SHAPING)])
+    first, last = report.traced(rows)
+    assert (first.episode, last.episode, last.step) == (0, 10, 1100)
+    assert first.frames.tolist() == [1, 2, 3] and first.parts["fused"].tolist() == pytest.approx([0.15, 0.3, 0.45])
+    assert last.success.tolist() == [False, True]
+    (drawn,) = report.along("grid/8x8: ours", "episode-x", [first, last])
+    assert "episode 10: mean goal reward 0.38" in drawn.alt and "1 of 2 logged steps successful" in drawn.alt
+
+
+def test_the_gap_is_that_of_the_mean_cosines() -> None:
+    cosine, gap, losses = report.alignment(pd.DataFrame([{"seed": 0, **row} for row in METRICS]), 200)
+    assert [curve.label for curve in cosine.curves] == ["successes", "failures"]
+    (line,) = gap.curves
+    assert (line.x.tolist(), line.values.estimate.tolist()) == ([300], [0.75])
+    assert [float(curve.values.estimate[0]) for curve in losses.curves] == [0.5, 0.6, 0.7]
+
+
+def test_a_report_has_the_sections_and_their_figures(study: Path, tmp_path: Path, capsys) -> None:
+    assert cli.main(["report", str(study), "--output", str(tmp_path / "report")]) == 0
+    told = capsys.readouterr().out
+    assert "feedback on episodes" in told and "left out" not in told
+    drawn = {path.name.partition("-")[0] for path in (tmp_path / "report").glob("*.png")}
+    assert {"episode", "alignment", "weights", "projections"} <= drawn
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "divided by the temperature" in page and "Dense rewards from frames" in page
+    (found,) = json.loads((tmp_path / "report" / "summary.json").read_text())["feedback"]
+    assert found["accuracy_of_the_outcome"]["estimate"] == 0.75
+
+
+def test_a_damaged_log_leaves_the_section_out(study: Path, tmp_path: Path, capsys) -> None:
+    log = next(study.glob("*/*/lagea-a/seed-0")) / "shaping.jsonl"
+    log.write_text(json.dumps({**SHAPING[0], "fused": "<b>high</b>"}) + "\n")
+    assert cli.main(["report", str(study), "--output", str(tmp_path / "report")]) == 0
+    assert "fused" in capsys.readouterr().out
+    assert not list((tmp_path / "report").glob("episode-*"))
