@@ -120,6 +120,23 @@ def amount(meaning: str, optional: bool = False) -> Column:
     return Column(float, meaning, optional, low=0)
 
 
+EPISODE, FRAME, SNAPSHOT, SUCCEEDED = "episode", "frame", "snapshot", "succeeded"
+
+
+def shows_frames(log: Log) -> bool:
+    """Return whether a log shows frames of episodes: its columns include `episode` and `frame`, counts, and `snapshot`,
+    from which the frame is drawn: the snapshot's bytes, compressed by zlib, in base64. Its numbers are shown beside
+    the frame."""
+    kinds = {name: column.kind for name, column in log.columns.items()}
+    return (kinds.get(EPISODE), kinds.get(FRAME), kinds.get(SNAPSHOT)) == (int, int, str)
+
+
+def describes_episodes(log: Log) -> bool:
+    """Return whether a log has a row per episode, of which the texts are shown beside its frames: it has the column
+    `episode`, a count, and none called `frame`. A column `succeeded` says whether the episode was a success."""
+    return EPISODE in log.columns and log.columns[EPISODE].kind is int and FRAME not in log.columns
+
+
 UNDECLARED = Log("rows that no record declares", {})
 """Declaration of a log without one: its table rows are read with whatever columns they have."""
 

@@ -1,7 +1,7 @@
 """Filmstrips of an episode of a trained run: one image per clip, with the score of the run's judge.
 
 They are written to RUN/frames, for the run's page: NAME-00017.png is the clip whose first frame follows the 17th move,
-and NAME.json describes the clips.
+and NAME.json describes the clips. Where a log of the run shows frames, these are drawn too (`logged_frames`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from guidebench.harness.loop.probes import ORDINALS, STRETCH
 from guidebench.harness.parts import clip_length
 from guidebench.harness.plan.config import there
 from guidebench.harness.plan.names import Names
+from guidebench.harness.playback import logged_frames
 from guidebench.harness.playback.reevaluation import SHIFT, load_run
 from guidebench.harness.playback.sample_frames import strip
 from guidebench.harness.records.files import write_bytes, write_json
@@ -44,7 +45,7 @@ class Filmstrips:
     def __init__(self, run: Path, seed: int) -> None:
         """`seed`: seed of the evaluation. Raise UserError if `run` is not a finished run."""
         self._cell, _ = load_run(run)
-        self._directory, self._seed = run / FRAMES, seed
+        self._run, self._directory, self._seed = run, run / FRAMES, seed
         self.told = ""
         self._snapshots: list[Array] = []
         self._events: list[Array] = []
@@ -89,7 +90,8 @@ class Filmstrips:
         }
         write_json(self._directory / f"{name}.json", about)
         judged = f"judged by {cell.names.part(cell.judge)}" if scorer else unjudged or "the run has no judge"
-        self.told = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judged}"
+        drawn = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judged}"
+        self.told = "\n".join(filter(None, [drawn, logged_frames.write(self._run, cell)]))
 
     def _scorer(self, suite: Any, task: str) -> tuple[Scorer | None, str]:
         """Return the function that scores a clip and "", or None and the reason why clips cannot be scored."""

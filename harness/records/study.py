@@ -17,6 +17,8 @@ from guidebench.harness.records.schema import SCHEMA_VERSION
 
 FRAMES = "frames"
 """Directory of sample frames, in a study, and of an episode's frames, in a run."""
+LOGGED = "logged"
+"""Directory of a run's frames that are drawn from snapshots in its logs."""
 VIDEOS = "videos"
 """Directory of a run's videos."""
 LIVE = ".live.json"

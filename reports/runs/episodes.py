@@ -1,4 +1,5 @@
-"""A run's episodes from `bench eval RUN --frames` and `--video`: strips of frames with scores, and videos."""
+"""A run's episodes from `bench eval RUN --frames` and `--video`: strips of frames with scores, frames that logs show,
+and videos."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.study import FRAMES, VIDEOS
+from guidebench.harness.records.study import FRAMES, LOGGED, VIDEOS
 from guidebench.reports.runs.reading import brief, content, document, names, pixels, within
 
 EPISODES, CLIPS = 8, 64
@@ -17,6 +18,8 @@ STRIP, STRIPS = 2**20, 2**23
 """Most bytes of a strip, and of all strips."""
 FILMS, FILM, REEL = 8, 2**23, 2**24
 """Most videos of a page, bytes of one, and of all."""
+NUMBERS, TOLD = 6, 20
+"""Most numbers of a logged frame, and most texts of its episode."""
 PIXELS = 2**24
 """Most pixels of a strip."""
 
@@ -63,10 +66,35 @@ class Video(NamedTuple):
     reason: str = ""
 
 
+class LoggedFrame(NamedTuple):
+    """The frame after so many steps of an episode, with a log's numbers about it."""
+
+    png: bytes
+    frame: int
+    numbers: tuple[tuple[str, float], ...]
+
+
+class LoggedEpisode(NamedTuple):
+    """An episode of training of which a log shows frames, with what logs say of it."""
+
+    log: str
+    episode: int
+    step: int
+    """Environment step at which the last frame was logged."""
+    success: bool | None
+    """None if no log says."""
+    frames: tuple[LoggedFrame, ...]
+    left_out: int
+    """Frames left out for lack of room."""
+    told: tuple[tuple[str, str], ...]
+    """Name of a column and its text."""
+
+
 class Episodes(NamedTuple):
     """All available episodes of a run."""
 
     strips: tuple[EpisodeStrips, ...] = ()
+    logged: tuple[LoggedEpisode, ...] = ()
     films: tuple[Video, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -74,8 +102,9 @@ class Episodes(NamedTuple):
 def episodes(run: Path) -> Episodes:
     """Return the episodes in a run's directory. What does not fit is left out, with a note."""
     found, notes = strips(run)
+    shown, more = _all_logged(run)
     films, further = _films(run)
-    return Episodes(found, films, (*notes, *further))
+    return Episodes(found, shown, films, (*notes, *more, *further))
 
 
 def strips(run: Path, most: int = EPISODES) -> tuple[tuple[EpisodeStrips, ...], tuple[str, ...]]:
@@ -118,6 +147,50 @@ def _episode(run: Path, file: Path, room: int) -> EpisodeStrips:
         brief(_field(about, "unjudged", str), 400),
         tuple(clips),
         len(listed) - len(clips),
+    )
+
+
+def _all_logged(run: Path) -> tuple[tuple[LoggedEpisode, ...], tuple[str, ...]]:
+    """Return the first episodes of which logs show frames, and notes."""
+    found, notes, room = list[LoggedEpisode](), list[str](), STRIPS
+    files, more = names(run / LOGGED, (".json",), EPISODES)
+    for name in files:
+        try:
+            episode = _logged(run, run / LOGGED / name, room)
+        except (UserError, OSError) as error:
+            notes.append(f"{LOGGED}/{name}: {error}")
+            continue
+        room -= sum(len(frame.png) for frame in episode.frames)
+        found.append(episode)
+    notes += [f"{LOGGED}: {more} further episodes are left out"] if more else []
+    return tuple(found), tuple(brief(note, 400) for note in notes)
+
+
+def _logged(run: Path, file: Path, room: int) -> LoggedEpisode:
+    if not within(run, file):
+        raise UserError("lies outside the run")
+    about = document(file)
+    listed = _field(about, "frames", list)
+    frames = []
+    for entry in listed[:CLIPS]:
+        if not isinstance(entry, dict):
+            raise UserError(f"a frame is {brief(repr(entry), 80)}; expected a JSON object")
+        png = _strip(run, file.parent, _field(entry, "file", str), min(room, STRIP))
+        room -= len(png)
+        numbers = _field(entry, "numbers", dict)
+        known = tuple((brief(name, 60), _number(numbers, name)) for name in list(numbers)[:NUMBERS])
+        if png:
+            frames.append(LoggedFrame(png, _field(entry, "frame", int), known))
+    told = []
+    for entry in _field(about, "told", list)[:TOLD]:
+        if not isinstance(entry, dict):
+            raise UserError(f"a text is {brief(repr(entry), 80)}; expected a JSON object")
+        told.append((brief(_field(entry, "name", str), 60), brief(_field(entry, "text", str), 2_000)))
+    success = None if about.get("success") is None else _field(about, "success", bool)
+    left_out = len(listed) - len(frames) + _field(about, "left_out", int)
+    log = brief(_field(about, "log", str), 60)
+    return LoggedEpisode(
+        log, _field(about, "episode", int), _field(about, "step", int), success, tuple(frames), left_out, tuple(told)
     )
 
 

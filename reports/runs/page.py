@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from guidebench.harness.logs import SNAPSHOT, shows_frames
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
@@ -152,13 +153,14 @@ def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
     declared = record.cell.logs.get(log)
     meaning = f"Each row: {declared.meaning}." if declared else "No record says what these rows are."
     names = [str(name) for name in rows.columns if name not in (*IDENTITY, "variant", "label", "directory")]
+    table = [name for name in names if not (declared and shows_frames(declared) and name == SNAPSHOT)]
     first, last = rows.head(SHOWN), rows.iloc[max(SHOWN, len(rows) - SHOWN) :]
-    columns = names[:WIDEST]
+    columns = table[:WIDEST]
     told = f"{meaning} {len(rows):,} rows"
     if left_out := len(rows) - len(first) - len(last):
         told += f"; the first and the last {SHOWN} are shown and {left_out:,} left out"
-    if len(names) > WIDEST:
-        told += f"; {WIDEST} of {len(names):,} columns are shown"
+    if len(columns) < len(names):
+        told += f"; {len(columns)} of {len(names):,} columns are shown"
     cells = tuple(
         tuple(_shown(value) for value in line)
         for part in (first, last)

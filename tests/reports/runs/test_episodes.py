@@ -38,6 +38,75 @@ def test_what_bench_eval_left_is_shown_with_the_scores(run: Path) -> None:
     assert (film.name, film.kind, film.reason) == ("first.mp4", "video/mp4", "") and film.content
 
 
+def logged(run: Path, name: str = "mine", **changes: Any) -> None:
+    """An episode of training as `bench eval --frames` draws it from a log, but for some entries."""
+    folder = run / "logged"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "frame.png").write_bytes(png(CLIP[0]))
+    frame = {"file": "frame.png", "frame": 17, "numbers": {"weight": 4.25}}
+    about = {
+        **{"log": "keyframes", "episode": 10, "step": 5_500, "success": True, "left_out": 0, "frames": [frame]},
+        **{"told": [{"log": "feedback", "name": "fix", "text": "Close the gripper."}]},
+    }
+    for key, value in changes.items():
+        (frame if key in frame else about)[key] = value
+    (folder / f"{name}.json").write_text(json.dumps(about))
+
+
+def test_frames_that_a_log_shows_come_with_its_numbers_and_texts(tmp_path: Path) -> None:
+    logged(tmp_path)
+    (episode,) = episodes.episodes(tmp_path).logged
+    assert (episode.log, episode.episode, episode.step, episode.success) == ("keyframes", 10, 5_500, True)
+    (frame,) = episode.frames
+    assert (frame.frame, frame.numbers, frame.png) == (17, (("weight", 4.25),), png(CLIP[0]))
+    assert episode.told == (("fix", "Close the gripper."),) and episode.left_out == 0
+    logged(tmp_path, success=None)
+    assert episodes.episodes(tmp_path).logged[0].success is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"file": "../../run.json"}, "there is no file '../../run.json' in its directory"),
+        ({"file": "vast.png"}, "has 4,294,836,225 pixels"),
+        ({"file": "mine.json"}, "no PNG"),
+        ({"numbers": {"weight": float("inf")}}, "weight is inf; expected a finite number"),
+        ({"numbers": []}, "numbers is []; expected dict"),
+        ({"frame": "1"}, "frame is '1'; expected int"),
+        ({"frames": [1]}, "a frame is 1; expected a JSON object"),
+        ({"told": ["fix"]}, "a text is 'fix'; expected a JSON object"),
+        ({"told": [{"name": "fix", "text": 3}]}, "text is 3; expected str"),
+        ({"success": "yes"}, "success is 'yes'; expected bool"),
+        ({"episode": True}, "episode is True; expected int"),
+        ({"left_out": None}, "left_out is None; expected int"),
+    ],
+)
+def test_a_logged_episode_that_does_not_fit_is_named_and_the_rest_shown(
+    tmp_path: Path, changes: dict[str, Any], says: str
+) -> None:
+    logged(tmp_path, "good")
+    image = png(CLIP[0])
+    (tmp_path / "logged" / "vast.png").write_bytes(image[:16] + b"\x00\x00\xff\xff" * 2 + image[24:])
+    logged(tmp_path, "mine", **changes)
+    found = episodes.episodes(tmp_path)
+    assert len(found.logged) == 1
+    (note,) = found.notes
+    assert note.startswith("logged/mine.json: ") and says in note
+
+
+def test_logged_frames_that_would_make_the_page_too_large_are_left_out_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        logged(tmp_path, f"e{number}", left_out=2)
+    monkeypatch.setattr(episodes, "STRIPS", len(png(CLIP[0])))
+    assert [(len(each.frames), each.left_out) for each in episodes.episodes(tmp_path).logged] == [
+        (1, 2),
+        (0, 3),
+        (0, 3),
+    ]
+
+
 def test_a_run_without_any_has_none(tmp_path: Path) -> None:
     assert episodes.episodes(tmp_path) == episodes.Episodes()
 

@@ -15,6 +15,7 @@ from guidebench.harness.commands import cli
 from guidebench.reports.rendering import inline
 from guidebench.reports.runs import page, record
 from tests.reports.runs.conftest import EVIL
+from tests.reports.runs.test_episodes import logged
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -121,6 +122,37 @@ def test_nothing_of_a_hostile_run_becomes_markup_or_script(hostile: Path, browse
     assert text.count("<script>alert(1)</script>") >= 10 and "␛[31m\\u{202e}\\u{d800}" in text
     assert "There are no evaluations to show." in text and not set(text) & {"\x1b", "\u202e"}
     axe(seen)
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_frames_that_a_log_shows_stand_beside_what_was_said_of_their_episode(
+    run: Path, browser: Open, axe, width: int
+) -> None:
+    logged(run, told=[{"log": "feedback", "name": "fix", "text": EVIL}, {"log": "f", "name": EVIL[:40], "text": "x"}])
+    seen = browser(written(run), width=width)
+    assert "Episodes of training" in seen.locator("h2").all_inner_texts()
+    shown = seen.locator(".logged")
+    assert shown.locator("figcaption").inner_text().split("\n") == ["Step 17", "weight 4.25"]
+    assert shown.locator("img").evaluate("(image) => image.naturalWidth") == 8
+    assert "<script>alert(1)</script>" in shown.locator("dd").first.inner_text()
+    assert shown.locator("script").count() == 0 and seen.locator("img[src=x]").count() == 0
+    picture, text = shown.locator("figure").bounding_box(), shown.locator("dl").bounding_box()
+    assert picture and text
+    assert (text["x"] > picture["x"] + picture["width"]) == (width > 375), "beside on a wide page, below on a phone"
+    assert seen.evaluate("document.documentElement.scrollWidth") <= width
+    axe(seen)
+
+
+def test_the_table_of_a_log_that_shows_frames_leaves_out_their_snapshots(run: Path, browser: Open) -> None:
+    cell = json.loads((run.parent / "cell.json").read_text())
+    columns = {name: {"kind": kind, "meaning": "m"} for name, kind in
+               [("step", "int"), ("episode", "int"), ("frame", "int"), ("snapshot", "str")]}  # fmt: skip
+    cell["logs"]["moments"] = {"meaning": "a frame", "columns": columns}
+    (run.parent / "cell.json").write_text(json.dumps(cell))
+    (run / "moments.jsonl").write_text(json.dumps({"step": 1, "episode": 2, "frame": 3, "snapshot": "QUJD"}) + "\n")
+    seen = browser(written(run))
+    table = seen.locator("table", has=seen.locator("caption", has_text="Log moments"))
+    assert table.locator("th[scope=col]").all_text_contents() == ["step", "episode", "frame"]
 
 
 def test_what_could_not_be_read_is_said_at_the_top(run: Path, browser: Open, capsys) -> None:
