@@ -158,6 +158,17 @@ def lines(results: dict[str, Any]) -> list[Line]:
         for name, value in board["browser"].items():
             goal = "<1000" if name.startswith("usable") else "<100"
             found.append(Line(f"in Chromium, ms: {name.replace('_', ' ')}", f"{value:.0f} ms", "", value, goal))
+    if lagea := results.get("lagea"):
+        for width, rows in lagea["training"].items():
+            rates = [f"{rows[method]['steps_per_second']:.1f} steps/s" for method in ("lagea", "sac")]
+            found.append(Line(f"LaGEA, vectors of {width}: sac", *rates, rows["lagea"]["ratio"], "0.8"))
+        for width, row in lagea["relabelling"].items():
+            rates = [f"{row[f'{way}_per_second']:,.0f}/s" for way in ("episodes", "batches")]
+            found.append(
+                Line(f"LaGEA's rewards anew, vectors of {width}: loop over batches", *rates, row["ratio"], "5")
+            )
+        for count, rate in lagea["frames_per_second"].items():
+            found.append(Line(f"frames drawn and embedded, {count} at once", f"{rate:.0f}/s", "", rate, ""))
     if judged := results.get("judged_training"):
         rates = [f"{judged[f'{name}_steps_per_second']:.0f} steps/s" for name in ("vlm_rb", "uer")]
         found.append(Line(f"DoorKey {judged['task']}, vlm_rb + sprite: uer", *rates, judged["ratio"], "0.98"))

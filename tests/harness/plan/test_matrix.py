@@ -93,7 +93,7 @@ def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) 
         (
             "embedder.revision=x",
             r"unknown setting 'embedder.revision' of the chosen methods \(uer\): it is a setting of embedders "
-            r"diffusers, transformers; choose method=furl \(or .*vlm_rm\), or leave it out",
+            r"diffusers, transformers, transformers_text_embedder; choose method=furl \(or .*vlm_rm\), or leave it out",
         ),
         ("lr=1", r"unknown setting 'lr'; did you mean .*'learner\.lr'"),
         (f"seeds={'9' * 5_000}", "cannot be read: Exceeds the limit"),
@@ -182,6 +182,11 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
         for part in registry.names(kind):
             for field in settings.fields(registry.get(kind, part)):
                 known |= {f"{kind}.{field}", f"{kind}.{part}.{field}"}
+    for role, kinds in registry.roles().items():
+        for kind in kinds - {registry.HUMAN}:
+            for name in registry.names(kind):
+                part = registry.meant(kind, name, role)
+                known |= {f"{role}.{name}.{field}" for field in settings.fields(registry.get(kind, part))}
     for suite in registry.names("suite"):
         known |= {f"drawing.{field}" for field in settings.fields(registry.get("suite", suite).drawing)}
         known |= {f"suite.{field}" for field in settings.fields(registry.get("suite", suite))}
