@@ -48,19 +48,28 @@ class Observations:
     store keeps each frame once; the task decides the stack of an episode's first observation."""
     encoder: str = ""
     """Registered encoder that networks read it with; "" selects the one of `baselines/encoders/` that fits."""
+    mask: bool = False
+    """Whether this part of a record says of each discrete action, in order, whether it may be taken: nonzero if it may,
+    shape (count,). Learners of action values then choose among those alone; networks read it as any other part."""
     parts: Mapping[str, Observations] = field(default_factory=dict, hash=False)
     """Name -> part of a record; parts cannot be nested."""
 
     def __post_init__(self) -> None:
         if self.parts:
-            if self.shape or self.dtype or self.categories is not None or self.stack != 1 or self.encoder:
-                raise ValueError("observations of named parts have no shape, dtype, stack or encoder of their own")
+            own = (self.shape, self.dtype, self.categories is not None, self.stack != 1, self.encoder, self.mask)
+            if any(own):
+                raise ValueError("a record of named parts has no shape, dtype, stack, encoder or mask of its own")
             if nested := [name for name, part in self.parts.items() if part.parts]:
                 raise ValueError(
                     f"part {nested[0]!r} of an observation has parts of its own; declare all parts at one level"
                 )
+            masks = [name for name, part in self.parts.items() if part.mask]
+            if len(masks) > 1:
+                raise ValueError(f"parts {masks[0]!r} and {masks[1]!r} are both masks of the actions; declare one")
         elif not self.dtype:
             raise ValueError("observations need a dtype, or named parts")
+        elif self.mask and len(self.shape) != 1:
+            raise ValueError(f"a mask of the actions has shape (count,), and this one has {self.shape}")
         elif self.stack != 1 and (self.stack < 1 or not self.shape or self.shape[-1] % self.stack):
             raise ValueError(
                 f"observations of shape {self.shape} cannot hold stack={self.stack} frames: the last axis must be a "
@@ -73,6 +82,11 @@ class Observations:
         if not self.parts:
             return np.dtype(self.dtype)
         return np.dtype([(name, part.dtype, part.shape) for name, part in self.parts.items()])
+
+    @property
+    def masking(self) -> str:
+        """Return the name of the part that is a mask of the actions, or ""."""
+        return next((name for name, part in self.parts.items() if part.mask), "")
 
     def joined(self, **parts: Observations) -> Observations:
         """Return these observations with further named parts; a single array becomes the part `observation`."""

@@ -46,7 +46,7 @@ class CrafterOod(WorldSettings, SuitePart):
     11; moves: choice, since the table has none)."""
     impossible: Literal["counted", "masked"] = "counted"
     """An action that is impossible does nothing and is counted; `masked` also shows in the observation part
-    `admissible` which are possible, for an agent that chooses among those (choice)."""
+    `admissible` which are possible, and a learner of action values chooses among those (choice)."""
     zombies: Literal["task", "on", "off"] = "task"
     """Whether there are zombies: as the task says, which is in `attack_cow_zombies` alone, or in all tasks, or none
     (DSADF, app. A.1.1, task 7)."""
@@ -58,7 +58,7 @@ class CrafterOod(WorldSettings, SuitePart):
     length: Annotated[int, Bounds(1), Unit("environment steps")] = 10_000
     """Longest episode (DSADF, §5.3: rollouts of 10,000 steps; tests take 15,000)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     title: ClassVar[str] = "Crafter, ten tasks"
     source: ClassVar[str] = "DSADF, §5.3 and app. A.1; crafter 1.8.3"
     citation: ClassVar[str | Path] = Path(__file__).with_name("crafter_ood.bib")
@@ -107,7 +107,8 @@ class CrafterOod(WorldSettings, SuitePart):
         check(task)
         seen, count = space(self.observation, self.area, self.view, self.size), len(actions(self.actions))
         if self.impossible == "masked":
-            seen = seen.joined(admissible=Observations((count,), "uint8", categories=(2,) * count))
+            admissible = Observations((count,), "uint8", categories=(2,) * count, mask=True)
+            seen = seen.joined(admissible=admissible)
         return seen, Actions(count=count)
 
     def horizon(self, task: str) -> int:

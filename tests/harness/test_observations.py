@@ -20,6 +20,7 @@ from guidebench.harness.episodes import demonstrations
 from guidebench.harness.episodes.demonstrations import Wanted
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import sources
+from guidebench.harness.interfaces import Observations
 from guidebench.harness.plan import matrix
 from guidebench.harness.run.study import ring_bytes
 from tests.logs import logged
@@ -236,3 +237,13 @@ def test_an_encoder_that_a_part_cannot_have_is_refused_with_the_plan(
     plugin("named_corridor", source, {"suite": "named"})
     with pytest.raises(UserError, match=rf"part 'place' of the observations.*{told}"):
         matrix.plan(["suite=named", "task=steps", "method=uer", "profile=smoke"])
+
+
+def test_a_mask_of_actions_is_one_vector_of_a_record() -> None:
+    mask = Observations((3,), "uint8", (2, 2, 2), mask=True)
+    plain = Observations((2,), "float32")
+    assert plain.masking == "" and plain.joined(may=mask).masking == "may"
+    with pytest.raises(ValueError, match=r"has shape \(count,\), and this one has \(3, 2\)"):
+        Observations((3, 2), "uint8", mask=True)
+    with pytest.raises(ValueError, match="parts 'may' and 'might' are both masks of the actions; declare one"):
+        plain.joined(may=mask, might=mask)

@@ -36,11 +36,13 @@ class DqnLearner(QLearner):
     ) -> Terms:
         """Return the Huber loss (κ = 1) of δ = Q(s, a) − y, y = r + γ(1 − terminated)·Q̄(s′, argmax_a′ Q(s′, a′)).
 
-        Without `double`, the argmax is that of Q̄ (van Hasselt et al. 2016, eq. 4; VLM-RB, table 3).
+        Without `double`, the argmax is that of Q̄ (van Hasselt et al. 2016, eq. 4; VLM-RB, table 3). Maxima at s′ are
+        over the actions that may be taken there (`admitted`).
         """
         with torch.no_grad():
-            values = self.network(target.views, sample.next_observation)
-            choosing = self.network(online.views, sample.next_observation) if self.config.double else values
+            following = sample.next_observation
+            values = self.admitted(self.network(target.views, following), following)
+            choosing = self.admitted(self.network(online.views, following), following) if self.config.double else values
             best = values.gather(2, choosing.argmax(2, keepdim=True)).squeeze(2)
             wanted = sample.reward + sample.continues * best
         chosen = self.network(online.views, sample.observation).gather(2, sample.action).squeeze(2)

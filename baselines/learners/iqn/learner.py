@@ -44,18 +44,19 @@ class IqnLearner(QLearner):
     ) -> Terms:
         """Return the quantile Huber loss of Z_τi(s, a) towards y_j = r + γ(1 − terminated)·Z̄_τ'j(s′, a*).
 
-        a* has the highest Q(s′, ·) of the online network, or of the target network without `double`. TD errors are
-        differences of means over the drawn quantiles: mean_i Z_τi(s, a) − mean_j y_j [choice]. The same holds for
-        `reducible`, with Q̄(s, a) at the same τ as Q(s, a), and Q̄(s′, ·) at the same τ' as y (Dabney et al. 2018, eqs.
-        2 and 3; VLM-RB, app. E). Reducible losses are quantile Huber losses of Z and Z̄ towards the target built with
-        Z̄'s own best action.
+        a* has the highest Q(s′, ·) of the online network, or of the target network without `double`, among the actions
+        that may be taken at s′ (`admitted`). TD errors are differences of means over the drawn quantiles:
+        mean_i Z_τi(s, a) − mean_j y_j [choice]. The same holds for `reducible`, with Q̄(s, a) at the same τ as Q(s, a),
+        and Q̄(s′, ·) at the same τ' as y (Dabney et al. 2018, eqs. 2 and 3; VLM-RB, app. E). Reducible losses are
+        quantile Huber losses of Z and Z̄ towards the target built with Z̄'s own best action.
         """
         config, network, size = self.config, self.network, sample.reward.shape[1]
         drawn = self.fractions(online.rows, size, config.train_quantiles)
         drawn_next = self.fractions(online.rows, size, config.target_quantiles)
         choosing = online if config.double else target
         with torch.no_grad():
-            best = network(choosing.views, sample.next_observation).argmax(2, keepdim=True)
+            best = self.admitted(network(choosing.views, sample.next_observation), sample.next_observation)
+            best = best.argmax(2, keepdim=True)
             following = network.quantiles(target.views, sample.next_observation, drawn_next)
             wanted = sample.reward.unsqueeze(2) + sample.continues.unsqueeze(2) * taken(following, best)
         quantiles = taken(network.quantiles(online.views, sample.observation, drawn), sample.action)
@@ -66,10 +67,12 @@ class IqnLearner(QLearner):
             with torch.no_grad():
                 former = taken(network.quantiles(target.views, sample.observation, drawn), sample.action)
             if reducible == "error":
-                highest = sample.reward + sample.continues * following.mean(2).amax(2)
+                means = self.admitted(following.mean(2), sample.next_observation)
+                highest = sample.reward + sample.continues * means.amax(2)
                 less = (value - highest).abs() - (former.mean(2) - highest).abs()
             else:
-                most = taken(following, following.mean(2).argmax(2, keepdim=True))
+                means = self.admitted(following.mean(2), sample.next_observation)
+                most = taken(following, means.argmax(2, keepdim=True))
                 towards = sample.reward.unsqueeze(2) + sample.continues.unsqueeze(2) * most
                 now, before = (quantile_huber(z, towards, drawn, config.kappa) for z in (quantiles.detach(), former))
                 less = now - before

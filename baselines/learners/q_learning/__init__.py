@@ -82,6 +82,12 @@ class QLearning(LearnerPart):
         """Return why this learner cannot learn in this cell, or ""."""
         if not there.actions.discrete:
             return f"it needs discrete actions, and these are vectors of shape {there.actions.shape}"
+        mask = there.observations.masking
+        if mask and there.observations.parts[mask].shape != (there.actions.count,):
+            return (
+                f"the observation part {mask!r} is a mask of shape {there.observations.parts[mask].shape} for "
+                f"{there.actions.count} actions; give it one number per action"
+            )
         return unread(there.observations)
 
     def reading(self, observations: Observations) -> Reading:

@@ -54,6 +54,8 @@ class QLearner(BaseLearner, ABC):
         self.batch_size = config.batch_size
         self.seeds = build.seeds
         self.actions = build.actions.count
+        self.mask = build.observations.masking
+        """Name of the observation part that says which actions may be taken; "" if all always may."""
         self.annealing = max(1.0, config.exploration_share * build.steps)
         self.device = build.device
         self.network = config.network(build.observations, build.actions)
@@ -93,15 +95,19 @@ class QLearner(BaseLearner, ABC):
         `explore` [S], or greedy if None.
 
         For each observation, one uniform number and one action are drawn from its seed's generator, whether used or
-        not.
+        not. Where observations have a mask of the actions, both choose among those that it admits.
         """
         if explore is None:
             return self._greedy(observation, rows)
         epsilon = self.epsilon(step)
         random, actions = np.empty(len(rows), bool), np.empty(len(rows), np.int64)
+        choices = self._choices(observation) if self.mask else None
         for position, row in enumerate(rows.tolist()):
             random[position] = explore[row].random() < epsilon
-            actions[position] = explore[row].integers(self.actions)
+            if choices is None:
+                actions[position] = explore[row].integers(self.actions)
+            else:
+                actions[position] = explore[row].choice(choices[position])
         if random.all():
             return actions
         if not random.any():
@@ -109,22 +115,39 @@ class QLearner(BaseLearner, ABC):
         actions[~random] = self._greedy(observation[~random], rows[~random])
         return actions
 
+    def _choices(self, observation: Array) -> list[Array]:
+        """Return the actions that may be taken at each of the observations [n], by number; all where the mask admits
+        none."""
+        masks = observation[self.mask]
+        return [np.flatnonzero(mask) if mask.any() else np.arange(self.actions) for mask in masks]
+
     def _greedy(self, observation: Array, rows: Array) -> Array:
         actions: Array = self._values(observation, rows).argmax(1)
         return actions
 
     def value(self, observation: Array, rows: Array) -> Array:
-        """Return max_a Q(s, a) of observations [n, …] of the seed rows `rows` [n], float32 [n]."""
+        """Return max_a Q(s, a), over the actions that may be taken, of observations [n, …] of the seed rows `rows` [n],
+        float32 [n]."""
         values: Array = self._values(observation, rows).max(1)
         return values
 
     def _values(self, observation: Array, rows: Array) -> Array:
-        """Return Q-values [n, A]."""
+        """Return Q-values [n, A]; −∞ for actions that may not be taken."""
 
         def values(block: int, seen: Seen) -> Tensor:
-            return self.network(self.online.blocks[block].views, seen)
+            return self.admitted(self.network(self.online.blocks[block].views, seen), seen)
 
         return self.online.evaluate(values, observation, rows)
+
+    def admitted(self, values: Tensor, seen: Seen) -> Tensor:
+        """Return Q-values [S, B, A] at the observations `seen`, from which to take a maximum: −∞ for actions that the
+        observations' mask does not admit. A mask that admits none (the zeros of a batch that is not drawn yet), or no
+        mask, changes nothing."""
+        if not self.mask:
+            return values
+        assert not isinstance(seen, Tensor)
+        may = seen[self.mask] != 0
+        return values.masked_fill(~may & may.any(-1, keepdim=True), -torch.inf)
 
     def updates_due(self, step: int, asked: int | None = None) -> int:
         if asked is not None:

@@ -25,6 +25,8 @@ RECORD = Observations(
 )
 GRID = Observations((5, 5, 3), "uint8", (11, 6, 4))
 VECTOR = Observations((2,), "float32")
+MASKED = Observations(parts={"x": VECTOR, "may": Observations((2,), "uint8", (2, 2), mask=True)})
+"""Two numbers, and which of two actions may be taken."""
 SMALL: dict[str, Any] = {"batch_size": 16, "channels": 16, "features": 32, "hidden": (32,)}
 
 
@@ -75,6 +77,18 @@ def observed(space: Observations, rng: np.random.Generator, *shape: int) -> np.n
     if space.dtype == "uint8":
         return rng.integers(0, 256, (*shape, *space.shape)).astype(space.dtype)
     return rng.standard_normal((*shape, *space.shape)).astype(space.dtype)
+
+
+def masked(seen: np.ndarray, may: Any) -> np.ndarray:
+    """Records of `MASKED` of vectors [*shape, 2] and masks that broadcast to them."""
+    records = np.zeros(seen.shape[:-1], MASKED.numpy)
+    records["x"], records["may"] = seen, may
+    return records
+
+
+def unread(weight: np.ndarray) -> np.ndarray:
+    """Weights [2, 2] of a linear layer on `VECTOR` as those on `MASKED` that ignore the mask's four one-hot inputs."""
+    return np.concatenate([weight, np.zeros((4, 2))])
 
 
 def batches(observations: Observations, seed: int, size: int, actions: int, count: int) -> list[Batch]:

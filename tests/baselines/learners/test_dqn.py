@@ -9,7 +9,7 @@ import torch
 from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.dqn.learner import DqnLearner
 from guidebench.harness.interfaces import Batch
-from tests.baselines.learners.conftest import make, same, terms
+from tests.baselines.learners.conftest import MASKED, make, masked, same, terms, unread
 
 
 def by_hand(**settings: Any) -> DqnLearner:
@@ -72,6 +72,33 @@ def test_reducible_may_be_a_difference_of_losses(double: bool) -> None:
     assert told is not None and told[0] == pytest.approx([0.125 - 9, 0, 0.125 - 27], rel=1e-5, abs=1e-6)
     told = terms(by_hand(double=double), near).reducible  # of errors
     assert told[0].tolist() == pytest.approx([0.5 - 9.5, 0, 0.5 - 27.5], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("double", "may", "td_error", "reducible"),
+    [
+        (True, [1, 0], [-5.0, -4.0, 2.0], [1.0, 0.0, -27.0]),
+        (True, [0, 1], [-1.5, -0.5, 2.0], [-6.0, 0.0, -27.0]),
+        (False, [1, 0], [-5.0, -4.0, 2.0], [1.0, 0.0, -27.0]),
+        (False, [0, 1], [-1.5, -0.5, 2.0], [-6.0, 0.0, -27.0]),
+        (False, [0, 0], [-5.0, -4.0, 2.0], [1.0, 0.0, -27.0]),
+    ],
+)
+def test_targets_are_of_actions_that_may_be_taken_next(
+    double: bool, may: list[int], td_error: list[float], reducible: list[float]
+) -> None:
+    """At s′ Q = (1, 4) and Q̄ = (10, 3). If only action 0 may be taken there, y = 1 + ½·10; if only action 1, y =
+    1 + ½·3, also for `reducible`: |1 − 2.5| − |10 − 2.5| and |2 − 2.5| − |2 − 2.5|; a mask of zeros is none. The last
+    transition terminates."""
+    learner = make(Dqn(hidden=(), discount=0.5, double=double), MASKED)
+    online, target = np.array([[1, 0], [0, 2]]), np.array([[10, 0], [0, 1]])
+    learner.online.load(0, {"head.0.weight": unread(online), "head.0.bias": np.zeros(2)})
+    learner.target.load(0, {"head.0.weight": unread(target), "head.0.bias": np.array([0, 1])})
+    following = masked(WORKED.next_observation, may)
+    batch = WORKED._replace(observation=masked(WORKED.observation, 1), next_observation=following)
+    result = terms(learner, batch)
+    assert result.td_error.tolist() == [td_error] and result.reducible.tolist() == [reducible]
+    assert np.isfinite(learner.update(batch, np.ones(1, bool), 1).metrics["grad_norm"]).all()
 
 
 def test_reducible_is_neither_computed_nor_told_unasked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,18 @@ from guidebench.baselines.learners.iqn.learner import IqnLearner, quantile_huber
 from guidebench.baselines.parameters import Parameters
 from guidebench.harness.interfaces import Actions, Batch, Observations
 from guidebench.harness.streams import Streams
-from tests.baselines.learners.conftest import GRID, SMALL, VECTOR, batches, make, same, terms
+from tests.baselines.learners.conftest import (
+    GRID,
+    MASKED,
+    SMALL,
+    VECTOR,
+    batches,
+    make,
+    masked,
+    same,
+    terms,
+    unread,
+)
 
 FRACTIONS = {3: torch.tensor([0, 0.5, 1]), 2: torch.tensor([0.0, 1.0])}
 """τ of the loss, of which there are three, and τ' of the target; 1 + cos πτ is (2, 1, 0) and (2, 0)."""
@@ -127,6 +138,26 @@ def test_single_target_is_the_target_networks_choice(monkeypatch: pytest.MonkeyP
     first = (1 * 0.5) / 2 + 0.5 * 9.5 / 2 + (10.5 + 0.5) / 2
     second = (1 * 0.5) / 2 + 0.5 * (8.5 + 0.5) / 2 + 8.5 / 2
     assert close(result.loss, [first, second, 4.5 + 0.5 * 1.5 + 0.5])
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_targets_are_of_actions_that_may_be_taken_next(monkeypatch: pytest.MonkeyPatch, double: bool) -> None:
+    """Only action 1 may be taken at s′, so y = 1 + ½·(3, 3) twice, also for `reducible`: |1 − 2½| − |10 − 2½|. As a
+    loss, Z̄(s, a) = (20, 10, 0), (2, 2, 2), (60, 30, 0) has 17 + ½·7 + 2, 3/16 and 58½ + ½·28½ + ½."""
+    learner: IqnLearner = make(
+        Iqn(hidden=(), discount=0.5, train_quantiles=3, target_quantiles=2, cosines=2, double=double), MASKED
+    )
+    embedding = {"quantile.weight": np.array([[1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]), "quantile.bias": np.zeros(6)}
+    online, target = unread(np.array([[1, 0], [0, 2]])), unread(np.array([[10, 0], [0, 1]]))
+    learner.online.load(0, embedding | {"head.0.weight": online, "head.0.bias": np.zeros(2)})
+    learner.target.load(0, embedding | {"head.0.weight": target, "head.0.bias": np.array([0, 1])})
+    monkeypatch.setattr(learner, "fractions", lambda rows, size, count: FRACTIONS[count].expand(1, size, -1))
+    following = masked(WORKED.next_observation, [0, 1])
+    batch = WORKED._replace(observation=masked(WORKED.observation, 1), next_observation=following)
+    result = terms(learner, batch)
+    assert close(result.td_error, [-1.5, -0.5, 2]) and close(result.reducible, [-6, 0, -27])
+    assert close(result.loss, [2.5, 0.1875, 5.75])
+    assert close(terms(learner, batch, "loss").reducible, [2.5 - 22.5, 0, 5.75 - 73.25])
 
 
 def test_an_end_by_time_bootstraps(monkeypatch: pytest.MonkeyPatch) -> None:

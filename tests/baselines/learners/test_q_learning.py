@@ -14,7 +14,20 @@ from guidebench.baselines.parameters import Parameters
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.streams import Streams
-from tests.baselines.learners.conftest import GRID, RECORD, SMALL, VECTOR, batches, beside, make, same
+from tests.baselines.learners.conftest import (
+    GRID,
+    MASKED,
+    RECORD,
+    SMALL,
+    VECTOR,
+    batches,
+    beside,
+    make,
+    masked,
+    observed,
+    same,
+    unread,
+)
 from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Dqn, Iqn])
@@ -303,3 +316,48 @@ def test_an_update_on_a_gpu_agrees(learner_of: type, observations: Observations)
     cpu, gpu = (learner.update(batch, np.ones(2, bool), 1) for learner in learners)
     np.testing.assert_allclose(gpu.td_error, cpu.td_error, atol=1e-4)
     np.testing.assert_allclose(gpu.metrics["grad_norm"], cpu.metrics["grad_norm"], rtol=1e-3)
+
+
+def test_greedy_actions_and_values_are_of_actions_that_may_be_taken() -> None:
+    """Q(x) = x = (2, 1): action 0, but 1 where only that may be taken, and 0 again where the mask admits none."""
+    learner = make(Dqn(hidden=()), MASKED)
+    learner.load_parameters(0, {"head.0.weight": unread(np.eye(2)), "head.0.bias": np.zeros(2)})
+    seen = masked(np.array([[2, 1]] * 4, np.float32), [[1, 1], [0, 1], [1, 0], [0, 0]])
+    rows = np.zeros(4, np.int64)
+    assert learner.act(seen, rows, None, 0).tolist() == [0, 1, 0, 0]
+    assert learner.value(seen, rows).tolist() == [2.0, 1.0, 2.0, 2.0]
+
+
+@BOTH
+def test_random_and_greedy_actions_are_among_those_that_may_be_taken(learner_of: type) -> None:
+    """Of five actions 1 and 4 may be taken; a random one is each of them about as often."""
+    space = Observations(parts={"x": VECTOR, "may": Observations((5,), "uint8", (2,) * 5, mask=True)})
+    learner = make(learner_of(**SMALL), space, 5)
+    seen = observed(space, np.random.default_rng(0), 1)
+    seen["may"] = [0, 1, 0, 0, 1]
+    rng, row = np.random.default_rng(0), np.array([0])
+    random = [int(learner.act(seen, row, [rng], 0)[0]) for _ in range(400)]
+    assert {*random} == {1, 4} and np.mean(np.array(random) == 1) == pytest.approx(0.5, abs=4 * 0.025)
+    assert {int(learner.act(seen, row, [rng], 400)[0]) for _ in range(100)} <= {1, 4}
+    assert int(learner.act(seen, row, None, 0)[0]) in (1, 4)
+
+
+@BOTH
+def test_a_mask_that_admits_everything_changes_no_action_and_no_update(learner_of: type) -> None:
+    plain = Observations(parts={"x": VECTOR, "may": Observations((2,), "uint8", (2, 2))})
+    with_mask, without = (make(learner_of(**SMALL), space) for space in (MASKED, plain))
+    one, other, row = np.random.default_rng(0), np.random.default_rng(0), np.array([0])
+    for step, batch in enumerate(batches(plain, 0, 16, 2, 10)):
+        for records in (batch.observation, batch.next_observation):
+            records["may"] = 1
+        first, second = (learner.update(batch, np.ones(1, bool), step, "error") for learner in (with_mask, without))
+        assert np.array_equal(first.td_error, second.td_error) and np.array_equal(first.reducible, second.reducible)
+        seen = batch.observation[:, 0]
+        assert with_mask.act(seen, row, [one], 250) == without.act(seen, row, [other], 250)
+    assert same(with_mask.state(0), without.state(0)) and one.bit_generator.state == other.bit_generator.state
+
+
+def test_a_mask_of_another_size_than_the_actions_is_refused() -> None:
+    told = Dqn().fits(there(None, "", MASKED, Actions(3)))
+    assert told == "the observation part 'may' is a mask of shape (2,) for 3 actions; give it one number per action"
+    assert Dqn().fits(there(None, "", MASKED, Actions(2))) == ""
