@@ -52,6 +52,7 @@ class BaseAgent:
                 f"files and its random numbers; give each a `name` of its own"
             )
         self.active = np.ones(build.rows, bool)
+        self.repeatable = self.deterministic
         self.wants_measures = False
         self.wants_snapshots = any(experience.judged for experience in experiences.values())
         self._steps = build.steps
@@ -143,7 +144,7 @@ class BaseAgent:
         for experience in self.experiences.values():
             experience.evaluated(returns)
 
-    def value(self, observation: Array, rows: Array) -> Array:
+    def value(self, observation: Array, rows: Array) -> Array | None:
         """Return the first learner's value estimate."""
         return next(iter(self.learners.values())).value(observation, rows)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings
@@ -92,3 +92,14 @@ class ScoresEpisodes(Protocol):
 class HasExpert(Protocol):
     def expert(self) -> Any:
         """Return the next action of a solver that knows the task's state. Privileged: for demonstrations and probes."""
+
+
+# Capabilities of the actors of an evaluation
+
+
+@runtime_checkable
+class FollowsSolvers(Protocol):
+    def follow(self, solvers: Sequence[Callable[[], Any]]) -> None:
+        """Receive, before the episodes begin, one function per episode that returns the action of the suite's own
+        solver in the state that the episode is in. Privileged: only for an agent whose configuration declares
+        `backend = "oracle"`."""

@@ -416,6 +416,8 @@ class Agent(Protocol):
     deterministic: bool
     """Whether evaluation actions are a function of the observation alone, so that a repeated state is a cycle. False
     for an actor with memory."""
+    repeatable: bool
+    """Whether an evaluation with the same parameters, layouts and answers consists of the same episodes again."""
     active: Array
     """Seeds still training, bool [S]. A seed whose action, loss or gradient is not finite stops; others continue."""
 
@@ -450,8 +452,9 @@ class Agent(Protocol):
     def update(self, ctx: Context) -> Metrics:
         """Take the gradient steps due now and return their metrics; empty if none is due."""
 
-    def value(self, observation: Array, rows: Array) -> Array:
-        """Return value estimates [n] for observations [n, …] of seed rows `rows` [n]; for diagnostics."""
+    def value(self, observation: Array, rows: Array) -> Array | None:
+        """Return value estimates [n] for observations [n, …] of seed rows `rows` [n], or None if the agent estimates
+        none; for diagnostics."""
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
         """Return the learnt rewards [n] of observations [n, …] of seed rows `rows` [n], or None if the agent uses the

@@ -198,6 +198,11 @@ class AgentPart(AskingPart):
     """An agent (`harness.interfaces.Agent`). A subclass that needs other parts than the default ones redefines `needs`
     in full."""
 
+    backend: ClassVar[str] = ""
+    """`oracle` for an agent that acts by privileged knowledge of the task (`capabilities.FollowsSolvers`), which names
+    its rows and keeps them apart on the leaderboard; "" for any other."""
+    model: ClassVar[str] = ""
+    """Name of what acts in an agent whose `backend` is `oracle`, for its rows."""
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", "guide": "guide"})
 
 

@@ -42,7 +42,8 @@ def record(cell: Cell) -> dict[str, Any]:
 
 
 def parts_of(cell: Cell) -> dict[str, dict[str, str]]:
-    """Return role -> `kind` and `name` of its part, and also `backend` and `model` if its answers guide the learner."""
+    """Return role -> `kind` and `name` of its part, and also `backend` and `model` if it answers
+    (`Cell.answering`)."""
     answering = {
         part.role: {"backend": cell.section(part.role).backend, "model": cell.called(part)} for part in cell.answering
     }

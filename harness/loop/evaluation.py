@@ -12,9 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness.capabilities import HasSubgoals, ScoresEpisodes
+from guidebench.harness.capabilities import FollowsSolvers, HasSubgoals, ScoresEpisodes
+from guidebench.harness.episodes.solvers import Solver, solver
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import SUCCESS, Agent, Array, Context, Mode, Place, Question, RunPhase, Score, Task
+from guidebench.harness.interfaces import (
+    SUCCESS,
+    Agent,
+    Array,
+    Context,
+    Mode,
+    Place,
+    Question,
+    RunPhase,
+    Score,
+    Suite,
+    Task,
+)
+from guidebench.harness.parts import AgentPart
 from guidebench.harness.streams import Streams
 
 
@@ -101,13 +115,39 @@ class Memoryless:
         """Do nothing."""
 
 
+Solve = Callable[[int, Task, int], Solver]
+"""Function of a seed row, its task and the seed of its reset -> the solver of the episode that has just begun."""
+
+
+def unsolved(row: int, task: Task, seed: int) -> Solver:
+    """Raise UserError, since the agent may not follow a solver."""
+    raise UserError(
+        "an actor follows the task's solver, which is privileged; declare backend = 'oracle' in the configuration of "
+        "its agent"
+    )
+
+
+def solving(agent: AgentPart, suite: Callable[[int], Suite], task: str) -> Solve:
+    """Return how an evaluation solves episodes for an agent of this configuration: by the solver of its task if the
+    agent is labelled as privileged, else not at all. `suite`: seed row -> its suite."""
+    if agent.backend != "oracle":
+        return unsolved
+    return lambda row, made, seed: solver(suite(row), task, made, seed)
+
+
 class Evaluator:
-    """Evaluates the seeds of a worker on `episodes` layouts each; `make(row)` makes the task of a seed."""
+    """Evaluates the seeds of a worker on `episodes` layouts each; `make(row)` makes the task of a seed, and `solve`
+    finds solvers for actors that follow them."""
 
     def __init__(
-        self, make: Callable[[int], Task], episodes: int, streams: Sequence[Streams], score: Score = SUCCESS
+        self,
+        make: Callable[[int], Task],
+        episodes: int,
+        streams: Sequence[Streams],
+        score: Score = SUCCESS,
+        solve: Solve = unsolved,
     ) -> None:
-        self._make = make
+        self._make, self._solve = make, solve
         self._episodes = episodes
         self._score = score
         self._streams = streams
@@ -135,10 +175,8 @@ class Evaluator:
                 self._pool[place] = self._make(place[0])
         tasks = [self._pool[place] for place in places]
         ctx = EvaluationContext(step, self._streams, answer=consult, notes=[] if notes is None else notes)
-        observations = [
-            task.reset(self._streams[row].evaluation_seed(step, episode))
-            for task, (row, episode) in zip(tasks, places, strict=True)
-        ]
+        seeds = [self._streams[row].evaluation_seed(step, episode) for row, episode in places]
+        observations = [task.reset(seed) for task, seed in zip(tasks, seeds, strict=True)]
         returns = [0.0] * len(places)
         lengths = [0] * len(places)
         seen: list[set[bytes]] = [set() for _ in places]
@@ -152,6 +190,9 @@ class Evaluator:
             for number in alive:
                 watch(number, tasks[number])
         actor = agent.actor(places)
+        if isinstance(actor, FollowsSolvers):
+            begun = zip(places, tasks, seeds, strict=True)
+            actor.follow([self._solve(place.row, task, seed) for place, task, seed in begun])
         ctx.rows = np.array([place.row for place in places])
         actor.begin(np.stack(observations), ctx)
         while alive:

@@ -216,12 +216,13 @@ class Probes:
             if episode is None:
                 return
             seen = episode.observations
-            values = {"critic": agent.value(seen, np.full(len(seen), row))}
-            if (rewards := agent.reward(seen, np.full(len(seen), row))) is not None:
-                values["reward"] = rewards
+            of_row = np.full(len(seen), row)
+            rewards = agent.reward(seen, of_row)
+            values = {"critic": agent.value(seen, of_row), "reward": rewards}
             points = [
                 Point(t, quantity, value)
                 for quantity, along in values.items()
+                if along is not None
                 for t, value in enumerate(along.tolist())
                 if np.isfinite(value)
             ]

@@ -94,12 +94,14 @@ class Cell:
 
     @property
     def answering(self) -> tuple[Chosen, ...]:
-        """Return the parts whose answers guide the learner: models, and teachers that use no model."""
+        """Return the parts whose answers guide the learner, or act: models, teachers that use no model, and an agent
+        with privileged knowledge."""
         alone = (
             part for part in self.names.of("teacher")
             if not {*registry.MODELS} & set(self.section(part.role).needs.values())
         )  # fmt: skip
-        return (*self.models, *alone)
+        acting = (part for part in self.names.of("agent") if self.section(part.role).backend)
+        return (*self.models, *alone, *acting)
 
     @property
     def model(self) -> str:

@@ -17,7 +17,7 @@ from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.interfaces import Actions, Agent, Array, Drawer, Observations, Score, Task
 from guidebench.harness.loop import asking
 from guidebench.harness.loop.building import make_build
-from guidebench.harness.loop.evaluation import Evaluator, Result
+from guidebench.harness.loop.evaluation import Evaluator, Result, solving
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models import keeping
 from guidebench.harness.plan import answering, config
@@ -126,7 +126,8 @@ def evaluate_run(
         if home.repeats(names.task) and agent.deterministic:
             episodes = 1
         score = config.score_of(names.suite, names.task)
-        evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score)
+        solve = solving(cell.section("agent"), lambda row: home, names.task)
+        evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score, solve)
         kept = asdict(models or Models(mode="replay"))
         job = Job("eval", str(run.path / ASKED), record(cell), (int(run.read()["seed"]),), "cpu", models=kept)
 

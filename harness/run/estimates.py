@@ -232,7 +232,7 @@ def _counted(suite, task, learners, training, evaluation) -> float:  # type: ign
         evaluations
         * evaluation.episodes
         * EVALUATION_STEPS
-        * (step + max(learner.seconds_per_action(observations, actions) for learner in learners))
+        * (step + max((learner.seconds_per_action(observations, actions) for learner in learners), default=0.0))
     )
     return float(train + evaluate)
 

@@ -154,7 +154,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
     from guidebench.harness.interfaces import Agent
     from guidebench.harness.loop.asking import asked_of, asks_of, backend_of
     from guidebench.harness.loop.building import make_build
-    from guidebench.harness.loop.evaluation import Evaluator
+    from guidebench.harness.loop.evaluation import Evaluator, solving
     from guidebench.harness.loop.job import Job
     from guidebench.harness.loop.training import Loop
     from guidebench.harness.models.questions import Backend
@@ -175,7 +175,8 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
             backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
         every, now = asks_of(backends, job, cell), answering.consulted(names.parts)
         asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
-        evaluator = Evaluator(lambda row: build.suite(row).make(names.task), EPISODES, build.streams, cell.score)
+        solve = solving(build.parts["agent"], build.suite, names.task)
+        evaluator = Evaluator(lambda row: build.suite(row).make(names.task), EPISODES, build.streams, cell.score, solve)
         loop = Loop(
             agent, tasks, build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted, evaluate_every=1,
             checkpoint_every=1, datasets=datasets.loading(cell, seeds),
@@ -183,7 +184,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
         trial = Trial(loop, clock)
-        starts = min(build.parts[part.role].learning_starts for part in cell.names.of("learner"))
+        starts = min((build.parts[part.role].learning_starts for part in cell.names.of("learner")), default=1)
         training = sum(trial.phases(starts, seconds))
         judges = [role for role in asks if asks[role].kind == "judge" and not isinstance(backends[role], Silent)]
         judging = sum(trial.judging(backends[role], asks[role].asked) for role in judges)

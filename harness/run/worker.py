@@ -30,7 +30,7 @@ from guidebench.harness.identity.sources import differing
 from guidebench.harness.interfaces import Agent, Task
 from guidebench.harness.loop import asking, checkpoints
 from guidebench.harness.loop.building import checkpoint_spacing, make_build
-from guidebench.harness.loop.evaluation import Evaluator
+from guidebench.harness.loop.evaluation import Evaluator, solving
 from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from guidebench.harness.loop.probes import Probes
 from guidebench.harness.loop.training import Loop, phases_of
@@ -95,7 +95,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         loop = Loop(
             agent, tasks, build.streams,
             Evaluator(
-                lambda row: build.suite(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score
+                lambda row: build.suite(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score,
+                solving(build.parts["agent"], build.suite, cell.names.task),
             ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
             consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stop,

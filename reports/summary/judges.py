@@ -20,8 +20,11 @@ KINDS = {
     "human": "a person",
 }
 """Backend that is no foundation model -> what a reader must know about it."""
-TAUGHT = "privileged: it is told the task's own reward"
-"""The same for an oracle that teaches."""
+ORACLES = {
+    "teacher": "privileged: it is told the task's own reward",
+    "agent": "privileged: the suite's solver, which knows the task's state, acts",
+}
+"""Kind of part -> the same for an oracle that is no judge."""
 SERVED = {"openai": "served: what the model is, is its server's word"}
 """How a foundation model is reached -> what a reader must know about it."""
 THRESHOLD = 0.5
@@ -101,7 +104,10 @@ def remark(cell: CellRecord) -> str:
 def _remark(answering: Iterable[tuple[str, str]]) -> str:
     """Return the same for these backends and kinds of part."""
     known = {**KINDS, **SERVED}
-    remarks = (TAUGHT if each == ("oracle", "teacher") else known.get(each[0], "") for each in answering)
+    remarks = (
+        ORACLES[kind] if backend == "oracle" and kind in ORACLES else known.get(backend, "")
+        for backend, kind in answering
+    )
     return "; ".join(dict.fromkeys(filter(None, remarks)))
 
 

@@ -133,7 +133,7 @@ def play(wanted: Wanted) -> Played:
     from guidebench.harness.identity.cells import record
     from guidebench.harness.loop.asking import consultations
     from guidebench.harness.loop.building import make_build
-    from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody
+    from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody, solving
     from guidebench.harness.loop.job import Job
     from guidebench.harness.models import keeping
     from guidebench.harness.plan import answering
@@ -152,8 +152,10 @@ def play(wanted: Wanted) -> Played:
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), suite.spaces(task))
 
+        solve = solving(cell.section("agent"), lambda row: suite, task)
+
         def evaluated(seed: int, step: int, episodes: int, consult: Consult = nobody) -> list[Result]:
-            evaluator = Evaluator(lambda row: suite.make(task), episodes, [Streams(seed)], cell.score)
+            evaluator = Evaluator(lambda row: suite.make(task), episodes, [Streams(seed)], cell.score, solve)
             return evaluator(agent, step, [0], None, consult)
 
         renewed: list[Result] = []
@@ -185,7 +187,7 @@ def play(wanted: Wanted) -> Played:
                 unplayed = str(reason)
         elif asked and not alike:
             unplayed = wanted.unreached
-    end, repeats = sum(phase.steps for phase in agent.phases()), agent.deterministic or bool(consulted)
+    end, repeats = sum(phase.steps for phase in agent.phases()), agent.repeatable or bool(consulted)
     return Played(again, renewed, end, repeats, unplayed)
 
 

@@ -7,8 +7,10 @@ import zlib
 import numpy as np
 import pytest
 
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Score, Step
-from guidebench.harness.loop.evaluation import Evaluator, Memoryless
+from guidebench.harness.loop.evaluation import Evaluator, Memoryless, solving
 from guidebench.harness.streams import Streams
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
@@ -131,3 +133,43 @@ def test_an_episode_is_worth_what_the_suite_names(score: Score, worth: float) ->
 
     (result,) = Evaluator(lambda row: Ended(), 1, [Streams(0)], score)(Fixed(True), 0, [0])  # type: ignore[arg-type, return-value]
     assert result.score == worth and not result.success
+
+
+class Following(Fixed):
+    """Its actor notes which solvers it gets."""
+
+    def __init__(self) -> None:
+        super().__init__(False)
+        self.solved: list[int] = []
+
+    def actor(self, places):
+        outer = self
+
+        class Follower(Memoryless):
+            def follow(self, solvers):
+                self.solvers = solvers
+
+            def act(self, observation, numbers, ctx):
+                outer.solved += [self.solvers[number]() for number in numbers.tolist()]
+                return super().act(observation, numbers, ctx)
+
+        return Follower(self)
+
+
+def test_an_actor_follows_the_solver_of_each_of_its_episodes() -> None:
+    agent, streams = Following(), [Streams(4), Streams(9)]
+    evaluator = Evaluator(
+        lambda row: Countdown(), 2, streams, solve=lambda row, task, seed: lambda: (row, seed, task.left)
+    )
+    results = evaluator(agent, 30, [0, 1])
+    places = [(row, streams[row].evaluation_seed(30, episode)) for row in (0, 1) for episode in (0, 1)]
+    assert [one[:2] for one in agent.solved[:4]] == places
+    assert len(agent.solved) == sum(result.length for result in results)
+
+
+def test_an_agent_that_is_not_labelled_as_privileged_gets_no_solver() -> None:
+    suite = registry.get("suite", "minigrid_doorkey")()
+    usual = registry.get("agent", "standard")()
+    solve = solving(usual, lambda row: suite, "5x5")
+    with pytest.raises(UserError, match="privileged; declare backend = 'oracle'"):
+        Evaluator(lambda row: suite.make("5x5"), 1, [Streams(0)], solve=solve)(Following(), 0, [0])

@@ -1,0 +1,57 @@
+"""The random agent: its actions, its runs, and that an evaluation repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from guidebench import results, testing
+from guidebench.baselines.agents.random import RandomActor
+from guidebench.harness.streams import Streams
+
+WORDS = ("suite=minigrid_doorkey", "task=5x5", "method=random", "evaluation.episodes=6")
+
+
+def acted(actor: RandomActor, steps: int, step: int, numbers: list[int]) -> np.ndarray:
+    """Return the actions of each episode, [steps, episodes, …]."""
+    ctx: Any = SimpleNamespace(step=step)
+    actor.begin(np.zeros((len(numbers), 1)), ctx)
+    return np.stack([actor.act(np.zeros((len(numbers), 1)), np.array(numbers), ctx) for _ in range(steps)])
+
+
+def test_discrete_actions_are_uniform() -> None:
+    actions = acted(RandomActor(5, (), [(Streams(3), 0), (Streams(3), 1)]), 10_000, 0, [0, 1])
+    counts = np.stack([np.bincount(each, minlength=5) for each in actions.T])
+    assert counts.shape == (2, 5)
+    assert (abs(counts - 2_000) < 5 * np.sqrt(10_000 * 0.2 * 0.8)).all()  # five standard deviations
+    assert (actions[:, 0] != actions[:, 1]).any()
+
+
+def test_continuous_actions_fill_the_interval() -> None:
+    actions = acted(RandomActor(None, (3,), [(Streams(3), 0)]), 10_000, 0, [0])
+    assert actions.shape == (10_000, 1, 3) and actions.dtype == np.float32
+    assert -1 <= actions.min() < -0.99 and 0.99 < actions.max() <= 1
+    assert abs(actions.mean()) < 5 / np.sqrt(3 * 30_000)
+
+
+def test_an_episodes_actions_depend_on_seed_step_and_episode_alone() -> None:
+    both = acted(RandomActor(9, (), [(Streams(1), 0), (Streams(2), 4)]), 50, 700, [0, 1])
+    alone = acted(RandomActor(9, (), [(Streams(2), 4)]), 50, 700, [0])
+    assert (both[:, 1:] == alone).all()
+    for other in (acted(RandomActor(9, (), [(Streams(2), 5)]), 50, 700, [0]),
+                  acted(RandomActor(9, (), [(Streams(2), 4)]), 50, 701, [0])):  # fmt: skip
+        assert (other != alone).any()
+
+
+def test_a_run_is_evaluations_alone(train: Any) -> None:
+    study = train(*WORDS, "training.steps=40", "evaluation.every=20", packs=[(0,)])
+    episodes = results.load(study)
+    assert episodes["step"].tolist() == [20] * 6 + [40] * 6
+    assert not episodes["success"].all()
+
+
+def test_the_method_keeps_its_contract(tmp_path: Path) -> None:
+    testing.check_method("random", tmp_path, "suite=point_maze")
