@@ -113,12 +113,13 @@ class BaseAgent:
         active seeds) that have stored enough. A seed whose metrics are no longer finite stops.
 
         `step` is the step count for periodic updates (None: the environment's). `shape` maps the drawn batch to the
-        training batch. `losses` are added to the learner's own. `observation` is passed to `Experience.sample`.
+        training batch; if the learner has an `n_step`, it shapes every transition of the returns (`Drawn.shaped`).
+        `losses` are added to the learner's own. `observation` is passed to `Experience.sample`.
         """
-        drawn = experience.sample(learner.batch_size, ctx, observation)
+        drawn = experience.sample(learner.batch_size, ctx, observation, learner.n_step)
         moving = (self.active if learning is None else learning) & drawn.ready
         at = ctx.step if step is None else step
-        update = self.learn_from(learner, shape(drawn.batch), moving, at, experience.wants_reducible, losses)
+        update = self.learn_from(learner, drawn.shaped(shape), moving, at, experience.wants_reducible, losses)
         experience.feedback(drawn, update)
         if not drawn.ready.all():  # metrics of a batch of zeros are meaningless
             metrics = {name: np.where(drawn.ready, values, np.nan) for name, values in update.metrics.items()}

@@ -8,11 +8,12 @@ successful episodes only, or the steps taken by one of two learners.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.baselines.n_step import Stretch, folded, reach
 from guidebench.baselines.storage import Storage
 from guidebench.baselines.task_phases import TaskPhases
 from guidebench.harness.errors import UserError
@@ -25,6 +26,7 @@ from guidebench.harness.interfaces import (
     Learner,
     Metrics,
     Moment,
+    NStep,
     Question,
     Response,
     State,
@@ -42,6 +44,15 @@ class Drawn(NamedTuple):
     batch: Batch
     ready: Array
     """bool [S], seeds that have stored enough to learn from; the batch of the others is zeros."""
+    stretch: Stretch | None = None
+    """The transitions that follow each one of the batch, if n-step returns were asked for."""
+
+    def shaped(self, shape: Callable[[Batch], Batch]) -> Batch:
+        """Return the batch to learn from: `shape` of the batch, or of all transitions of the stretches, which are then
+        folded into n-step returns."""
+        if self.stretch is None:
+            return shape(self.batch)
+        return folded(self.stretch._replace(batch=shape(self.stretch.batch)))
 
 
 class Experience:
@@ -122,9 +133,10 @@ class Experience:
         self._begun[:] = self.store.written
         self._clips = [Clip() for _ in self._clips]
 
-    def sample(self, count: int, ctx: Context, observation: Array | None = None) -> Drawn:
+    def sample(self, count: int, ctx: Context, observation: Array | None = None, n_step: NStep | None = None) -> Drawn:
         """Return a batch of `count` transitions of each seed; UserError if nothing is stored yet. `observation` [seeds
-        of the worker, …] holds each seed's current observation, if it differs from the task's."""
+        of the worker, …] holds each seed's current observation, if it differs from the task's. With `n_step`, the batch
+        comes with the transitions that follow each of its own."""
         if not self.store.live.count:
             raise UserError(
                 f"phase {ctx.phase.name!r} takes gradient steps at step {ctx.step}, and nothing is stored to learn "
@@ -134,8 +146,10 @@ class Experience:
         if len(here) > len(self.rows):
             here = here[self.rows]
         draw = self.sampler.draw(count, Moment(ctx.step, self.store.live, self._rngs, here, self.store))
-        batch = self.store.gather(draw.index)._replace(weight=draw.weight)
-        return Drawn(draw, batch, np.ones(len(self.rows), bool))
+        ready = np.ones(len(self.rows), bool)
+        if n_step is None:
+            return Drawn(draw, self.store.gather(draw.index)._replace(weight=draw.weight), ready)
+        return _stretched(self.store, draw, ready, n_step)
 
     def feedback(self, drawn: Drawn, update: Update) -> None:
         """Pass on a learner's results for a batch to the sampler."""
@@ -220,16 +234,16 @@ class Uneven:
                 each.cut()
         return np.array([self.each[row].add(_of(transition, row), ctx) for row in rows], np.int64)
 
-    def sample(self, count: int, ctx: Context, observation: Array | None = None) -> Drawn:
+    def sample(self, count: int, ctx: Context, observation: Array | None = None, n_step: NStep | None = None) -> Drawn:
         """Return `count` transitions of each seed that has stored as many, and zeros for the others, which draw no
-        random number."""
+        random number. `n_step` as of `Experience.sample`."""
         ready = self.stored >= count
         here = ctx.observation if observation is None else observation
         nothing = np.zeros((1, count), np.int64)
         found = [
-            each.sample(count, ctx, here[row : row + 1])
+            each.sample(count, ctx, here[row : row + 1], n_step)
             if ready[row]
-            else Drawn(Draw(nothing, None), _zeros(each.store.gather(nothing)), ready[row : row + 1])
+            else _unready(each.store, nothing, n_step)
             for row, each in enumerate(self.each)
         ]
         weights = [drawn.draw.weight for drawn in found]
@@ -237,8 +251,15 @@ class Uneven:
         weight = None
         if any(each is not None for each in weights):
             weight = np.concatenate([ones if each is None else each for each in weights])
+        draw = Draw(np.concatenate([drawn.draw.index for drawn in found]), weight)
         batch = _joined([drawn.batch for drawn in found])._replace(weight=weight)
-        return Drawn(Draw(np.concatenate([drawn.draw.index for drawn in found]), weight), batch, ready)
+        stretches = [drawn.stretch for drawn in found if drawn.stretch is not None]
+        if n_step is None:
+            return Drawn(draw, batch, ready)
+        every = None if weight is None else np.repeat(weight, n_step.steps, axis=1)
+        whole = _joined([each.batch for each in stretches])._replace(weight=every)
+        length = np.concatenate([each.length for each in stretches])
+        return Drawn(draw, batch, ready, Stretch(whole, length, n_step.discount))
 
     def feedback(self, drawn: Drawn, update: Update) -> None:
         """Pass on a learner's results for a batch to the sampler."""
@@ -274,6 +295,27 @@ class Uneven:
 
     def load_state(self, row: int, state: State) -> None:
         self.each[row].load_state(0, state)
+
+
+def _stretched(store: Storage, draw: Draw, ready: Array, n_step: NStep) -> Drawn:
+    """Return the batch of a draw with the transitions that follow each of its own."""
+    slots, length = reach(store, draw.index, n_step.steps)
+    weight = None if draw.weight is None else np.repeat(draw.weight, n_step.steps, axis=1)
+    whole = store.gather(slots.reshape(len(slots), -1))._replace(weight=weight)
+    fields: Any = {
+        name: values[:, :: n_step.steps] for name, values in whole._asdict().items() if isinstance(values, np.ndarray)
+    }
+    columns = {name: values[:, :: n_step.steps] for name, values in whole.columns.items()}
+    batch = whole._replace(**fields, columns=columns)
+    return Drawn(draw, batch, ready, Stretch(whole, length, n_step.discount))
+
+
+def _unready(store: Storage, nothing: Array, n_step: NStep | None) -> Drawn:
+    """Return zeros at slots `nothing` [1, B], for one seed that has stored too little."""
+    draw, ready = Draw(nothing, None), np.zeros(1, bool)
+    drawn = Drawn(draw, store.gather(nothing), ready) if n_step is None else _stretched(store, draw, ready, n_step)
+    stretch = drawn.stretch and drawn.stretch._replace(batch=_zeros(drawn.stretch.batch))
+    return drawn._replace(batch=_zeros(drawn.batch), stretch=stretch)
 
 
 def _fed(build: Build) -> bool:

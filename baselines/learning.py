@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from guidebench.harness.interfaces import Array, Store, TransitionColumn
+from guidebench.harness.interfaces import Array, NStep, Store, TransitionColumn
 
 
 class BaseLearner:
-    """A learner that adds no columns to transitions and ignores the ends of episodes."""
+    """A learner of single transitions that adds no columns to them and ignores the ends of episodes."""
 
     columns: tuple[TransitionColumn, ...] = ()
+    n_step: NStep | None = None
 
     def ended(self, row: int, slots: Array, store: Store) -> None:
         """Do nothing."""

@@ -514,6 +514,10 @@ class Batch(NamedTuple):
     number: Array | None = None
     """Numbers of the transitions in the order of storage, from 0, int64 [S, B] (`Store.slot`); None in a batch that was
     not drawn from a store."""
+    steps: Array | None = None
+    """Number m of environment steps from `observation` to `next_observation`, int64 [S, B], if the learner has an
+    `n_step`: `reward` is then a discounted sum of m rewards, and the value of `next_observation` counts γ^m. None if
+    every m is 1."""
 
 
 class Tensors(NamedTuple):
@@ -674,6 +678,15 @@ class Update(NamedTuple):
     target network's, against the same target value y = r + γ max Q̄(s′, ·)."""
 
 
+class NStep(NamedTuple):
+    """A learner's wish for n-step returns (`baselines/n_step.py`)."""
+
+    steps: int
+    """Transitions n whose rewards are summed, at least 1."""
+    discount: float
+    """Discount γ per transition."""
+
+
 class Learner(Protocol):
     """Turns batches into parameter updates, for all seeds at once.
 
@@ -698,6 +711,9 @@ class Learner(Protocol):
 
     batch_size: int
     """Transitions per gradient step and seed."""
+
+    n_step: NStep | None
+    """The n-step returns that its batches hold (`Batch.steps`); None for single transitions."""
 
     def update(
         self,

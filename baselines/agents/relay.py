@@ -37,7 +37,7 @@ from guidebench.harness.settings import Bounds, Unit
 if TYPE_CHECKING:
     from guidebench.baselines.experience import Drawn, Experience
 
-SHARED = ("batch_size", "learning_starts", "utd")
+SHARED = ("batch_size", "learning_starts", "utd", "n_step")
 """Settings in which learner and explorer agree, since each gradient step draws one batch for both."""
 
 
@@ -251,7 +251,7 @@ class RelayAgent(StandardAgent):
             return drawn, told
         # an update draws the random numbers of all seeds; those whose relay is over get theirs back
         kept = {row: self._branches[row].state() for row in np.flatnonzero(~relaying).tolist()}
-        update = self.learn_from(self.explorer, self.guide.unguided(drawn.batch), relaying, ctx.step)
+        update = self.learn_from(self.explorer, drawn.shaped(self.guide.unguided), relaying, ctx.step)
         for row, state in kept.items():
             self._branches[row].load_state(state)
         own = {f"explorer/{name}": np.where(relaying, values, np.nan) for name, values in update.metrics.items()}

@@ -28,7 +28,7 @@ class Sample(NamedTuple):
     observation: Seen  # [S, B, …]
     action: Tensor  # [S, B, 1] int64
     reward: Tensor  # [S, B]
-    continues: Tensor  # [S, B], γ(1 − terminated)
+    continues: Tensor  # [S, B], γ(1 − terminated), or γ^m(1 − terminated) after m steps
     next_observation: Seen  # [S, B, …]
 
 
@@ -210,9 +210,15 @@ class QLearner(BaseLearner, ABC):
             observation=tensors(batch.observation[rows], self.device),
             action=self._tensor(batch.action[rows].astype(np.int64)).unsqueeze(2),
             reward=self._tensor(batch.reward[rows]).float(),
-            continues=self._tensor(np.float32(self.config.discount) * ~batch.terminated[rows]),
+            continues=self._tensor(self._discount(batch, rows) * ~batch.terminated[rows]),
             next_observation=tensors(batch.next_observation[rows], self.device),
         )
+
+    def _discount(self, batch: Batch, rows: slice) -> Array:
+        """Return the discount of the next observation's value, float32: γ, or γ^m [S, B] after m steps."""
+        discount = self.config.discount
+        found = np.asarray(discount) if batch.steps is None else discount ** batch.steps[rows]
+        return np.asarray(found, np.float32)
 
     def _tensor(self, array: Array) -> Tensor:
         return tensor(array, self.device)
