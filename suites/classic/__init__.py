@@ -44,12 +44,13 @@ QUICK = "quick profile: a tenth of the zoo's"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 
-def _also_iqn(layer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the layer with its DQN settings copied to IQN; the zoo's file has DQN only."""
-    return {**layer, **{key.replace(".dqn.", ".iqn."): layer[key] for key in layer if key.startswith("learner.dqn.")}}
+def _also_kin(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the layer with its DQN settings copied to IQN and dueling DQN; the zoo's file has DQN only."""
+    own = [key for key in layer if key.startswith("learner.dqn.")]
+    return {**layer, **{key.replace(".dqn.", f".{kin}."): layer[key] for kin in ("iqn", "dueling_dqn") for key in own}}
 
 
-ACROBOT = _also_iqn(
+ACROBOT = _also_kin(
     {
         "training.steps": cite(100_000, f"{ZOO}: Acrobot-v1"),
         "training.capacity": cite(50_000, f"{ZOO}: Acrobot-v1"),
@@ -179,7 +180,7 @@ class Classic(SuitePart):
     scores: ClassVar[Mapping[str, Score]] = SCORES
     events: ClassVar[tuple[str, ...]] = ()
     drawing: ClassVar[type] = ClassicDrawing
-    defaults: ClassVar[Mapping[str, Any]] = _also_iqn(
+    defaults: ClassVar[Mapping[str, Any]] = _also_kin(
         {
             "training.steps": cite(50_000, f"{ZOO}: CartPole-v1"),
             "training.capacity": cite(100_000, f"{ZOO}: CartPole-v1"),
@@ -214,7 +215,7 @@ class Classic(SuitePart):
                 **dict.fromkeys(MUJOCO, LOCOMOTION_QUICK),
             },
         },
-        "smoke": _also_iqn(
+        "smoke": _also_kin(
             {
                 "tasks": ("CartPole-v1",),
                 "training.steps": cite(600, SMOKE),

@@ -11,7 +11,7 @@ from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite
 from guidebench.harness.parts import DrawingPart, ModelPart, SuitePart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.harness.settings import Bounds, Unit, cite, cited
 
 if TYPE_CHECKING:
     from guidebench.harness.trajectories import Demonstration
@@ -87,6 +87,8 @@ class MiniGridDoorKey(SuitePart):
             "learner.iqn.lr": cite(3e-4, f"{QUICK}; as DQN's"),
             "learner.iqn.channels": cite(32, f"{QUICK}; as DQN's"),
             "learner.iqn.batch_size": cite(64, f"{QUICK}; as DQN's"),
+            **cited("learner.dueling_dqn", f"{QUICK}; as DQN's", lr=3e-4, channels=32, features=256, trunk=(),
+                    hidden=(256,), target_every=1_000, learning_starts=500, epsilon_end=0.05),
             "evaluation.every": cite(2_000, QUICK),
             "evaluation.episodes": cite(16, QUICK),
             "by_task": {
@@ -111,9 +113,11 @@ class MiniGridDoorKey(SuitePart):
             "learner.iqn.batch_size": cite(32, SMOKE),
             "learner.iqn.train_quantiles": cite(8, SMOKE),
             "learner.iqn.target_quantiles": cite(8, SMOKE),
+            **cited("learner.dueling_dqn", SMOKE, channels=8, features=32, trunk=(), hidden=(32,), learning_starts=128,
+                    batch_size=32),
             "judge.delay": cite(64, SMOKE),
         },
-    }
+    }  # fmt: skip
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         """Observations: uint8 [n, n, 3], the codes of object (11), colour (6) and state (4) of each cell. Actions: five
