@@ -51,8 +51,8 @@ class Crafter(WorldSettings, SuitePart):
     source: ClassVar[str] = "Hafner (2022), Benchmarking the Spectrum of Agent Capabilities; crafter 1.8.3"
     citation: ClassVar[str | Path] = Path(__file__).with_name("crafter.bib")
     tasks: ClassVar[tuple[str, ...]] = ("game",)
-    learner: ClassVar[str] = "dqn"
-    method: ClassVar[str] = "uer"
+    learner: ClassVar[str] = "dueling_dqn"
+    method: ClassVar[str] = "sparse"
     scores: ClassVar[Mapping[str, Score]] = {"game": Score("achievements", low=0.0, high=22.0)}
     events: ClassVar[tuple[str, ...]] = EVENTS
     ordered: ClassVar[bool] = False

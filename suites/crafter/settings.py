@@ -20,16 +20,24 @@ DQN: Mapping[str, Any] = {
             learning_starts=5_000, train_every=4, epsilon_start=1.0, epsilon_end=0.01, double=True, hidden=(512,)),
     **cited("learner.dqn", "choice: a bound that rarely acts; ELLM's code clips no gradient", max_grad_norm=10.0),
 }  # fmt: skip
-"""ELLM's settings of DQN. Its dueling network and its three-step returns are not settings of this learner."""
+"""ELLM's settings for learner=dqn, which has neither its dueling network nor its three-step returns. They are the
+defaults of `dueling_dqn`, which has both."""
 QUICK = "quick profile: a cell in minutes on two cores; shows that it learns, not how well"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
-QUICK_DQN: Mapping[str, Any] = cited(
-    "learner.dqn", QUICK, lr=3e-4, channels=16, features=128, hidden=(128,), target_every=1_000, learning_starts=1_000,
-    epsilon_end=0.05,
-)  # fmt: skip
-SMOKE_DQN: Mapping[str, Any] = cited(
-    "learner.dqn", SMOKE, channels=8, features=16, hidden=(16,), batch_size=32, learning_starts=128, train_every=16
-)
+QUICK_DQN: Mapping[str, Any] = {
+    **cited("learner.dqn", QUICK, lr=3e-4, channels=16, features=128, hidden=(128,), target_every=1_000,
+            learning_starts=1_000, epsilon_end=0.05),
+    **cited("learner.dueling_dqn", QUICK, lr=3e-4, channels=16, features=128, trunk=(128,), hidden=(128,),
+            target_every=1_000, learning_starts=1_000, epsilon_end=0.05),
+    **cited("guide.rnd", QUICK, channels=16, features=128, hidden=(128,), out=128),
+}  # fmt: skip
+SMOKE_DQN: Mapping[str, Any] = {
+    **cited("learner.dqn", SMOKE, channels=8, features=16, hidden=(16,), batch_size=32, learning_starts=128,
+            train_every=16),
+    **cited("learner.dueling_dqn", SMOKE, channels=8, features=16, trunk=(16,), hidden=(16,), batch_size=32,
+            learning_starts=128, train_every=16, target_every=64),
+    **cited("guide.rnd", SMOKE, channels=8, features=16, hidden=(16,), out=16, batch_size=32),
+}  # fmt: skip
 
 
 def need(suite: str) -> None:

@@ -64,8 +64,8 @@ class CrafterOod(WorldSettings, SuitePart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("crafter_ood.bib")
     tasks: ClassVar[tuple[str, ...]] = TASKS
     aliases: ClassVar[Mapping[str, str]] = ALIASES
-    learner: ClassVar[str] = "dqn"
-    method: ClassVar[str] = "uer"
+    learner: ClassVar[str] = "dueling_dqn"
+    method: ClassVar[str] = "sparse"
     events: ClassVar[tuple[str, ...]] = tuple(f"subgoal {number}" for number in range(1, LONGEST + 1))
     drawing: ClassVar[type] = CrafterDrawing
     defaults: ClassVar[Mapping[str, Any]] = {

@@ -1,0 +1,182 @@
+"""Random network distillation: the bonus, its normalisation, and what trains it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results, testing
+from guidebench.baselines.guides.rnd import Rnd
+from guidebench.baselines.guides.rnd.guide import LEAST, RndGuide
+from guidebench.baselines.guides.rnd.moments import Moments
+from guidebench.baselines.storage import Storage
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Batch, Build, Observations, RunPhase, Transition
+from guidebench.harness.plan import matrix
+from guidebench.harness.streams import Streams
+from tests.baselines.learners.conftest import GRID, RECORD, observed
+
+VECTOR = Observations((1,), "float32")
+SMALL: dict[str, Any] = {"hidden": (8,), "out": 4, "channels": 4, "features": 6, "batch_size": 8, "every": 4}
+
+
+def build(path: Path, seeds: tuple[int, ...] = (0, 1), space: Observations = VECTOR) -> Build:
+    return Build(
+        seeds=seeds, observations=space, actions=Actions(count=2), horizon=100, events=(), steps=100, device="cpu",
+        streams=[Streams(seed) for seed in seeds], capacity=60, slots=80,
+        directories=tuple(path / f"seed-{seed}" for seed in seeds),
+    )  # fmt: skip
+
+
+def step(seen: np.ndarray, following: np.ndarray) -> Transition:
+    count = len(seen)
+    no = np.zeros(count, bool)
+    return Transition(seen, np.zeros(count, np.int64), np.zeros(count, np.float32), no, no, following,
+                      np.zeros((count, 0), bool), None, no)  # fmt: skip
+
+
+def batch(seen: np.ndarray) -> Batch:
+    """Transitions to observations `seen` [S, B, …] with reward 1."""
+    return Batch(seen, np.zeros(seen.shape[:2], np.int64), np.ones(seen.shape[:2], np.float32), seen,
+                 np.zeros(seen.shape[:2], bool), None)  # fmt: skip
+
+
+LEARNER: Any = SimpleNamespace(updates_due=lambda step, asked=None: 1)
+CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
+
+
+def by_hand(path: Path, **more: Any) -> RndGuide:
+    """One seed whose networks are linear, f(x) = (2x, −x) and f̂(x) = (x, 1), so b = (x² + (x + 1)²)/2."""
+    guide = RndGuide(Rnd(**{"hidden": (), "out": 2, "every": 4, **more}), build(path, (0,)))
+    guide.fixed.load(0, {"target.0.weight": np.array([[2, -1]]), "target.0.bias": np.zeros(2)})
+    guide.predictor.load(0, {"predictor.0.weight": np.array([[1, 0]]), "predictor.0.bias": np.array([0, 1])})
+    return guide
+
+
+def test_the_bonus_is_the_mean_squared_error_of_the_normalised_next_observation(tmp_path: Path) -> None:
+    """Before anything is stored the mean is 0 and both deviations are 1. With mean 1 and variance 4, x is halved after
+    1 is subtracted: b(1) = ½, b(3) = (1 + 4)/2; clipped at 5, b(99) = (25 + 36)/2."""
+    guide = by_hand(tmp_path, weight=0.5)
+    seen = np.array([[[0], [1], [-2]]], np.float32)
+    assert guide.shape(batch(seen)).reward.tolist() == [[1 + 0.25, 1 + 1.25, 1 + 1.25]]
+    assert guide.metrics()["guide/bonus"].tolist() == pytest.approx([(0.5 + 2.5 + 2.5) / 3])
+    guide.seen.add(0, np.array([[-1.0], [3.0]]))
+    found = guide.bonus(np.array([[1], [3], [99]], np.float32), np.zeros(3, np.int64))
+    assert found.tolist() == [0.5, 2.5, 30.5]
+    assert guide.reward(np.array([[3]], np.float32), np.zeros(1, np.int64)).tolist() == [1.25]
+
+
+def test_moments_of_two_batches_are_those_of_all(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(3, 2, (50, 4)).astype(np.float32)
+    found = Moments(2, 4)
+    assert (found.variance == 1).all() and (found.mean == 0).all()
+    for part in (values[:7], values[7:8], values[8:]):
+        found.add(1, part)
+    np.testing.assert_allclose(found.mean[1], values.mean(0, np.float64), rtol=1e-12)
+    np.testing.assert_allclose(found.variance[1], values.var(0, np.float64), rtol=1e-12)
+    assert (found.variance[0] == 1).all() and found.count.tolist() == [0, 50]
+
+
+def test_statistics_are_those_of_what_was_stored_and_of_the_bonus_returns(tmp_path: Path) -> None:
+    """Next observations 1, −1, 1, −1: mean 0 and variance 1, so x = s′ and b = 5/2, ½, 5/2, ½. With γ = ½ the bonus
+    returns are 2.5, 1.75, 3.375, 2.1875, whose standard deviation divides the bonus."""
+    guide = by_hand(tmp_path, discount=0.5, weight=1.0)
+    store = Storage(build(tmp_path, (0,)), guide.columns)
+    path = [9, 1, -1, 1, -1, 50, 60, 70]
+    for here, following in itertools.pairwise(path):
+        one = step(np.array([[here]], np.float32), np.array([[following]], np.float32))
+        guide.observed(store.append(one), one, store, CTX)
+    assert guide.seen.count.tolist() == [4], "seven are stored, and four is the last multiple of `every`"
+    assert (guide.seen.mean[0, 0], guide.seen.variance[0, 0]) == (0, 1)
+    returns = [2.5, 1.75, 3.375, 2.1875]
+    assert guide.returned.mean[0].tolist() == pytest.approx([np.mean(returns)])
+    assert guide.scale.tolist() == pytest.approx([np.std(returns)])
+    shaped = guide.shape(batch(np.array([[[1]]], np.float32)))
+    assert shaped.reward.tolist() == [pytest.approx([1 + 2.5 / np.std(returns)])]
+
+
+def test_a_feature_that_never_varies_is_not_divided_by_nothing(tmp_path: Path) -> None:
+    guide = by_hand(tmp_path)
+    guide.seen.add(0, np.full((5, 1), 3.0))
+    guide.returned.add(0, np.full((5, 1), 3.0))
+    assert guide.scale.tolist() == [LEAST]
+    assert guide.bonus(np.array([[3], [4]], np.float32), np.zeros(2, np.int64)).tolist() == [0.5, 30.5]
+
+
+def test_the_predictor_descends_its_error_and_the_target_stays(tmp_path: Path) -> None:
+    """At x = 1 the errors are −1 and 2: db/df̂ = (−1, 2), so Adam's first step moves the first output up by the learning
+    rate and the second down."""
+    guide = by_hand(tmp_path, lr=0.01)
+    target = guide.fixed.flat.clone()
+    guide.learn(np.array([[[1], [1]]], np.float32))
+    moved = guide.predictor.arrays(0)
+    np.testing.assert_allclose(moved["predictor.0.bias"], [0.01, 1 - 0.01], rtol=1e-5)
+    np.testing.assert_allclose(moved["predictor.0.weight"], [[1.01, -0.01]], rtol=1e-5)
+    assert guide.metrics()["guide/loss"].tolist() == [2.5] and bool((guide.fixed.flat == target).all())
+
+
+def test_what_was_trained_on_is_less_novel_than_what_was_not(tmp_path: Path) -> None:
+    """Of a record with a grid, an image, codes and vectors."""
+    guide = RndGuide(Rnd(**{**SMALL, "lr": 1e-3, "hidden": (32,), "features": 32}), build(tmp_path, (0,), RECORD))
+    rng = np.random.default_rng(0)
+    known, new = observed(RECORD, rng, 1, 4), observed(RECORD, rng, 1, 4)
+    for _ in range(300):
+        guide.learn(known)
+    rows = np.zeros(4, np.int64)
+    assert guide.bonus(known[0], rows).max() < 0.2 * guide.bonus(new[0], rows).min()
+
+
+@pytest.mark.parametrize("space", [VECTOR, GRID, RECORD], ids=["vector", "grid", "record"])
+def test_a_seed_has_the_same_bits_alone_and_beside_another_and_after_a_restart(
+    tmp_path: Path, space: Observations
+) -> None:
+    def trained(place: str, seeds: tuple[int, ...], guide: RndGuide | None = None) -> tuple[RndGuide, Storage]:
+        made = build(tmp_path / place, seeds, space)
+        own = guide or RndGuide(Rnd(**SMALL), made)
+        store = Storage(made)
+        sources = [np.random.default_rng(seed) for seed in seeds]
+        for _ in range(13):
+            seen, following = (np.concatenate([observed(space, rng, 1) for rng in sources]) for _ in range(2))
+            one = step(seen, following)
+            own.observed(store.append(one), one, store, CTX)
+            own.before_update(store, LEARNER, CTX)
+        return own, store
+
+    both, store = trained("both", (3, 7))
+    alone, _ = trained("alone", (7,))
+    held = store.gather(np.array([[1, 5, 12]] * 2))
+    own = held._replace(**{name: getattr(held, name)[1:] for name in ("observation", "reward", "next_observation")})
+    expected = both.shape(held).reward[1:]
+    np.testing.assert_array_equal(alone.shape(own).reward, expected)
+    np.testing.assert_array_equal(alone.predictor.flat.numpy(force=True)[0], both.predictor.flat.numpy(force=True)[1])
+    again = RndGuide(Rnd(**SMALL), build(tmp_path / "again", (7,), space))
+    again.load_state(0, testing._stored({"guide": both.state(1)})["guide"])
+    np.testing.assert_array_equal(again.shape(own).reward, expected)
+
+
+def test_every_setting_has_a_meaning_and_a_source() -> None:
+    assert all(field.meaning and field.source for field in settings.fields(Rnd).values())
+
+
+def test_statistics_need_a_replay_that_holds_what_they_count() -> None:
+    words = ["suite=crafter_ood", "profile=smoke", "method=curiosity"]
+    with pytest.raises(UserError, match=r"guide\.every=400 is larger than training\.capacity=300"):
+        matrix.plan([*words, "guide.every=400"])
+    matrix.plan(words)
+
+
+@pytest.mark.slow
+def test_killed_runs_and_packed_seeds_change_no_byte(tmp_path: Path) -> None:
+    """With three-step returns, whose every transition gets its bonus."""
+    small = ("guide.hidden=[8]", "guide.out=8", "guide.batch_size=16", "learner.trunk=[8]", "learner.hidden=[8]")
+    words = ("suite=classic", "task=CartPole-v1", "learner=dueling_dqn", "learner.learning_starts=32")
+    testing.check_method("curiosity", tmp_path, *words, "learner.batch_size=16", *small)
+    told = results.load(tmp_path / "together", what="metrics")
+    assert told["guide/bonus"].gt(0).all() and told["guide/loss"].gt(0).all() and told["guide/scale"].gt(0).all()
