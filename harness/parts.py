@@ -86,6 +86,11 @@ class SuitePart(Part):
     def ready(self, task: str) -> None:
         """Raise UserError if a package is missing that the task needs. Imports nothing heavy."""
 
+    @classmethod
+    def findings(cls) -> Sequence[Finding]:
+        """Return what `bench doctor suite=…` says of the suite besides what this machine lacks for it."""
+        return ()
+
     def of_run(self, seed: int) -> Self:
         """Return the suite as the run of this seed uses it, if the seed decides more than random streams."""
         return self

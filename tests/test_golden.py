@@ -45,6 +45,7 @@ STUDIES: Mapping[str, tuple[str, ...]] = {
         "suite=ogbench_scene", "method=vlm_rb", *SHORT,
         "training.demonstrations=1", "judge.delay=32", "drawing.size=32",
     ),
+    "housekeep, a record of symbols": ("suite=housekeep", "training.steps=256", "evaluation.every=128"),
     "point maze, preferences of an oracle": ("suite=point_maze", "method=pebble"),
 }  # fmt: skip
 """What each study is for -> the command's words."""

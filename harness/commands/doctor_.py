@@ -88,7 +88,8 @@ def _suite(given: Mapping[str, Any]) -> list[Finding]:
         except UserError as error:
             missing[str(error)] = None
     told = f"{count(len(tasks), 'task')} and {'its' if len(tasks) == 1 else 'their'} frames can be made"
-    return [Finding(name, False, text) for text in missing] or [Finding(name, True, told)]
+    found = [Finding(name, False, text) for text in missing] or [Finding(name, True, told)]
+    return [*found, *suite.findings()]
 
 
 def _packages(extra: str = "") -> list[Finding]:

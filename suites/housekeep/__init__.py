@@ -1,0 +1,251 @@
+"""DSADF's tasks 11 to 13 on Housekeep: a room with misplaced items, seen as symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.findings import Finding
+from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, Score
+from guidebench.harness.parts import DrawingPart, SuitePart
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Transport, Unit, cite, cited
+from guidebench.suites.housekeep.items import ALIASES, MOST, OBJECTS, TASKS
+
+if TYPE_CHECKING:
+    from guidebench.harness.trajectories import Demonstration
+    from guidebench.suites.housekeep.preferences import Preferences
+    from guidebench.suites.housekeep.task import HousekeepTask
+
+ACTIONS = 6
+RECEPTACLES = 16
+"""Receptacles that an observation has room for: those of a kitchen in Housekeep's annotations."""
+NUMBERS = 5
+"""Numbers of each thing in an observation."""
+LONGEST_TEXT = 2048
+TABLE = "ours-be8d2b2f99"
+"""Name of `preferences.csv`, with the hash of its content."""
+DSADF, HOUSEKEEP = "DSADF, §5.4", "Housekeep (Kant et al. 2022), released code"
+ELLM = "ELLM (Du et al. 2023), released code, configuration of Housekeep"
+QUICK = "quick profile: a cell in minutes on two cores"
+SMOKE = "smoke profile: seconds, for tests; learns nothing"
+
+
+@dataclass(frozen=True)
+class HousekeepDrawing(DrawingPart):
+    """Pictures for models; the room and the agent's observations do not depend on these settings."""
+
+    size: Annotated[int, Bounds(16, 1024), Unit("pixels")] = 128
+    """Side length of a picture (Housekeep: 128 pixels)."""
+    view: Literal["agent", "above"] = "agent"
+    """What the agent's camera sees, or a map of the room from above (choice)."""
+    labels: bool = True
+    """Whether names are written on what is in view, in pictures of 256 pixels and more; boxes alone do not show what
+    they are (choice)."""
+    perturbation: Literal["none", "sprite_swap", "texture"] = "none"
+    """`none`: each kind in its colour. `sprite_swap`: in the colour and with the name of another. `texture`:
+    meaningless noise without names (VLM-RB, §4.2 and app. F.3, for DoorKey)."""
+    seed: Annotated[int, Bounds(0)] = 0
+    """Seed of the patterns of the perturbation `texture`, the same in every episode and run (choice)."""
+
+    def spawn(self, task: str) -> Drawer:
+        """Return the task's drawer; UserError for an unknown task."""
+        from guidebench.suites.housekeep.drawing import HousekeepDrawer
+        from guidebench.suites.housekeep.perturbations import swapped, textured
+
+        check(task)
+        looks = {"none": None, "sprite_swap": swapped(), "texture": textured(self.seed)}[self.perturbation]
+        return HousekeepDrawer(self.size, self.view, self.labels, looks)
+
+
+NO_ADAPTER = (
+    "not used: it is published for conda alone and its maintenance has ended, so suite=housekeep has no adapter for it "
+    "and is a symbolic room of its own"
+)
+
+
+@register.suite("housekeep")
+@dataclass(frozen=True)
+class Housekeep(SuitePart):
+    """Three tasks that put misplaced items of one room where they belong."""
+
+    observation: Literal["symbols", "text"] = "symbols"
+    """What an observation holds. `symbols`: numbers of what is in view, what is held, heading and pitch. `text`: these
+    and sentences (choice)."""
+    room: str = "kitchen"
+    """The room, whose receptacles are those of the table of preferences (choice: most items are a kitchen's; DSADF
+    says one room)."""
+    layouts: Annotated[int | None, Bounds(1)] = 20
+    """Number of layouts (floor plan, start places, start of the agent), from which every reset draws one, in training
+    and in evaluation; null: a new one for every reset (DSADF, §5.4: rooms are familiar; their number: choice)."""
+    distractors: Annotated[int, Bounds(0, len(OBJECTS) - MOST), Unit("objects")] = 4
+    """Other objects, which lie where they belong (choice)."""
+    reward: Literal["success", "placed"] = "success"
+    """`success`: 1 once all items are placed. `placed`: the change of the share of items placed (DSADF, table 10,
+    sparse reward; `placed`: choice)."""
+    length: Annotated[int, Bounds(1), Unit("environment steps")] = 1_000
+    """Longest episode (Housekeep's configuration)."""
+    table: str = TABLE
+    """Name of the table of preferences, with the hash of its content: results with different tables are never compared
+    (choice; the default is this project's own table)."""
+    preferences: Annotated[str | None, Transport] = None
+    """File of another table, CSV or Parquet, whose name is `table` (Housekeep's annotations, converted)."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "Housekeep, three tasks"
+    source: ClassVar[str] = "DSADF, §5.4 and app. A.1.1; Housekeep (Kant et al. 2022)"
+    citation: ClassVar[str | Path] = Path(__file__).with_name("housekeep.bib")
+    tasks: ClassVar[tuple[str, ...]] = tuple(TASKS)
+    aliases: ClassVar[Mapping[str, str]] = ALIASES
+    learner: ClassVar[str] = "dueling_dqn"
+    method: ClassVar[str] = "sparse"
+    scores: ClassVar[Mapping[str, Score]] = {task: Score("object success", low=0.0, high=1.0) for task in TASKS}
+    events: ClassVar[tuple[str, ...]] = tuple(
+        f"item {number} {stage}"
+        for number in range(1, MOST + 1)
+        for stage in ("found", "grabbed", "receptacle found", "released")
+    )
+    ordered: ClassVar[bool] = False
+    drawing: ClassVar[type] = HousekeepDrawing
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "training.steps": cite(4_000_000, ELLM),
+        "training.capacity": cite(500_000, "choice: .5 GB"),
+        "evaluation.every": cite(200_000, "choice; twenty evaluations"),
+        "evaluation.episodes": cite(100, f"{DSADF}: 100 trials of each task"),
+        **cited("learner.dueling_dqn", ELLM, batch_size=256, epsilon_end=0.1),
+        **cited("learner.dueling_dqn", "choice: ELLM's 5M steps are more than its 4M of training",
+                exploration_share=1.0),
+        **cited("learner.dqn", ELLM, lr=6.25e-5, batch_size=256, discount=0.99, target_every=8_000, target_rate=1.0,
+                learning_starts=5_000, train_every=4, epsilon_start=1.0, epsilon_end=0.1, double=True, hidden=(512,)),
+        **cited("learner.dqn", "choice: a bound that rarely acts; ELLM's code clips no gradient", max_grad_norm=10.0),
+    }  # fmt: skip
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {},
+        "quick": {
+            "tasks": ("adjustment_2",),
+            "suite.reward": cite("placed", f"{QUICK}; success alone is never met at random"),
+            "suite.layouts": cite(1, f"{QUICK}; one layout"),
+            "suite.length": cite(300, QUICK),
+            "training.steps": cite(200_000, QUICK),
+            "training.capacity": cite(200_000, QUICK),
+            "evaluation.every": cite(20_000, QUICK),
+            "evaluation.episodes": cite(10, QUICK),
+            **cited("learner.dueling_dqn", QUICK, lr=3e-4, batch_size=64, trunk=(128,), hidden=(128,),
+                    target_every=1_000, learning_starts=1_000, epsilon_end=0.05, exploration_share=0.5),
+            **cited("learner.dqn", QUICK, lr=3e-4, batch_size=64, hidden=(128, 128), target_every=1_000,
+                    learning_starts=1_000, epsilon_end=0.05),
+        },
+        "smoke": {
+            "tasks": ("adjustment_2",),
+            "suite.reward": cite("placed", SMOKE),
+            "suite.length": cite(60, SMOKE),
+            "training.steps": cite(300, SMOKE),
+            "training.capacity": cite(300, SMOKE),
+            "evaluation.every": cite(150, SMOKE),
+            "evaluation.episodes": cite(2, SMOKE),
+            **cited("learner.dueling_dqn", SMOKE, trunk=(16,), hidden=(16,), batch_size=32, learning_starts=128,
+                    train_every=16, target_every=64),
+            **cited("learner.dqn", SMOKE, hidden=(16,), batch_size=32, learning_starts=128, train_every=16),
+        },
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name, field in settings.fields(Housekeep).items():
+            settings.check(field, getattr(self, name), f"suite.{name}")
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]:
+        """Observations: a record of `objects` float32 [120] and `receptacles` float32 [80], for each thing five
+        numbers: in view (1), distance in metres, sine and cosine of its direction from the gaze (left is positive), and
+        elevation in radians, or zeros out of view; `places` uint8 [24], of each object in view 1 + the receptacle that
+        it lies on; `held` uint8 [1], 1 + the object in the hand; `pose` float32 [3], sine and cosine of the heading,
+        and pitch in radians; and for the kind `text` also `text` uint8 [2048], UTF-8, filled up with zeros. Objects are
+        in the order of `guidebench.suites.housekeep.items.OBJECTS`, receptacles in that of their names, in all tasks.
+
+        Actions: MOVE_FORWARD .25 m, TURN_LEFT and TURN_RIGHT 20 degrees, LOOK_UP and LOOK_DOWN 10 degrees,
+        GRAB_RELEASE."""
+        check(task)
+        size = len(OBJECTS)
+        text = {"text": Observations((LONGEST_TEXT,), "uint8")} if self.observation == "text" else {}
+        seen = Observations(
+            parts={
+                "objects": Observations((size * NUMBERS,), "float32"),
+                "receptacles": Observations((RECEPTACLES * NUMBERS,), "float32"),
+                "places": Observations((size,), "uint8", categories=(1 + RECEPTACLES,) * size),
+                "held": Observations((1,), "uint8", categories=(1 + size,)),
+                "pose": Observations((3,), "float32"),
+                **text,
+            }
+        )
+        return seen, Actions(count=ACTIONS)
+
+    def horizon(self, task: str) -> int:
+        """Return `suite.length`."""
+        check(task)
+        return self.length
+
+    def seconds_per_step(self, task: str) -> float:
+        """Return the measured seconds of an environment step, with the share of a reset in short episodes."""
+        check(task)
+        return 1.2e-4 if self.observation == "text" else 5e-5
+
+    def preferences_table(self) -> Preferences:
+        """Return the table of preferences; UserError where its content is not that of `table`."""
+        from guidebench.suites.housekeep.preferences import ours, read
+
+        table = ours() if self.preferences is None else read(Path(self.preferences).expanduser())
+        if table.name == self.table:
+            return table
+        if self.preferences is None:
+            raise UserError(
+                f"suite.table={self.table} names a table that is not this project's own ({table.name}): name its file "
+                f"with suite.preferences=…"
+            )
+        raise UserError(
+            f"suite.preferences={self.preferences} holds the table {table.name}, and suite.table={self.table} names "
+            f"another: set suite.table={table.name}, so that its results are kept apart from those of other tables"
+        )
+
+    def ready(self, task: str) -> None:
+        """Raise UserError for an unknown task, and for a table of preferences that does not fit it."""
+        check(task)
+        from guidebench.suites.housekeep.floors import floor
+        from guidebench.suites.housekeep.layouts import rules
+
+        floor(rules(task, self.room, self.preferences_table(), self.distractors).receptacles, 0)
+
+    @classmethod
+    def findings(cls) -> Sequence[Finding]:
+        """Return why Housekeep's own simulator is not used."""
+        return (Finding("habitat-sim", None, NO_ADAPTER),)
+
+    def make(self, task: str) -> HousekeepTask:
+        """Return the task; errors as in `ready`."""
+        self.ready(task)
+        from guidebench.suites.housekeep.task import HousekeepTask
+
+        return HousekeepTask(task, self)
+
+    def demonstrate(self, task: str, seed: int) -> Demonstration | None:
+        """Return the scripted agent's episode that begins with `reset(seed)`; None if it does not place all items."""
+        from guidebench.harness.episodes.demonstrations import play
+
+        solved = self.make(task)
+        return play(solved, seed, lambda observation: solved.expert())
+
+    def goal_snapshot(self, task: str, seed: int) -> Array | None:
+        """Return the snapshot of the first state in which the scripted agent has placed all items in the episode that
+        begins with `reset(seed)`; None if it does not."""
+        from guidebench.harness.episodes.demonstrations import first_success
+
+        solved = self.make(task)
+        return first_success(solved, seed, lambda observation: solved.expert())
+
+
+def check(task: str) -> None:
+    """Raise UserError for an unknown task."""
+    if task not in TASKS:
+        raise unknown("task", task, TASKS)

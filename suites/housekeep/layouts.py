@@ -1,0 +1,108 @@
+"""Layouts: a floor plan, where objects lie in it at the start, and where the agent stands.
+
+A layout depends on its number, the task, the room, the number of distractors and the table of preferences alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.suites.housekeep.floors import SLOTS, Floor, floor
+from guidebench.suites.housekeep.items import OBJECTS, TASKS
+from guidebench.suites.housekeep.preferences import Preferences
+
+SALT = 4_711
+"""Entropy of start places."""
+NUMBER = {name: number for number, name in enumerate(OBJECTS)}
+FEWEST, MOST = 8, 16
+"""Receptacles of a room."""
+CROWD = 4
+"""Objects that start on one receptacle at most."""
+
+
+class Layout(NamedTuple):
+    """A start; arrays are by the number of an object in `OBJECTS`."""
+
+    floor: Floor
+    place: Array
+    """Receptacle on which an object lies, int64 [24]; -1 for one that is not there."""
+    slot: Array
+    """Which of the receptacle's twelve places it takes, int64 [24]; -1 for one that is not there."""
+    x: float
+    y: float
+    heading: float
+    """Direction in radians: 0 along x, counter-clockwise."""
+
+
+class Rules(NamedTuple):
+    """What is correct in a task's room, by the table of preferences."""
+
+    receptacles: tuple[str, ...]
+    items: tuple[int, ...]
+    """The items to be placed, by their number in `OBJECTS`."""
+    correct: Array
+    """Whether an object belongs on a receptacle, bool [24, B]; of objects that the table lacks, none."""
+    spare: tuple[int, ...]
+    """Objects that can be distractors: those with a correct and an incorrect receptacle that are no items."""
+
+
+def rules(task: str, room: str, table: Preferences, distractors: int) -> Rules:
+    """Return a task's rules. UserError for a table that lacks the room, an item or enough distractors, and for an item
+    that belongs on no receptacle of the room, or on every one."""
+    names = table.receptacles(room)
+    told = f"in the room {room!r} of the table {table.source}"
+    if not FEWEST <= len(names) <= MOST:
+        raise UserError(f"there are {len(names)} receptacles {told}; choose a suite.room with {FEWEST} to {MOST}")
+    known = table.votes[room, names[0]]
+    for item in TASKS[task]:
+        found = table.correct(room, item)
+        if not found or len(found) == len(names):
+            raise UserError(
+                f"item {item!r} of task {task!r} belongs on {'every receptacle' if found else 'no receptacle'} {told}, "
+                f"so it cannot be {'misplaced' if found else 'placed'}; choose another suite.room (of "
+                f"{', '.join(table.rooms)}), another task or another suite.preferences"
+            )
+    correct = np.zeros((len(OBJECTS), len(names)), bool)
+    for number, thing in enumerate(OBJECTS):
+        if thing in known:
+            places = set(table.correct(room, thing))
+            correct[number] = [name in places for name in names]
+    spare = tuple(
+        number
+        for number, thing in enumerate(OBJECTS)
+        if thing not in TASKS[task] and 0 < correct[number].sum() < len(names)
+    )
+    if len(spare) < distractors:
+        raise UserError(
+            f"suite.distractors={distractors}, but {len(spare)} other objects have a place {told}; set it to at most "
+            f"{len(spare)}"
+        )
+    return Rules(names, tuple(NUMBER[item] for item in TASKS[task]), correct, spare)
+
+
+def layout(task: str, given: Rules, distractors: int, number: int) -> Layout:
+    """Return layout `number`: all items lie where they do not belong, distractors where they do."""
+    plan = floor(given.receptacles, number)
+    random = np.random.default_rng([SALT, list(TASKS).index(task), number])
+    place, slot = np.full(len(OBJECTS), -1), np.full(len(OBJECTS), -1)
+    others = random.permutation(given.spare)[:distractors].tolist()
+    load = [0] * len(given.receptacles)
+    for thing in (*given.items, *others):
+        wanted = given.correct[thing] if thing in others else ~given.correct[thing]
+        possible = [at for at in np.flatnonzero(wanted).tolist() if load[at] < CROWD]
+        chosen = _one(possible or np.flatnonzero(wanted).tolist(), random)
+        place[thing], slot[thing] = chosen, load[chosen]
+        load[chosen] += 1
+    assert max(load) <= SLOTS, "more objects than a receptacle holds; suite.distractors has a bound"
+    x, y = plan.free[random.integers(len(plan.free))].tolist()
+    return Layout(plan, place, slot, x, y, float(random.uniform(0, 2 * math.pi)))
+
+
+def _one(choices: Sequence[int], random: np.random.Generator) -> int:
+    return choices[int(random.integers(len(choices)))]

@@ -1,0 +1,128 @@
+"""The placement rule by hand, and tables that are refused."""
+
+import pandas as pd
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.suites.housekeep import TABLE, Housekeep
+from guidebench.suites.housekeep.preferences import Votes, ours, read
+
+
+@pytest.mark.parametrize(
+    ("positive", "raters", "correct"),
+    [
+        (10, 10, True),
+        (6, 10, True),  # Housekeep: at least 6 of 10
+        (5, 10, False),
+        (0, 10, False),
+        (3, 5, True),  # the same share of fewer raters
+        (2, 4, False),
+        (2, 3, True),  # .67
+        (1, 2, False),
+        (1, 1, True),
+        (0, 1, False),
+    ],
+)
+def test_a_receptacle_is_correct_for_six_of_ten_raters(positive, raters, correct):
+    assert Votes(positive, raters).correct == correct
+
+
+@pytest.mark.parametrize(
+    ("thing", "receptacles"),
+    [
+        ("sponge", ("sink",)),
+        ("soap_dispenser", ("counter", "sink")),
+        ("pan", ("bottom cabinet", "cooktop", "oven", "stove")),
+        ("mustard_bottle", ("fridge", "table", "top cabinet")),
+    ],
+)
+def test_our_table_says_where_things_belong(thing, receptacles):
+    assert ours().correct("kitchen", thing) == receptacles
+
+
+def test_our_table_is_named_by_its_content_and_is_the_default():
+    assert ours().name == TABLE == Housekeep().table
+
+
+def test_a_table_is_the_same_in_any_order_and_format(table):
+    path = table()
+    one = read(path)
+    assert one.name.startswith("file-") and one.name[5:] == TABLE[5:]
+    turned = path.with_name("turned.parquet")
+    pd.read_csv(path).iloc[::-1].to_parquet(turned, index=False)
+    assert read(turned).name == one.name and read(turned).votes == one.votes
+
+
+def changed(at, value, thing="mug", receptacle="sink"):
+    """A change of one column in the row of one object and receptacle."""
+
+    def change(row):
+        if row[1:3] == [receptacle, thing]:
+            row[at] = value
+        return row
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (changed(3, "2"), r"positive is 2 of 1 raters"),
+        (changed(4, "0"), r"positive is 0 of 0 raters; expected at least one"),
+        (changed(3, "-1"), r"positive is '-1'; expected a whole number"),
+        (changed(3, "0.5"), r"positive is '0.5'; expected a whole number"),
+        (changed(2, ""), r"object is ''; expected a name"),
+        (changed(2, "m" * 61), r"object is 'm+'; expected a name of at most 60"),
+        (changed(2, "plate"), r"has 'plate' on kitchen\|sink twice"),
+        (lambda row: None if row[1:3] == ["sink", "mug"] else row, r"lacks 'mug' on kitchen\|sink"),
+        (lambda row: row[:4], r"row 1: 4 values; expected 5"),
+        (lambda row: None, r"has 0 rows"),
+    ],
+)
+def test_a_table_of_another_shape_is_refused_by_name(table, change, message):
+    with pytest.raises(UserError, match=message):
+        read(table(change))
+
+
+def test_other_columns_and_files_are_refused(table, tmp_path):
+    with pytest.raises(UserError, match=r"has the columns room, place.*; a table of preferences has room, receptacle"):
+        read(table(columns=("room", "place", "object", "positive", "raters")))
+    with pytest.raises(UserError, match=r"ends in '\.txt'; a table of preferences ends in \.csv or \.parquet"):
+        read(table(name="table.txt"))
+    with pytest.raises(UserError, match=r"is no file; give a CSV or Parquet file"):
+        read(tmp_path / "none.csv")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no table PAR1")
+    with pytest.raises(UserError, match=r"broken\.parquet: reading its preferences fails"):
+        read(tmp_path / "broken.parquet")
+
+
+def test_a_table_has_to_be_named_by_its_content(table):
+    path = table(changed(3, "1"))
+    name = read(path).name
+    with pytest.raises(UserError, match=rf"holds the table {name}.*: set suite\.table={name}"):
+        Housekeep(preferences=str(path)).ready("adjustment_1")
+    with pytest.raises(UserError, match=rf"suite\.table={name} names a table .*suite\.preferences="):
+        Housekeep(table=name).ready("adjustment_1")
+    task = Housekeep(preferences=str(path), table=name).make("adjustment_3")
+    assert task.rules.correct.sum() == Housekeep().make("adjustment_3").rules.correct.sum() + 1
+
+
+def test_an_item_needs_a_correct_and_an_incorrect_receptacle(table):
+    for value, told in (("0", "no receptacle.*cannot be placed"), ("1", "every receptacle.*cannot be misplaced")):
+        path = table(lambda row, value=value: [*row[:3], value, "1"] if row[2] == "fork" else row)
+        with pytest.raises(UserError, match=rf"item 'fork' of task 'adjustment_1' belongs on {told}; choose another"):
+            Housekeep(preferences=str(path), table=read(path).name).ready("adjustment_1")
+
+
+def test_unknown_names_of_a_table_are_refused(table):
+    def refused(change, message, task="adjustment_1", **settings):
+        path = table(change)
+        with pytest.raises(UserError, match=message):
+            Housekeep(preferences=str(path), table=read(path).name, **settings).ready(task)
+
+    refused(lambda row: [row[0], row[1].replace("sink", "pond"), *row[2:]], "receptacle 'pond' .*none of Housekeep's")
+    refused(lambda row: None if row[2] == "fork" else row, "unknown object of the table table.csv: 'fork'")
+    refused(lambda row: row if row[1] < "d" else None, "there are 7 receptacles .*choose a suite.room with 8 to 16")
+    refused(lambda row: row, "suite.room= 'kitchn'; did you mean 'kitchen'", room="kitchn")
+    rare = ("spatula", "plate", "fork", "peppermint", "salt_shaker", "blender_jar", "pressure_cooker", "mug")
+    refused(lambda row: row if row[2] in rare else None, "distractors=4, but 1 other objects .*at most 1")

@@ -1,0 +1,99 @@
+"""What the suite declares, and runs of it."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from guidebench import testing
+from guidebench.harness.commands import cli
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix
+from guidebench.harness.settings import Cited, fields
+from guidebench.suites.housekeep import LONGEST_TEXT, NO_ADAPTER, RECEPTACLES, Housekeep, HousekeepDrawing
+from guidebench.suites.housekeep.layouts import MOST
+from guidebench.suites.housekeep.preferences import read
+from guidebench.suites.housekeep.snapshots import BOXES
+from guidebench.suites.housekeep.words import LONGEST
+
+
+def test_every_setting_and_value_has_a_source():
+    for config in (Housekeep, HousekeepDrawing):
+        assert all(field.meaning and field.source for field in fields(config).values())
+    for layer in (Housekeep.defaults, *Housekeep.profiles.values()):
+        for key, value in layer.items():
+            assert key == "tasks" or (isinstance(value, Cited) and value.source)
+
+
+def test_sizes_agree():
+    assert RECEPTACLES == MOST == BOXES and LONGEST_TEXT == LONGEST
+
+
+def test_the_papers_profile_has_all_three_tasks_and_a_hundred_trials():
+    plan = matrix.plan(["suite=housekeep", "profile=paper", "seeds=1"])
+    assert [cell.names.task for cell in plan.cells] == ["adjustment_1", "adjustment_2", "adjustment_3"]
+    assert plan.cells[0].section("evaluation").episodes == 100 and plan.cells[0].section("suite").length == 1_000
+    assert plan.cells[0].score.name == "object success"
+    assert len({str(cell.section("suite").spaces(cell.names.task)) for cell in plan.cells}) == 1
+
+
+def test_tasks_can_be_named_by_the_papers_numbers():
+    (cell,) = matrix.plan(["suite=housekeep", "task=task13", "profile=smoke", "seeds=1"]).cells
+    assert cell.names.task == "adjustment_3"
+
+
+@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "ready", "seconds_per_step"])
+def test_an_unknown_task_is_named(call):
+    with pytest.raises(UserError, match="unknown task 'adjustment_4'; did you mean 'adjustment_3'"):
+        getattr(Housekeep(), call)("adjustment_4")
+
+
+def test_settings_out_of_bounds_are_named():
+    with pytest.raises(UserError, match=r"suite\.distractors=18: expected int in \[0, 17\]"):
+        Housekeep(distractors=18)
+    with pytest.raises(UserError, match=r"suite\.layouts=0"):
+        Housekeep(layouts=0)
+
+
+def test_a_tables_content_is_part_of_a_cells_id_and_its_path_is_not(table):
+    words = ["suite=housekeep", "profile=smoke", "seeds=1"]
+    path = table(lambda row: [*row[:3], "1", "1"] if row[1:3] == ["shelf", "sponge"] else row)
+    copy = path.with_name("copy.csv")
+    copy.write_bytes(path.read_bytes())
+    name = read(path).name
+    (ours,) = matrix.plan(words).cells
+    one, other = (matrix.plan([*words, f"suite.preferences={p}", f"suite.table={name}"]).cells for p in (path, copy))
+    assert one[0].id == other[0].id != ours.id
+    assert one[0].variant == f"suite.table={name}"  # shown in row names
+
+
+def test_doctor_says_why_there_is_no_adapter(capsys):
+    cli.main(["doctor", "suite=housekeep"])
+    out = capsys.readouterr().out
+    assert re.search(
+        r"missing +habitat-sim +not used: it is published for conda alone and its maintenance has ended", out
+    )
+    assert re.search(r"ok +housekeep +3 tasks and their frames can be made", out)
+    assert NO_ADAPTER in out
+    cli.main(["doctor"])
+    assert "habitat" not in capsys.readouterr().out
+
+
+def test_naming_the_suite_imports_no_environment():
+    code = "import sys, guidebench.suites.housekeep; print(sorted({'PIL', 'torch', 'pandas'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_a_demonstration_is_an_episode_of_the_scripted_agent_and_its_goal_can_be_shown():
+    suite = Housekeep()
+    shown = suite.demonstrate("adjustment_2", 2)
+    assert shown is not None and shown.success[-1] and shown.terminated[-1] and shown.reward.sum() == 1
+    assert np.array_equal(suite.goal_snapshot("adjustment_2", 2), shown.snapshot[-1])
+
+
+@pytest.mark.slow
+def test_runs_do_not_depend_on_packing_nor_on_a_kill(tmp_path):
+    testing.check_method("sparse", tmp_path, "suite=housekeep")
