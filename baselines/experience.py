@@ -234,10 +234,17 @@ class Uneven:
                 each.cut()
         return np.array([self.each[row].add(_of(transition, row), ctx) for row in rows], np.int64)
 
-    def sample(self, count: int, ctx: Context, observation: Array | None = None, n_step: NStep | None = None) -> Drawn:
-        """Return `count` transitions of each seed that has stored as many, and zeros for the others, which draw no
-        random number. `n_step` as of `Experience.sample`."""
-        ready = self.stored >= count
+    def sample(
+        self,
+        count: int,
+        ctx: Context,
+        observation: Array | None = None,
+        n_step: NStep | None = None,
+        least: int | None = None,
+    ) -> Drawn:
+        """Return `count` transitions of each seed that has stored `least` (None: as many), and zeros for the others,
+        which draw no random number. `n_step` as of `Experience.sample`."""
+        ready = self.stored >= (count if least is None else least)
         here = ctx.observation if observation is None else observation
         nothing = np.zeros((1, count), np.int64)
         found = [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from guidebench.harness.interfaces import Array, NStep, Store, TransitionColumn
+from collections.abc import Sequence
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, Batch, Loss, Metrics, NStep, Store, TransitionColumn
 
 
 class BaseLearner:
@@ -13,3 +16,8 @@ class BaseLearner:
 
     def ended(self, row: int, slots: Array, store: Store) -> None:
         """Do nothing."""
+
+    def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:
+        """Raise UserError: this learner takes added losses with its own alone."""
+        who = " and ".join(loss.who for loss in losses)
+        raise UserError(f"{type(self).__name__} takes no gradient step on the losses of {who} alone")

@@ -727,6 +727,10 @@ class Learner(Protocol):
         and optimiser state. `reducible` requests `Update.reducible` in one of its forms, which costs one more forward
         pass. `losses` are added to the learner's losses; the amount added to a group is the metric `GROUP_added`."""
 
+    def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:
+        """Take one gradient step of the seeds `active` [S] on the added `losses` alone, for a batch that the learner's
+        own loss does not concern, such as one of a guide's own experience. Raise UserError if the learner cannot."""
+
     def value(self, observation: Array, rows: Array) -> Array:
         """Return the estimated value [n] of the greedy policy at observations [n, …] of seed rows `rows` [n]."""
 

@@ -19,7 +19,7 @@ from guidebench.baselines.losses import Added, QNetworks
 from guidebench.baselines.parameters import Adam, Parameters, SeedBlock, clip_by_norm
 from guidebench.baselines.tensors import Seen, tensor, tensors
 from guidebench.harness.errors import unknown
-from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, State, Update
+from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, Metrics, State, Update
 
 
 class Sample(NamedTuple):
@@ -191,6 +191,20 @@ class QLearner(BaseLearner, ABC):
             adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
         per_transition = numbers[columns:].reshape(-1, seeds, batch.reward.shape[1])
         return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
+
+    def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:
+        """Take one step of Adam on the added `losses` (group `q`) alone, clipped like any other; return `q_added`,
+        their sum, and `grad_norm`, [S] each. The target network's schedule is not affected."""
+        self.gradient.flat.zero_()
+        added = self._added(losses, batch)
+        for block, more in enumerate(added):
+            self.gradient.add(block, more.gradients)
+        norm = clip_by_norm(self.gradient.flat, self.config.max_grad_norm)
+        self.optimiser.step(self.gradient.flat, active)
+        numbers = torch.cat([*(more.value for more in added), norm]).cpu().numpy()
+        metrics = dict(zip(("q_added", "grad_norm"), numbers.reshape(2, -1), strict=True))
+        adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
+        return metrics
 
     def _added(self, losses: Sequence[Loss], batch: Batch) -> list[Added]:
         """Return what `losses` add for the seeds of each block; empty if none adds to `q`."""

@@ -1,0 +1,148 @@
+"""Self-imitation: the store of rewarded episodes, the loss and its rounds of gradient steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+from torch import Tensor
+
+from guidebench.baselines.experience import Uneven
+from guidebench.baselines.guides.self_imitation import SelfImitation
+from guidebench.baselines.guiding import BaseGuide
+from guidebench.baselines.losses import QNetworks
+from guidebench.baselines.replay.per import Per
+from guidebench.baselines.returns import returns_to_go
+from guidebench.harness.interfaces import (
+    Array,
+    Build,
+    Context,
+    Learner,
+    Loss,
+    Metrics,
+    State,
+    Store,
+    Tensors,
+    Transition,
+    TransitionColumn,
+    Update,
+)
+
+NAME = "self_imitation"
+"""Name of the guide's experience: of its folder in each seed's replay, and of its random stream."""
+RETURN = TransitionColumn("return", "fixed")
+"""The discounted return from a transition to the end of its episode."""
+PIECE = 256
+"""Transitions that are copied at a time."""
+
+
+class SelfImitationGuide(BaseGuide):
+    """L = weight·mean of w·½(R − Q(s, a))₊² over transitions of the seed's own rewarded episodes, with importance
+    weights w (Oh et al. 2018, eq. 3, with Q in place of V), for S seeds.
+
+    As an episode ends in which a reward was positive, its transitions are copied from the learner's store into one of
+    the guide's own, as far as the former still holds them, with R = Σ γ^k r_{t+k} of the task's reward and the
+    learner's discount γ. An episode that a time limit ended counts the rewards that it had. So successes outlive the
+    learner's replay.
+
+    Every `every` steps, from the learner's `learning_starts` on, `updates` gradient steps follow, by the learner's
+    optimiser and networks and on this loss alone. Transitions are drawn in proportion to ((R − Q)₊ + ε)^α, with Q as of
+    the last time that they were drawn; a new one has the largest priority so far.
+    """
+
+    def __init__(self, config: SelfImitation, build: Build) -> None:
+        self.config = config
+        learner = build.parts["learner"]
+        self._discount, self._starts = float(learner.discount), int(learner.learning_starts)
+        # an episode is copied at once, so that more may be written between two checkpoints than steps are taken
+        slots = config.capacity + build.slots + build.horizon
+        own = dataclasses.replace(build, capacity=config.capacity, slots=slots, events=())
+        replay = Per(config.alpha, config.beta, config.beta > 0, config.epsilon, new_priority="maximum")
+        self.memory = Uneven(own, replay, (RETURN,), name=NAME)
+        self._begun = np.zeros(build.rows, np.int64)
+        """[S], number of the first transition of the episode being stored."""
+        self._advantage: Array = np.zeros((build.rows, config.batch_size), np.float32)
+        """(R − Q)₊ of the last batch, [S, B]."""
+        self._told: dict[str, Array] = {}
+
+    def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
+        """Keep each episode that has ended and was rewarded; demonstrations and datasets too."""
+        ended = transition.terminated | transition.truncated
+        for row in np.flatnonzero(ended).tolist():
+            self._keep(row, store, ctx)
+            self._begun[row] = store.written
+
+    def _keep(self, row: int, store: Store, ctx: Context) -> None:
+        """Copy a seed's episode that ended with the newest transition, if it had a positive reward."""
+        first = max(int(self._begun[row]), store.written - store.live.count)
+        slots = store.slot(np.arange(first, store.written))
+        breaks = np.flatnonzero(store.read("ended", row, slots[:-1]))  # a dataset was stored in between
+        slots = slots[breaks[-1] + 1 if len(breaks) else 0 :]
+        rewards = store.read("reward", row, slots)
+        if not (rewards > 0).any():
+            return
+        returns, memory = returns_to_go(rewards, self._discount), self.memory.each[row]
+        for start in range(0, len(slots), PIECE):
+            chosen = slots[start : start + PIECE]
+            batch = store.gather(np.broadcast_to(chosen, (len(self._begun), len(chosen))))
+            assert batch.success is not None
+            for place in range(len(chosen)):
+                one = np.s_[row : row + 1, place]
+                terminated = batch.terminated[one]
+                last = start + place == len(slots) - 1
+                step = Transition(
+                    batch.observation[one], batch.action[one], batch.reward[one], terminated, ~terminated & last,
+                    batch.next_observation[one], np.zeros((1, 0), bool), None, batch.success[one],
+                )  # fmt: skip
+                kept = memory.add(step, ctx)
+                memory.store.write(RETURN.name, 0, np.array([kept]), returns[start + place])
+
+    def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
+        """Take a round of gradient steps, if one is due."""
+        if ctx.step >= self._starts and ctx.step % self.config.every == 0 and ctx.phase.updates != 0:
+            for _ in range(self.config.updates):
+                self._imitate(learner, ctx)
+        return 0
+
+    def _imitate(self, learner: Learner, ctx: Context) -> None:
+        """Take one gradient step of the seeds that have kept enough."""
+        drawn = self.memory.sample(self.config.batch_size, ctx, least=self.config.starts)
+        if not drawn.ready.any():
+            return
+        told = learner.update_added(
+            drawn.batch, drawn.ready, (Loss("the guide SelfImitation", ("q",), self.imitation),)
+        )
+        self.memory.feedback(drawn, Update(self._advantage, {}))
+        found = {
+            "guide/loss": told["q_added"],
+            "guide/advantage": self._advantage.mean(1),
+            "guide/raised": (self._advantage > 0).mean(1),
+        }
+        self._told = {name: np.where(drawn.ready, values, np.nan) for name, values in found.items()}
+
+    def imitation(self, batch: Tensors, networks: QNetworks) -> Mapping[str, Tensor]:
+        """Return weight·mean of w·½(R − Q(s, a))₊² for group `q`, [s], and note (R − Q)₊ as the new priorities."""
+        value = networks.q(batch.observation).gather(2, batch.action.long().unsqueeze(2)).squeeze(2)
+        advantage = (batch.columns[RETURN.name] - value).clamp(min=0)
+        self._advantage[networks.rows] = advantage.detach().cpu().numpy()
+        loss = 0.5 * advantage.square()
+        return {"q": self.config.weight * (loss if batch.weight is None else loss * batch.weight).mean(1)}
+
+    def metrics(self) -> Metrics:
+        """Return `guide/kept`, the transitions of rewarded episodes that may be drawn, and of the last batch
+        `guide/loss`, the weighted loss, `guide/advantage`, the mean of (R − Q)₊, and `guide/raised`, the share in which
+        it is positive."""
+        nothing = np.full(len(self._begun), np.nan)
+        names = ("guide/loss", "guide/advantage", "guide/raised")
+        return {
+            "guide/kept": self.memory.stored.astype(np.float64),
+            **{name: self._told.get(name, nothing).astype(np.float64) for name in names},
+        }
+
+    def state(self, row: int) -> State:
+        return {"memory": self.memory.state(row), "begun": int(self._begun[row])}
+
+    def load_state(self, row: int, state: State) -> None:
+        self.memory.load_state(row, state["memory"])
+        self._begun[row] = state["begun"]

@@ -1,0 +1,262 @@
+"""Self-imitation: which episodes are kept, the loss and the steps that it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results, testing
+from guidebench.baselines.experience import Experience
+from guidebench.baselines.guides.self_imitation import SelfImitation
+from guidebench.baselines.guides.self_imitation.guide import SelfImitationGuide
+from guidebench.baselines.learners.dqn import Dqn
+from guidebench.baselines.learners.dqn.learner import DqnLearner
+from guidebench.baselines.learning import BaseLearner
+from guidebench.baselines.replay.uer import Uer
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Batch, Build, Loss, Observations, RunPhase, Transition
+from guidebench.harness.plan import matrix
+from guidebench.harness.streams import Streams
+from guidebench.suites.classic import Classic
+from tests.baselines.learners.conftest import make, same
+from tests.there import there
+
+LEARNER = Dqn(hidden=(), discount=0.5, batch_size=4, learning_starts=8)
+SMALL: dict[str, Any] = {"batch_size": 8, "starts": 3, "every": 4, "updates": 2, "capacity": 40}
+
+
+def build(path: Path, seeds: tuple[int, ...] = (0, 1), capacity: int = 20) -> Build:
+    return Build(
+        seeds=seeds, observations=Observations((2,), "float32"), actions=Actions(count=2), horizon=10, events=(),
+        steps=100, device="cpu", streams=[Streams(seed) for seed in seeds], capacity=capacity, slots=capacity + 10,
+        directories=tuple(path / f"seed-{seed}" for seed in seeds), parts={"suite": Classic(), "learner": LEARNER},
+    )  # fmt: skip
+
+
+def ctx(rows: int, step: int = 8, phase: RunPhase = RunPhase("train", 100)) -> Any:  # noqa: B008
+    return SimpleNamespace(step=step, observation=np.zeros((rows, 2), np.float32), ask=None, phase=phase)
+
+
+class Stream:
+    """The learner's experience of some seeds, whose guide hears of each transition."""
+
+    def __init__(self, made: Build, **more: Any) -> None:
+        self.rows = made.rows
+        self.guide = SelfImitationGuide(SelfImitation(**{**SMALL, **more}), made)
+        self.experience = Experience(made, Uer(), broken=True)
+        self.number = 0
+
+    def add(self, reward: list[float], ended: list[bool], truncated: bool = False) -> None:
+        """Each seed goes from (number, row) on, with action number % 2."""
+        seen = np.array([[self.number, row] for row in range(self.rows)], np.float32)
+        end, no = np.array(ended), np.zeros(self.rows, bool)
+        one = Transition(
+            seen, np.full(self.rows, self.number % 2), np.array(reward, np.float32), no if truncated else end,
+            end if truncated else no, seen + np.float32([1, 0]), np.zeros((self.rows, 0), bool), None, end,
+        )  # fmt: skip
+        self.guide.observed(self.experience.add(one, ctx(self.rows)), one, self.experience.store, ctx(self.rows))
+        self.number += 1
+
+    def kept(self, row: int) -> Batch:
+        """All that a seed has kept."""
+        memory = self.guide.memory.each[row]
+        return memory.store.gather(np.arange(memory.store.written)[None])
+
+
+def test_episodes_with_a_positive_reward_are_kept_with_their_returns(tmp_path: Path) -> None:
+    """γ = ½. Seed 0 is paid 1, 0, 4: returns 1 + 4/4, 4/2 and 4; then −1 and 0, which is not kept. Seed 1 is truncated
+    after 0, 2: returns 1 and 2."""
+    stream = Stream(build(tmp_path))
+    stream.add([1, 0], [False, False])
+    stream.add([0, 2], [False, True], truncated=True)
+    stream.add([4, 0], [True, False])
+    stream.add([-1, 0], [False, False])
+    stream.add([0, 0], [True, True])
+    assert stream.guide.metrics()["guide/kept"].tolist() == [3, 2]
+    one, other = stream.kept(0), stream.kept(1)
+    assert one.columns["return"].tolist() == [[2, 2, 4]] and other.columns["return"].tolist() == [[1, 2]]
+    assert one.observation.tolist() == [[[0, 0], [1, 0], [2, 0]]] and other.observation.tolist() == [[[0, 1], [1, 1]]]
+    assert one.action.tolist() == [[0, 1, 0]] and one.reward.tolist() == [[1, 0, 4]]
+    assert one.terminated.tolist() == [[False, False, True]] and other.terminated.tolist() == [[False, False]]
+
+
+def test_what_is_kept_outlives_the_learners_replay(tmp_path: Path) -> None:
+    stream = Stream(build(tmp_path, (0,), capacity=4))
+    for number in range(12):
+        stream.add([float(number == 2)], [number % 3 == 2])
+    assert stream.experience.store.live.count == 4 and not stream.experience.store.holds(np.array([2])).any()
+    assert stream.kept(0).columns["return"].tolist() == [[0.25, 0.5, 1]]
+    stream = Stream(build(tmp_path / "long", (0,), capacity=4))
+    for number in range(6):
+        stream.add([1.0], [number == 5])
+    assert stream.kept(0).observation[0, :, 0].tolist() == [2, 3, 4, 5], "of a longer episode, what is still stored"
+
+
+def test_an_episode_does_not_reach_back_across_a_break(tmp_path: Path) -> None:
+    stream = Stream(build(tmp_path, (0,)))
+    stream.add([1.0], [False])
+    stream.experience.cut()
+    stream.add([0.0], [False])
+    stream.add([2.0], [True])
+    assert stream.kept(0).columns["return"].tolist() == [[1, 2]]
+
+
+def test_only_the_newest_are_kept_and_they_may_be_more_than_one_interval_writes(tmp_path: Path) -> None:
+    made = build(tmp_path, (0,))
+    stream = Stream(made, capacity=5)
+    for number in range(12):
+        stream.add([1.0], [number % 4 == 3])
+    assert stream.guide.metrics()["guide/kept"].tolist() == [5]
+    assert stream.guide.memory.each[0].store.size >= 5 + made.slots + made.horizon
+
+
+def by_hand(scale: float, **more: Any) -> tuple[SelfImitationGuide, DqnLearner, Batch]:
+    """Q(x) = (x₀, 2x₁) of seed 0; Q(s, a) = 1, 2, 3, 0 and R = 3, 1, 3, 1, so (R − Q)₊ = 2, 0, 0, 1."""
+    learner: DqnLearner = make(Dqn(hidden=(), lr=0.1, max_grad_norm=100.0))
+    learner.online.load(0, {"head.0.weight": np.array([[1, 0], [0, 2]]), "head.0.bias": np.zeros(2)})
+    batch = Batch(
+        observation=np.array([[[1, 5], [7, 1], [3, 0], [0, 0]]], np.float32),
+        action=np.array([[0, 1, 0, 1]]),
+        reward=np.zeros((1, 4), np.float32),
+        next_observation=np.zeros((1, 4, 2), np.float32),
+        terminated=np.zeros((1, 4), bool),
+        weight=None,
+        columns={"return": np.array([[3, 1, 3, 1]], np.float32)},
+    )
+    guide = SelfImitationGuide.__new__(SelfImitationGuide)
+    guide.config, guide._advantage = SelfImitation(weight=scale), np.zeros((1, 4), np.float32)
+    return guide, learner, batch._replace(**more)
+
+
+@pytest.mark.parametrize(
+    ("weight", "loss", "gradient"),
+    [
+        (None, 0.5 * (4 + 1) / 4, [[-2 / 4, 0], [-10 / 4, 0]]),
+        ([[0.5, 1, 1, 0.25]], 0.5 * (4 * 0.5 + 1 * 0.25) / 4, [[-1 / 4, 0], [-5 / 4, 0]]),
+    ],
+)
+def test_the_loss_is_half_the_squared_clipped_advantage(weight: Any, loss: float, gradient: Any) -> None:
+    """dL/dQ(s, a) = −w(R − Q)₊/4, −2 at (1, 5) with action 0, and −1 at (0, 0) with action 1, where only the bias
+    counts."""
+    given = None if weight is None else np.array(weight, np.float32)
+    guide, learner, batch = by_hand(0.1, weight=given)
+    told = learner.update_added(batch, np.ones(1, bool), (Loss("the guide", ("q",), guide.imitation),))
+    assert guide._advantage.tolist() == [[2, 0, 0, 1]]
+    assert told["q_added"].tolist() == pytest.approx([0.1 * loss])
+    np.testing.assert_allclose(learner.gradient.arrays(0)["head.0.weight"], 0.1 * np.array(gradient), atol=1e-6)
+    ends = 1.0 if weight is None else 0.25
+    assert learner.gradient.arrays(0)["head.0.bias"][1] == pytest.approx(-0.1 * ends / 4)
+    # Adam's first step is lr·sign(gradient), towards the returns
+    np.testing.assert_allclose(learner.parameters(0)["head.0.weight"], [[1.1, 0], [0.1, 2]], atol=1e-3)
+
+
+def test_a_step_on_added_losses_alone_leaves_other_seeds_and_targets(tmp_path: Path) -> None:
+    guide, _, one = by_hand(1.0)
+    guide._advantage = np.zeros((2, 4), np.float32)
+    learner: DqnLearner = make(Dqn(hidden=()), seeds=(0, 1))
+    both = one._replace(**{
+        name: np.concatenate([getattr(one, name)] * 2)
+        for name in ("observation", "action", "reward", "next_observation", "terminated")
+    }, columns={"return": np.full((2, 4), 9, np.float32)})  # fmt: skip
+    before = [learner.state(row) for row in range(2)]
+    learner.update_added(both, np.array([True, False]), (Loss("the guide", ("q",), guide.imitation),))
+    after = [learner.state(row) for row in range(2)]
+    assert same(before[1], after[1]) and same(before[0]["target"], after[0]["target"])
+    assert not same(before[0]["parameters"], after[0]["parameters"]) and after[0]["optimiser"]["steps"] == 1
+
+
+def test_rounds_come_every_so_many_steps_from_learning_starts_on(tmp_path: Path) -> None:
+    stream = Stream(build(tmp_path))
+    steps: list[list[bool]] = []
+
+    class Noting(BaseLearner):
+        def update_added(self, batch: Any, active: Any, losses: Any) -> Any:
+            steps.append(active.tolist())
+            return {"q_added": np.zeros(2), "grad_norm": np.zeros(2)}
+
+    learner: Any = Noting()
+    stream.add([1, 0], [False, False])
+    for step in (8, 12):
+        stream.guide.before_update(stream.experience.store, learner, ctx(2, step))
+    assert steps == [], "nothing is kept"
+    stream.add([1, 0], [False, False])
+    stream.add([1, 0], [True, True])
+    for step in (4, 8, 9, 10, 11, 12):  # learning starts at 8, and a round comes every 4
+        stream.guide.before_update(stream.experience.store, learner, ctx(2, step))
+    assert steps == [[True, False]] * 4, "two steps each at 8 and 12, of the seed that has kept three"
+    stream.guide.before_update(stream.experience.store, learner, ctx(2, 12, RunPhase("collect", 100, updates=0)))
+    assert len(steps) == 4
+
+
+def test_what_was_drawn_has_its_clipped_advantage_as_priority(tmp_path: Path) -> None:
+    """Q = 0 everywhere, so that (R − Q)₊ is R: 1, 2, 4. With α = 1 they are drawn in these proportions."""
+    stream = Stream(build(tmp_path, (0,)), alpha=1.0, batch_size=512)
+    for reward, ended in ((0, False), (0, False), (4, True)):
+        stream.add([reward], [ended])
+    learner = make(Dqn(hidden=(), lr=1e-12))
+    learner.online.flat.zero_()
+    stream.guide.before_update(stream.experience.store, learner, ctx(1))
+    tree = stream.guide.memory.each[0].sampler.tree
+    assert tree.get(np.array([[0, 1, 2]])).tolist() == [pytest.approx([1, 2, 4], rel=1e-5)]
+    told = stream.guide.metrics()
+    assert told["guide/raised"].tolist() == [1] and 2 < told["guide/advantage"][0] < 3.5, "the second: (1 + 4 + 16)/7"
+
+
+def test_it_goes_on_from_a_checkpoint_and_a_seed_keeps_apart(tmp_path: Path) -> None:
+    def filled(stream: Stream, first: int, end: int, seeds: tuple[int, ...]) -> None:
+        for number in range(first, end):
+            stream.add([float(number % 3 == seed) for seed in seeds], [number % 5 == 4 - seed for seed in seeds])
+
+    both, alone = Stream(build(tmp_path / "both")), Stream(build(tmp_path / "alone", (1,)))
+    filled(both, 0, 17, (0, 1))
+    filled(alone, 0, 17, (1,))
+    drawn = both.guide.memory.sample(8, ctx(2), least=1)
+    single = alone.guide.memory.sample(8, ctx(1), least=1)
+    np.testing.assert_array_equal(drawn.batch.columns["return"][1], single.batch.columns["return"][0])
+    np.testing.assert_array_equal(drawn.batch.observation[1, :, 0], single.batch.observation[0, :, 0])
+    kept = testing._stored({"guide": both.guide.state(0), "store": both.experience.state(0)})
+    made = build(tmp_path / "both", (0,))
+    again = Stream(made)
+    again.guide.load_state(0, kept["guide"])
+    again.experience.load_state(0, kept["store"])
+    again.number = both.number
+    filled(both, 17, 25, (0, 1))
+    filled(again, 17, 25, (0,))
+    np.testing.assert_array_equal(again.kept(0).columns["return"], both.kept(0).columns["return"])
+    np.testing.assert_array_equal(again.kept(0).observation, both.kept(0).observation)
+    assert (tmp_path / "both" / "seed-0" / "replay" / "self_imitation" / "return.bin").exists()
+
+
+def test_a_learner_without_action_values_is_refused_by_name() -> None:
+    with pytest.raises(UserError, match="action values, which its learner does not have"):
+        matrix.plan(["suite=classic", "task=Pendulum-v1", "method=self_imitation"])
+    with pytest.raises(UserError, match="BaseLearner takes no gradient step on the losses of the guide X alone"):
+        BaseLearner().update_added(None, None, (Loss("the guide X", ("q",), None),))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"guide\.updates=0: expected"):
+        SelfImitation(updates=0)
+
+
+def test_every_setting_has_a_meaning_and_a_source() -> None:
+    assert all(field.meaning and field.source for field in settings.fields(SelfImitation).values())
+
+
+def test_a_plan_counts_the_disk_that_it_takes() -> None:
+    """8 bytes for each of two floats, once per slot of the replay, and for as many of its own as it keeps."""
+    suite: Any = SimpleNamespace(spaces=lambda task: (Observations((2,), "float32"), Actions(2)))
+    parts = {"suite": suite, "training": SimpleNamespace(capacity=50_000)}
+    assert SelfImitation(capacity=100_000).stored_bytes(parts, "any") == 8 * 3
+    assert SelfImitation().fits(there(None, "", Observations((2,), "float32"), Actions(2))) == ""
+
+
+@pytest.mark.slow
+def test_killed_runs_and_packed_seeds_change_no_byte(tmp_path: Path) -> None:
+    small = ("guide.batch_size=16", "guide.starts=30", "guide.every=8", "learner.trunk=[8]", "learner.hidden=[8]")
+    words = ("suite=classic", "task=CartPole-v1", "learner=dueling_dqn", "learner.learning_starts=32")
+    testing.check_method("self_imitation", tmp_path, *words, "learner.batch_size=16", *small)
+    told = results.load(tmp_path / "together", what="metrics")
+    assert told["guide/kept"].max() > 100 and told["guide/raised"].dropna().gt(0).any()
