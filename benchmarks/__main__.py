@@ -30,6 +30,7 @@ HERE = (
     "engine",
     "doorkey_steps",
     "crafter_steps",
+    "housekeep_steps",
     "frames",
     "statistics",
     "report",
@@ -54,6 +55,7 @@ SMALL = {
     "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
     "doorkey_steps": ["--rounds", "1"],
     "crafter_steps": ["--rounds", "1", "--steps", "40"],
+    "housekeep_steps": ["--rounds", "1", "--steps", "40"],
     "frames": ["--rounds", "1"],
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
@@ -127,6 +129,14 @@ def lines(results: dict[str, Any]) -> list[Line]:
                     f"{steps['package_per_second']:,.0f}/s",
                     row["ratio"],
                     goal,
+                )
+            )
+    if steps := results.get("housekeep_steps"):
+        for kind, goal in (("symbols", "20000"), ("text", ""), ("agent", "")):
+            row = steps["kinds"][kind]
+            found.append(
+                Line(
+                    f"Housekeep, steps a second with {kind}", f"{row['per_second']:,.0f}/s", "", row["per_second"], goal
                 )
             )
     if frames := results.get("frames"):
