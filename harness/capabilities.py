@@ -83,6 +83,13 @@ class HasSubgoals(Protocol):
 
 
 @runtime_checkable
+class HasOutcomes(Protocol):
+    def outcomes(self) -> Mapping[str, float]:
+        """Return numbers of the episode that has just ended, by name, such as `completion`, the share of its subgoals
+        that were met; finite. A report shows their means. Privileged: for evaluation only."""
+
+
+@runtime_checkable
 class ScoresEpisodes(Protocol):
     def score(self) -> float:
         """Return the score of the episode that has just ended, for a task-specific score (`SuitePart.scores`)."""

@@ -207,6 +207,9 @@ class Suite(Protocol):
         """Return the suite as the run of this seed uses it. Most suites return themselves; a suite whose seed decides
         more than random streams, such as one layout for all episodes, returns a variant."""
 
+    def in_evaluation(self) -> Suite:
+        """Return the suite as evaluation episodes use it; spaces and events are those of training."""
+
     def repeats(self, task: str) -> bool:
         """Return whether all episodes of a run start in the same state and the dynamics are deterministic."""
 
@@ -831,6 +834,10 @@ class Build:
     def suite(self, row: int) -> Any:
         """Return the suite as the run of this seed row uses it."""
         return self.parts["suite"].of_run(self.seeds[row])
+
+    def evaluated(self, row: int) -> Any:
+        """Return the suite as evaluation episodes of this seed row's run use it."""
+        return self.suite(row).in_evaluation()
 
 
 class Judge(Protocol):

@@ -95,6 +95,11 @@ class SuitePart(Part):
         """Return the suite as the run of this seed uses it, if the seed decides more than random streams."""
         return self
 
+    def in_evaluation(self) -> Self:
+        """Return the suite as evaluation episodes use it, if they differ from training, such as in length. Spaces and
+        events are the same."""
+        return self
+
     def repeats(self, task: str) -> bool:
         """Return whether all episodes of a run start in the same state and the dynamics are deterministic. Such a task
         has one evaluation episode, since further ones would repeat it."""

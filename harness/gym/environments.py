@@ -56,9 +56,11 @@ class Environment(gymnasium.Env[Any, Any]):
     `info["is_success"]` holds the success of an episode, as in Stable-Baselines3 and Gymnasium-Robotics.
     """
 
-    def __init__(self, cell: Cell, run: int | None = None) -> None:
-        """`run`: seed of the run whose layouts to use, for suites in which it decides them; None for no run."""
+    def __init__(self, cell: Cell, run: int | None = None, evaluating: bool = False) -> None:
+        """`run`: seed of the run whose layouts to use, for suites in which it decides them; None for no run.
+        `evaluating`: whether episodes are those of evaluations."""
         suite = cell.section("suite") if run is None else cell.section("suite").of_run(run)
+        suite = suite.in_evaluation() if evaluating else suite
         self.cell = cell
         self.task = suite.make(cell.names.task)
         observations, actions = suite.spaces(cell.names.task)
@@ -135,7 +137,7 @@ class RecordedEvaluation(Environment):
     """
 
     def __init__(self, training: RecordedTraining, streams: Streams) -> None:
-        super().__init__(training.cell, training.seed)
+        super().__init__(training.cell, training.seed, evaluating=True)
         self.last = -1
         """Training step of the last logged episode; -1 before the first."""
         self._training, self._streams = training, streams

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness.capabilities import FollowsSolvers, HasSubgoals, ScoresEpisodes
+from guidebench.harness.capabilities import FollowsSolvers, HasOutcomes, HasSubgoals, ScoresEpisodes
 from guidebench.harness.episodes.solvers import Solver, solver
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import (
@@ -44,6 +44,8 @@ class Result(NamedTuple):
     """Score of the episode, as declared by the suite (`guidebench.harness.interfaces.Score`)."""
     subgoals: Mapping[str, bool] = {}
     """Which subgoals held when the episode ended; {} for a task without subgoals or an episode cut at a cycle."""
+    outcomes: Mapping[str, float] = {}
+    """Further numbers of the episode; {} for a task without any or an episode cut at a cycle."""
 
 
 class Note(NamedTuple):
@@ -212,7 +214,7 @@ class Evaluator:
                     success = bool(step_result.success)
                     worth = scored(self._score, task, success, returns[number])
                     results[number] = Result(
-                        row, episode, returns[number], success, lengths[number], worth, _subgoals(task)
+                        row, episode, returns[number], success, lengths[number], worth, _subgoals(task), _outcomes(task)
                     )
                 elif cut and _repeats(seen[number], task):
                     worth = scored(self._score, task, False, returns[number])
@@ -246,6 +248,10 @@ def scored(score: Score, task: Task, success: bool, ret: float) -> float:
 
 def _subgoals(task: Task) -> Mapping[str, bool]:
     return task.subgoals() if isinstance(task, HasSubgoals) else {}
+
+
+def _outcomes(task: Task) -> Mapping[str, float]:
+    return task.outcomes() if isinstance(task, HasOutcomes) else {}
 
 
 def _repeats(seen: set[bytes], task: Task) -> bool:

@@ -108,7 +108,7 @@ def evaluate_run(
     names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
     config.task_of(names.suite, names.task)
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
-    home = home.of_run(int(run.read()["seed"]))
+    home = home.of_run(int(run.read()["seed"])).in_evaluation()
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
     if differs := _differing(trained, tested):
         raise UserError(

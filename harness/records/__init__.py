@@ -11,6 +11,7 @@ STUDY/<suite>/<task>/<method>-<cell>/seed-<k>/
     judgements.jsonl      for cells with a judge, per judged clip: step asked, step applied, score, events in the clip
     probes.jsonl          along the task's reference episode: moves, events, judge scores, critic values
     subgoals.jsonl        for tasks with subgoals: which of them held at the end of each evaluation episode
+    outcomes.jsonl        for tasks that count more of an episode, such as completion: these numbers
     ledger.jsonl          cumulative calls, tokens, time and cost of the run's questions to models
     LOG.jsonl             each log that a part of the cell declares (cell.json holds its columns)
     checkpoint-<step>/    the two newest checkpoints

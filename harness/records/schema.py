@@ -95,6 +95,15 @@ LOGS: Mapping[str, Log] = {
             "met": Column(bool, "whether the subgoal holds"),
         },
     ),
+    "outcomes": Log(
+        "further numbers of an evaluation episode that the task counts, such as completion",
+        {
+            "step": count("environment step"),
+            "episode": count("evaluation episode"),
+            "outcome": Column(str, "name of the number"),
+            "value": Column(float, "value of the number at the end of the episode"),
+        },
+    ),
 }
 """The logs of every run, regardless of its parts; their table rows may have further columns."""
 ASKING: Mapping[str, Mapping[str, Log]] = {

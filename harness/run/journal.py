@@ -89,6 +89,9 @@ class RunJournal:
             for subgoal, met in result.subgoals.items():
                 told = {"step": step, "episode": result.episode, "subgoal": subgoal, "met": met}
                 self._rows[result.row]["subgoals"].append(told)
+            for outcome, value in result.outcomes.items():
+                told = {"step": step, "episode": result.episode, "outcome": outcome, "value": float(value)}
+                self._rows[result.row]["outcomes"].append(told)
         for number in {result.row for result in results}:
             self._score[number] = float(np.mean([result.score for result in results if result.row == number]))
         for number, board in enumerate(self._boards):

@@ -175,8 +175,10 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
             backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
         every, now = asks_of(backends, job, cell), answering.consulted(names.parts)
         asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
-        solve = solving(build.parts["agent"], build.suite, names.task)
-        evaluator = Evaluator(lambda row: build.suite(row).make(names.task), EPISODES, build.streams, cell.score, solve)
+        solve = solving(build.parts["agent"], build.evaluated, names.task)
+        evaluator = Evaluator(
+            lambda row: build.evaluated(row).make(names.task), EPISODES, build.streams, cell.score, solve
+        )
         loop = Loop(
             agent, tasks, build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted, evaluate_every=1,
             checkpoint_every=1, datasets=datasets.loading(cell, seeds),
@@ -191,7 +193,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         rows = list(range(build.rows))
         for row in rows:
             for episode in range(EPISODES):
-                evaluator._pool[row, episode] = build.suite(row).make(names.task)
+                evaluator._pool[row, episode] = build.evaluated(row).make(names.task)
         started = clock()
         evaluator(agent, loop.step, rows, consult=lambda questions: [None] * len(questions))
         evaluation = (clock() - started) * build.parts["evaluation"].episodes / EPISODES

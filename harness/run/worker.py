@@ -95,8 +95,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         loop = Loop(
             agent, tasks, build.streams,
             Evaluator(
-                lambda row: build.suite(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score,
-                solving(build.parts["agent"], build.suite, cell.names.task),
+                lambda row: build.evaluated(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score,
+                solving(build.parts["agent"], build.evaluated, cell.names.task),
             ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
             consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stop,

@@ -147,7 +147,7 @@ def play(wanted: Wanted) -> Played:
         raise UserError(f"{max(wanted.episodes, wanted.renewed):,} episodes are more than {MOST_EPISODES:,}")
     cell = configuration(wanted.cell, wanted.id)
     run = RunDirectory(wanted.cell / f"seed-{wanted.seed}")
-    suite, task = cell.section("suite").of_run(wanted.seed), cell.names.task
+    suite, task = cell.section("suite").of_run(wanted.seed).in_evaluation(), cell.names.task
     check_policy(run.path / "policy.safetensors", cell)
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), suite.spaces(task))

@@ -63,6 +63,11 @@ class CrafterTask:
         """Return which achievements have been unlocked in this episode."""
         return {name: name in self._game.unlocked for name in ACHIEVEMENTS}
 
+    def outcomes(self) -> Mapping[str, float]:
+        """Return `completion`, the share of the 22 achievements unlocked in this episode, and `alive`, 1 unless the
+        player has died in it."""
+        return {"completion": len(self._game.unlocked) / len(ACHIEVEMENTS), "alive": float(not self._game.dead)}
+
     def score(self) -> float:
         """Return the number of achievements unlocked in this episode."""
         return float(len(self._game.unlocked))

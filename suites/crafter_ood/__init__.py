@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -56,7 +56,9 @@ class CrafterOod(WorldSettings, SuitePart):
     """Whether death ends the episode, or it continues in a new world from the task's start until it is as long as
     `length` (choice)."""
     length: Annotated[int, Bounds(1), Unit("environment steps")] = 10_000
-    """Longest episode (DSADF, §5.3: rollouts of 10,000 steps; tests take 15,000)."""
+    """Longest episode in training (DSADF, §5.3: rollouts of 10,000 steps)."""
+    test_length: Annotated[int, Bounds(1), Unit("environment steps")] = 15_000
+    """Longest evaluation episode (DSADF, §5.3: tests of 15,000 steps)."""
 
     version: ClassVar[int] = 2
     title: ClassVar[str] = "Crafter, ten tasks"
@@ -84,6 +86,7 @@ class CrafterOod(WorldSettings, SuitePart):
         "quick": {
             "tasks": ("deforestation",),
             "suite.length": cite(1_000, QUICK),
+            "suite.test_length": cite(1_000, QUICK),
             "training.steps": cite(100_000, QUICK),
             "evaluation.every": cite(10_000, QUICK),
             "evaluation.episodes": cite(10, QUICK),
@@ -92,6 +95,7 @@ class CrafterOod(WorldSettings, SuitePart):
         "smoke": {
             "tasks": ("deforestation",),
             "suite.length": cite(60, SMOKE),
+            "suite.test_length": cite(60, SMOKE),
             "training.steps": cite(300, SMOKE),
             "training.capacity": cite(300, SMOKE),
             "evaluation.every": cite(150, SMOKE),
@@ -116,14 +120,20 @@ class CrafterOod(WorldSettings, SuitePart):
         check(task)
         return self.length
 
+    def in_evaluation(self) -> CrafterOod:
+        """Return the suite with episodes of `test_length` steps."""
+        return replace(self, length=self.test_length)
+
     def seconds_per_step(self, task: str) -> float:
         """Return the measured seconds of an environment step, with the share of a reset in short episodes."""
         check(task)
         return 9e-4 if self.observation in ("pixels", "grey") else 6e-4
 
     def ready(self, task: str) -> None:
-        """Raise UserError for an unknown task, or if the package is missing."""
+        """Raise UserError for an unknown task, a world or a view too small for its start, or if the package is
+        missing."""
         check(task)
+        QUESTS[task].check(self.area, self.view)
         need("crafter_ood")
 
     def make(self, task: str) -> OodTask:

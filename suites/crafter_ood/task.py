@@ -153,10 +153,17 @@ class OodTask:
         return self._new.copy()
 
     def subgoals(self) -> Mapping[str, bool]:
-        """Return which sub-goals have been met in this episode, by number and name, and whether the player has not
-        died in it (`alive`)."""
-        met = dict(zip(self.quest.names, map(bool, self._met), strict=True))
-        return {**met, "alive": self.deaths == 0}
+        """Return which sub-goals have been met in this episode, by number and name."""
+        return dict(zip(self.quest.names, map(bool, self._met), strict=True))
+
+    def outcomes(self) -> Mapping[str, float]:
+        """Return `completion`; `alive`, 1 unless the player has died in this episode; and the number of its
+        `impossible actions`."""
+        return {
+            "completion": self.completion(),
+            "alive": float(self.deaths == 0),
+            "impossible actions": float(self.impossible),
+        }
 
     def completion(self) -> float:
         """Return the share of the sub-goals that have been met, in [0, 1]: DSADF's completion rate."""

@@ -96,6 +96,10 @@ class Scene:
         """Return which of the task's subgoals hold now; privileged, for evaluation only."""
         return {name: bool(self._met[i]) for i, name in enumerate(SUBGOALS) if self._asked[i]}
 
+    def outcomes(self) -> dict[str, float]:
+        """Return `completion`, the share of the task's subgoals that hold now; privileged, for evaluation only."""
+        return {"completion": self._potential(self._met)}
+
     def events(self) -> Array:
         """Return bool [5]: which of the task's subgoals began to hold in the last step."""
         return self._events

@@ -257,6 +257,17 @@ def test_a_subgoal_row_says_of_an_episode_whether_one_subgoal_was_met(directory:
             results.load(_study(directory), what="subgoals")
 
 
+def test_an_outcome_row_is_a_number_of_an_episode_by_name(directory: Path) -> None:
+    row = {"step": 100, "episode": 0, "outcome": "completion", "value": 0.25}
+    write_rows(directory / "seed-0", "outcomes", [row, {**row, "outcome": "alive", "value": 1.0}])
+    rows = results.load(_study(directory), what="outcomes")
+    assert rows["outcome"].tolist() == ["completion", "alive"] and rows["value"].tolist() == [0.25, 1.0]
+    for name, wrong in [("value", "1"), ("value", None), ("outcome", 7), ("episode", -1)]:
+        write_rows(directory / "seed-0", "outcomes", [row, {**row, name: wrong}])
+        with pytest.raises(UserError, match=f"row 2, column '{name}'"):
+            results.load(_study(directory), what="outcomes")
+
+
 def test_events_of_a_clip_may_be_missing_but_not_wrong(directory: Path) -> None:
     row = {"asked": 1, "applied": 2, "score": 0.5}
     write_rows(directory / "seed-0", "judgements", [row, {**row, "events": 2}])

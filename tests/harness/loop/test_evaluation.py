@@ -99,6 +99,16 @@ def test_subgoals_are_those_that_hold_when_the_episode_ends() -> None:
     assert Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Fixed(True), 0, [0])[0].subgoals == {}
 
 
+def test_outcomes_are_the_tasks_numbers_when_the_episode_ends() -> None:
+    class Counting(Countdown):
+        def outcomes(self):
+            return {"left": float(self.left), "half": 0.5}
+
+    results = Evaluator(lambda row: Counting(), 3, [Streams(0)])(Fixed(True), 0, [0])
+    assert [result.outcomes for result in results] == [{"left": 0.0, "half": 0.5}] * 3
+    assert Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Fixed(True), 0, [0])[0].outcomes == {}
+
+
 def test_asking_a_judge_during_evaluation_is_refused() -> None:
     class Asking(Fixed):
         def act(self, observation, ctx):

@@ -59,6 +59,17 @@ def test_an_episode_is_truncated_at_its_length_and_succeeds_with_all_achievement
     assert step.success and task.score() == 22 and task.events().tolist() == [True] + [False] * 21
 
 
+def test_outcomes_are_the_share_of_achievements_and_whether_the_player_lives():
+    task = Crafter().make("game")
+    task.reset(0)
+    assert task.outcomes() == {"completion": 0, "alive": 1}
+    task._game.player.achievements.update(dict.fromkeys(EVENTS[:11], 1))
+    task.step(0)
+    assert task.outcomes() == {"completion": 0.5, "alive": 1}
+    task._game.player.health = 0
+    assert task.step(0).terminated and task.outcomes() == {"completion": 0.5, "alive": 0}
+
+
 def test_the_second_episode_follows_from_the_first_seed(peer):
     task, other = Crafter().make("game"), peer(8)
     for seed in (8, None, None):

@@ -109,6 +109,7 @@ def test_an_impossible_action_changes_no_more_than_doing_nothing_and_is_counted(
         act(task, wrong)
         act(other, "do nothing")
     assert (task.impossible, other.impossible) == (5, 0)
+    assert [each.outcomes()["impossible actions"] for each in (task, other)] == [5, 0]
     assert task._game.player.inventory == other._game.player.inventory
     assert np.array_equal(task._game.semantic(), other._game.semantic())
     act(task, "chop tree")

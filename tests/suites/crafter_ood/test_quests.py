@@ -7,6 +7,7 @@ pytest.importorskip("crafter")
 from crafter import constants
 
 from guidebench.harness.errors import UserError
+from guidebench.suites.crafter.observations import rows
 from guidebench.suites.crafter_ood.quests import ALIASES, LONGEST, QUESTS, Quest, chop, find, make
 
 STEPS = {"1": 7, "2": 9, "3": 6, "4": 8, "5": 15, "6": 12, "7": 6, "8": 4, "9": 4, "9, steps as listed": 4, "10": 4}
@@ -45,6 +46,21 @@ def test_the_starts_of_short_tasks_hold_what_their_steps_take():
     for item in ("iron_pickaxe", "iron_sword"):
         assert constants.make[item]["uses"] == {"wood": 1, "coal": 1, "iron": 1}
     assert "iron" not in QUESTS["iron_sword_short"].inventory
+
+
+def test_a_world_or_a_view_too_small_for_the_start_is_refused():
+    with pytest.raises(UserError, match=r"suite\.area=19 is too small for the task 'mine iron'.*iron.*at least 20$"):
+        QUESTS["mine_iron"].check(19, 9)
+    QUESTS["mine_iron"].check(20, 9)
+    with pytest.raises(UserError, match=r"hardly ever hold diamond; set suite\.area to at least 24$"):
+        QUESTS["mine_diamond"].check(20, 9)
+    with pytest.raises(
+        UserError, match=r"suite\.view=5 is too small for the task 'make a stone sword', which starts be"
+    ):
+        QUESTS["stone_sword_short"].check(64, 5)
+    QUESTS["stone_sword_short"].check(64, 6)
+    QUESTS["deforestation"].check(9, 5)
+    assert rows(5) == 1 and rows(6) == 3  # of the world, in a view of so many cells
 
 
 def test_a_goal_satisfied_at_the_start_is_refused():

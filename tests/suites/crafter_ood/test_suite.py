@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("crafter")
 
-from guidebench import testing
+from guidebench import results, testing
+from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.harness.settings import Cited, fields
@@ -63,3 +64,28 @@ def test_a_demonstration_is_an_episode_of_the_scripted_player_and_its_goal_can_b
 @pytest.mark.slow
 def test_runs_do_not_depend_on_packing_nor_on_a_kill(tmp_path):
     testing.check_method("uer", tmp_path, "suite=crafter_ood", "suite.area=32", "suite.impossible=masked")
+
+
+def test_evaluation_episodes_have_a_length_of_their_own():
+    suite = CrafterOod(length=3, test_length=5)
+    for played, length in ((suite, 3), (suite.in_evaluation(), 5)):
+        task = played.make("deforestation")
+        task.reset(0)
+        assert [task.step(0).truncated for _ in range(length)] == [False] * (length - 1) + [True]
+        assert played.horizon("deforestation") == length and played.spaces("wood_sword") == suite.spaces("wood_sword")
+    assert (CrafterOod().length, CrafterOod().in_evaluation().length) == (10_000, 15_000)
+
+
+@pytest.mark.slow
+def test_a_masked_run_takes_no_impossible_action_and_one_without_a_mask_does(tmp_path):
+    """Episodes are truncated after 12 steps in training and 9 in evaluation, unless the player dies or succeeds."""
+    taken = {}
+    for kind in ("masked", "counted"):
+        words = ["suite=crafter_ood", "method=uer", "profile=smoke", "seeds=1", "suite.area=32", "suite.length=12"]
+        words += ["suite.test_length=9", f"suite.impossible={kind}", f"output={tmp_path / kind}", "report=false"]
+        assert cli.main(["run", *words]) == 0
+        rows = results.load(tmp_path / kind, what="outcomes")
+        assert rows["outcome"].unique().tolist() == ["completion", "alive", "impossible actions"]
+        taken[kind] = rows[rows["outcome"] == "impossible actions"]["value"]
+        assert (results.load(tmp_path / kind)["length"] == 9).all()
+    assert taken["masked"].tolist() == [0.0] * 4 and taken["counted"].max() > 0

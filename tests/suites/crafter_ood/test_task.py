@@ -13,6 +13,7 @@ from guidebench.suites.crafter.game import ACTIONS
 from guidebench.suites.crafter_ood import TASKS, CrafterOod
 from guidebench.suites.crafter_ood.expert import Expert
 from guidebench.suites.crafter_ood.quests import QUESTS, Subgoal
+from guidebench.suites.crafter_ood.task import OodTask
 
 
 def put(task, thing, down=1):
@@ -55,7 +56,7 @@ def test_starts_are_the_papers(name):
         assert ("table" in near) == quest.table
         zombies = any(isinstance(thing, objects.Zombie) for thing in game.world.objects)
         assert zombies == quest.zombies
-        assert not task.events().any() and task.subgoals()["alive"]
+        assert not task.events().any() and task.outcomes() == {"completion": 0, "alive": 1, "impossible actions": 0}
 
 
 def test_zombies_neither_begin_nor_appear_without_them_and_do_with_them(keep_well):
@@ -94,7 +95,7 @@ def test_subgoals_are_met_in_order_and_the_goal_ends_the_episode(field, act):
     assert (step.reward, step.success, step.terminated, step.truncated) == (1, True, True, False)
     assert task.completion() == 1 and all(task.subgoals().values())
     assert list(task.subgoals()) == [
-        "1 find tree", "2 chop trees", "3 place crafting table", "4 make wood sword", "alive",
+        "1 find tree", "2 chop trees", "3 place crafting table", "4 make wood sword",
     ]  # fmt: skip
 
 
@@ -127,14 +128,14 @@ def test_death_ends_the_episode_or_begins_it_anew(field, act):
     task = field("wood_sword")
     put(task, "lava")
     step = act(task, "move down")
-    assert step.terminated and not step.success and task.deaths == 1 and not task.subgoals()["alive"]
+    assert step.terminated and not step.success and task.deaths == 1 and task.outcomes()["alive"] == 0
     task = field("stone_sword_short", death="restart", length=20)
     task._game.player.inventory["wood"] = 0
     put(task, "lava")
     step = act(task, "move down")
     assert not step.terminated and not step.truncated and task.deaths == 1
     assert task._game.player.inventory["wood"] == 2 and task._game.player.health == 9
-    assert not task.subgoals()["alive"]
+    assert task.outcomes()["alive"] == 0
     for _ in range(19):
         step = act(task, "do nothing")
     assert step.truncated and not step.terminated
@@ -153,10 +154,14 @@ def test_without_hunger_the_player_lives_on(field, act):
 
 
 def test_a_world_too_small_for_the_start_is_refused():
+    suite = CrafterOod(area=9)
+    for call in (suite.ready, suite.make):
+        with pytest.raises(UserError, match=r"suite\.area=9 is too small for the task 'make an iron sword'"):
+            call("iron_sword")
     with pytest.raises(
         UserError, match=r"none of 50 worlds of suite.area=9 holds the start of.*iron.*raise suite\.area"
     ):
-        CrafterOod(area=9).make("iron_sword").reset(0)
+        OodTask("iron_sword", suite).reset(0)
 
 
 def test_a_world_without_what_the_task_needs_is_passed_over():

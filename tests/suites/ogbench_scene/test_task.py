@@ -73,6 +73,7 @@ def test_the_share_of_subgoals_met_at_the_start(name, potential):
     for seed in range(10):
         task.reset(seed)
         assert sum(task.subgoals().values()) / len(task.subgoals()) == potential
+        assert task.outcomes() == {"completion": potential}
         assert not task.events().any()
 
 
