@@ -149,7 +149,10 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
             found = engines.with_rliable_s(found, rliable_resamples)
         labels = {row.cell.id: row.label for row in found.rows}
         places, failed = figures.styles(row.label for row in found.rows), list[str]()
-        source = sections.Source(study, found, args.resamples, labels, places, args.statistics == engines.RLIABLE)
+        source = sections.Source(
+            study, found, args.resamples, labels, places, args.statistics == engines.RLIABLE,
+            _read={sections.EVALUATIONS: evaluations},
+        )  # fmt: skip
         known = sections.sections(failed)
         shown = sections.made(known, source, failed)
     galleries = sections.galleries(shown, source, failed)

@@ -335,7 +335,10 @@ def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> st
     tables: list[str] = []
     for index, each in enumerate(found, 1):
         groups = {
-            label: [(name, [estimate(value, style)]) for name, value in zip(each.names, line, strict=True)]
+            label: [
+                (name, [estimate(value, style, digits=each.digits.get(name, 2))])
+                for name, value in zip(each.names, line, strict=True)
+            ]
             for label, line in each.lines.items()
         }
         note = " ".join(filter(None, [each.note, "In brackets: 95 % bootstrap interval over seeds.", setting]))

@@ -211,7 +211,10 @@ def grids(found: Sequence[Grid]) -> list[Table]:
         _table(
             each.heading,
             [textwrap.fill(name, HEADER_CHARACTERS) for name in each.names],
-            [(label, [spread(estimate) for estimate in line]) for label, line in each.lines.items()],
+            [
+                (label, [spread(one, each.digits.get(name, 2)) for name, one in zip(each.names, line, strict=True)])
+                for label, line in each.lines.items()
+            ],
         )
         for each in found
     ]

@@ -30,6 +30,7 @@ from guidebench.reports.rendering.figures import Drawing, Gallery
 from guidebench.reports.statistics import Interval
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import PLACES, Listing
+from guidebench.results.rows import EVALUATIONS as EVALUATIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,9 +72,9 @@ class Source:
     _read: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
 
     def rows(self, log: str, *columns: str) -> pd.DataFrame:
-        """Return the records of a log that the section needs, from the cells that declare it with these columns;
-        records of another cell are left out with a note. The file is read once for all sections, and checked against
-        what each cell declared when it was run (`results.load`).
+        """Return the records of a log (or `evaluations`) that the section needs, from the cells that declare it with
+        these columns; records of another cell are left out with a note. The file is read once for all sections, and
+        checked against what each cell declared when it was run (`results.load`).
 
         Raises UserError for a file that does not fit, and for a log that the section does not need.
         """
@@ -81,9 +82,9 @@ class Source:
             named = ", ".join(map(repr, (*self.needs, log)))
             raise UserError(f"it reads the log {log!r} without declaring it; add needs=({named},)")
         if log not in self._read:
-            self._read[log] = results.noted(self.study, log)
+            self._read[log] = results.load(self.study) if log == EVALUATIONS else results.noted(self.study, log)
         rows = self._read[log].copy()  # a section may change them; the cached copy must stay as read
-        if log in schema.LOGS:  # a log of every run needs no declaration in the cell
+        if log in (EVALUATIONS, *schema.LOGS):  # a log of every run needs no declaration in the cell
             return rows
         there = set(rows["cell"].unique())
         lacking = {}
@@ -119,7 +120,8 @@ class Section:
     """Sections are shown in ascending order; the built-in ones have 100, 200, …, 900."""
     load: Callable[[Source], Any]
     needs: tuple[str, ...] = ()
-    """Logs that the section needs. It is left out unless each is declared by some cell of the study."""
+    """Logs that the section needs, and `evaluations` if it reads episode records. It is left out unless each log is
+    declared by some cell of the study."""
     words: str | Callable[[Source], str] = ""
     """How to read the figures, in a sentence or two."""
     tables: Callable[[Any], Sequence[Grid]] = _nothing
@@ -227,7 +229,7 @@ def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Mad
     there = (
         attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
         for section in found
-        if set(section.needs) <= set(source.study.logs)
+        if set(section.needs) <= {EVALUATIONS, *source.study.logs}
     )
     return [each for each in there if each is not None]
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing
 from guidebench.reports.sections import (
+    EVALUATIONS,
     Section,
     Source,
     crossed,
     engines,
+    episodes,
     imagined,
     overviews,
     phases,
@@ -19,6 +21,7 @@ from guidebench.reports.sections import (
     rewards,
     subgoals,
 )
+from guidebench.reports.sections.episodes import Episodes
 from guidebench.reports.summary import judges, ledger
 from guidebench.reports.summary.ledger import Spent
 
@@ -26,6 +29,16 @@ from guidebench.reports.summary.ledger import Spent
 def _beside(_: None, source: Source) -> Sequence[Drawing]:
     drawn = overviews.drawings(source.summary.overviews, source.places)
     return engines.drawings(source.summary, drawn) if source.rliable else drawn
+
+
+def _episodes(source: Source) -> list[Episodes]:
+    outcomes = source.rows("outcomes")
+    if outcomes.empty:
+        return []
+    return episodes.episodes(
+        source.study.cells, outcomes, source.rows(EVALUATIONS), source.rows("timings"), source.labels,
+        source.resamples, source.notes,
+    )  # fmt: skip
 
 
 def _spent(source: Source) -> list[Spent]:
@@ -69,14 +82,25 @@ SECTIONS = (
         drawings=lambda found, _: phases.drawings(found),
     ),
     Section(
+        name="episodes",
+        title="Episodes",
+        order=450,
+        needs=("outcomes", EVALUATIONS, "timings"),
+        load=_episodes,
+        tables=episodes.tables,
+        plain=episodes.plain,
+    ),
+    Section(
         name="subgoals",
         title="Subgoals",
         order=500,
         needs=("subgoals",),
+        words=subgoals.REMARK,
         load=lambda source: subgoals.subgoals(
             source.study.cells, source.rows("subgoals"), source.labels, source.resamples
         ),
         tables=subgoals.tables,
+        drawings=lambda found, _: subgoals.drawings(found),
         plain=subgoals.plain,
     ),
     Section(

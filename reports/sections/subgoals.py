@@ -1,10 +1,12 @@
-"""How often each part of a task's success held at the end of an evaluation episode, for suites that declare subgoals.
+"""How often each part of a task's success held at the end of an evaluation episode, for suites that declare subgoals:
+tables of the last evaluation, and heat maps over training.
 
 The data are the records `subgoals` of runs; privileged, for evaluation only.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guidebench.reports import statistics
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Drawing, literal, short
 from guidebench.reports.statistics import Interval
 from guidebench.reports.summary import export
 from guidebench.reports.summary.grids import Grid
@@ -19,11 +23,25 @@ from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
 HEADING = "subgoals met at the end of an episode"
 ACHIEVEMENTS = "achievements"
 """Score of tasks whose subgoals are achievements, which have one score together (`geometric`)."""
 TOGETHER = "Crafter's score"
+REMARK = (
+    "The share of evaluation episodes, over all seeds, that met each subgoal, at each evaluation that all seeds of a "
+    "row have."
+)
+LINE, PANEL, AROUND = 0.105, 0.36, 0.9
+"""Inches of a subgoal's line, of what is above and below a panel, and of title, colour bar and axis label."""
+TITLE_LINE = 0.12
+"""Inches of a further line of a row's name above its panel."""
+NAME_CHARACTERS, ROW_CHARACTERS, BESIDE_CHARACTERS = 26, 38, 17
+"""Most characters in a line of a subgoal's name, and of a row's name above its panel, alone or beside another."""
+GRID_LINES = 40
+"""Most evaluations that lines separate."""
 
 
 class Subgoals(NamedTuple):
@@ -32,6 +50,8 @@ class Subgoals(NamedTuple):
     where: str
     names: tuple[str, ...]
     rates: Mapping[str, tuple[Interval, ...]]
+    history: Mapping[str, pd.DataFrame]
+    """Row label -> means over seeds, a line per evaluation that all seeds have and a column per subgoal."""
 
 
 def subgoals(
@@ -40,6 +60,7 @@ def subgoals(
     """Return means over seeds at the last evaluation that all seeds of a cell have, from the records `subgoals`;
     `labels`: cell id -> row label."""
     by_task: dict[str, dict[str, pd.DataFrame]] = {}
+    over_training: dict[str, dict[str, pd.DataFrame]] = {}
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         shared = mine.groupby("step")["seed"].nunique()
@@ -49,8 +70,12 @@ def subgoals(
             rates = last.groupby(["seed", "subgoal"], sort=False)["met"].mean().unstack()
             if cell.score.name == ACHIEVEMENTS:
                 rates[TOGETHER] = geometric(rates.to_numpy(float))
-            by_task.setdefault(f"{cell.suite}/{cell.task}", {})[labels.get(cell.id, cell.label)] = rates
-    return [_table(where, rates, reps) for where, rates in by_task.items()]
+            seeds = mine[mine["step"].isin(shared.index)].groupby(["step", "seed", "subgoal"], sort=False)["met"].mean()
+            history = seeds.groupby(["step", "subgoal"], sort=False).mean().unstack().sort_index()
+            where, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
+            by_task.setdefault(where, {})[label] = rates
+            over_training.setdefault(where, {})[label] = history
+    return [_table(where, rates, over_training[where], reps) for where, rates in by_task.items()]
 
 
 def geometric(rates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -65,14 +90,14 @@ def tables(found: Sequence[Subgoals]) -> list[Grid]:
     return [Grid(f"{each.where}: {HEADING}", each.names, each.rates) for each in found]
 
 
-def _table(where: str, rates: Mapping[str, pd.DataFrame], reps: int) -> Subgoals:
+def _table(where: str, rates: Mapping[str, pd.DataFrame], history: Mapping[str, pd.DataFrame], reps: int) -> Subgoals:
     names = tuple(dict.fromkeys(name for frame in rates.values() for name in frame.columns))
     found = {}
     for label, frame in rates.items():
         scores = frame.reindex(columns=names).to_numpy(float)[:, None]  # [seeds, 1, subgoals]
         means = statistics.intervals(scores, ["mean"], reps, statistics.name_seed(label, 0))["mean"]
         found[label] = tuple(Interval(*ends) for ends in zip(*means, strict=True))
-    return Subgoals(where, names, found)
+    return Subgoals(where, names, found, history)
 
 
 def plain(found: Sequence[Subgoals]) -> list[dict[str, Any]]:
@@ -87,3 +112,72 @@ def plain(found: Sequence[Subgoals]) -> list[dict[str, Any]]:
         }
         for each in found
     ]
+
+
+def drawings(found: Sequence[Subgoals]) -> list[Drawing]:
+    """Draw one heat map per task, a panel per row label: subgoals by evaluations, coloured by their rates."""
+    names: list[str] = []
+    drawn = []
+    for each in found:
+        name = figures.file_name("subgoals", each.where, names)
+        names.append(name)
+        drawn.append(Drawing(each.where, name, *_draw(each), _words(each)))
+    return drawn
+
+
+def _draw(each: Subgoals) -> tuple[bytes, bytes]:
+    names = [textwrap.fill(literal(name), NAME_CHARACTERS) for name in each.names if name != TOGETHER]
+    height = max(0.4, LINE * sum(name.count("\n") + 1 for name in names))
+    titles = [textwrap.wrap(literal(label), BESIDE_CHARACTERS) for label in each.history]
+    columns = 2 if len(titles) > 1 and max(map(len, titles)) <= 2 else 1  # side by side where names leave room
+    if columns == 1:
+        titles = [textwrap.wrap(literal(label), ROW_CHARACTERS) for label in each.history]
+    rows = -(-len(titles) // columns)
+    above = TITLE_LINE * sum(max(map(len, titles[at : at + columns])) - 1 for at in range(0, len(titles), columns))
+    total = rows * (height + PANEL) + above + AROUND
+    with figures.canvas(total) as figure:
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+        for axes, title, history in zip(grid.flat, titles, each.history.values(), strict=False):
+            image = _panel(axes, history.reindex(columns=[name for name in each.names if name != TOGETHER]), columns)
+            axes.set_title("\n".join(title), fontsize=7)
+        grid.flat[0].set_yticks(range(len(names)), names)
+        for axes in grid.flat[len(titles) :]:
+            axes.set_axis_off()
+        ticks = [0, 0.25, 0.5, 0.75, 1]
+        bar = figure.colorbar(image, ax=grid, location="top", ticks=ticks, shrink=0.8, aspect=32, pad=0.1 / total)
+        bar.set_label("share of episodes", fontsize=7)
+        bar.ax.tick_params(labelsize=6, width=0.5, length=2)
+        bar.outline.set_linewidth(0.5)
+        figure.suptitle(textwrap.fill(literal(each.where), figures.LABEL_CHARACTERS), fontsize=8)
+        figure.supxlabel("environment steps per seed", fontsize=8)
+        return figures.saved(figure)
+
+
+def _panel(axes: Axes, history: pd.DataFrame, columns: int) -> AxesImage:
+    """Draw rates [evaluations, subgoals], the first subgoal at the top."""
+    shown = np.ma.masked_invalid(history.to_numpy(float).T)
+    image = axes.imshow(shown, cmap=figures.SEQUENTIAL, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    steps = [int(step) for step in history.index]
+    marked = range(0, len(steps), -(-len(steps) // (6 // columns)))
+    axes.set_xticks(marked, [short(float(f"{steps[index]:.3g}")) for index in marked], fontsize=6)
+    axes.tick_params(which="both", length=0)
+    axes.tick_params(axis="y", labelsize=6)
+    axes.spines[:].set_visible(False)
+    if len(steps) <= GRID_LINES:
+        axes.set_xticks(np.arange(0.5, len(steps) - 1), minor=True)
+        axes.set_yticks(np.arange(0.5, shown.shape[0] - 1), minor=True)
+        axes.grid(which="minor", color="white", linewidth=0.4)
+    return image
+
+
+def _words(each: Subgoals) -> str:
+    """Describe the picture by what was met at each row's last evaluation."""
+    parts = []
+    for label, history in each.history.items():
+        last = history.iloc[-1]
+        met = ", ".join(f"{name} {rate:.2f}" for name, rate in last.items() if rate > 0)
+        parts.append(f"{label} after {int(history.index[-1]):,} steps: {met or 'none'}")
+    return (
+        f"Heat maps of the share of episodes on {each.where} that met each subgoal, over training. At the last "
+        f"evaluation, without those that were never met: {'; '.join(parts)}."
+    )

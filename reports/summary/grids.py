@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ class Grid(NamedTuple):
     lines: Mapping[str, tuple[Interval, ...]]
     note: str = ""
     """What a reader must know about the numbers."""
+    digits: Mapping[str, int] = MappingProxyType({})
+    """Name -> its decimals, where they are not two."""
 
 
 def over_runs(values: Array, reps: int, label: str) -> Interval:

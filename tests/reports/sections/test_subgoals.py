@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
+import matplotlib
+import numpy as np
 import pytest
+from PIL import Image
 
 from guidebench import results
 from guidebench.harness.interfaces import Score
 from guidebench.reports.commands import report as command
+from guidebench.reports.rendering import figures
 from guidebench.reports.sections import subgoals
 from tests.reports.conftest import Writer, write_rows
 
@@ -80,3 +86,32 @@ def test_a_study_without_subgoals_has_no_table(writer: Writer) -> None:
     writer.cell("a", CURVES, steps=200)
     found = met_in(results.study(writer.finish()), 200)
     assert found == [] and subgoals.tables(found) == []
+
+
+def test_the_history_is_of_every_evaluation_that_all_seeds_have(study: results.StudyRecord) -> None:
+    (found,) = met_in(study, 200)
+    ((label, history),) = found.history.items()
+    assert label == "uer · quick" and history.index.tolist() == [100, 200]
+    assert list(history) == ["drawer", "window"] and history.to_numpy().tolist() == [[1.0, 1.0], [0.75, 0.5]]
+
+
+def test_a_heat_map_has_a_panel_for_each_row_and_says_in_words_what_was_met(writer: Writer) -> None:
+    """Lines of subgoals from the first at the top, columns of evaluations; long names are wrapped, never cut."""
+    long = "put the second of the two red cubes into the drawer " * 2
+    for name, method in (("a", "uer"), ("b", "per"), ("c", "relo")):
+        root = writer.cell(name, CURVES, steps=200, method=method, score=Score("achievements", low=0.0, high=22.0))
+        rows = met(100, (True, False), (True, True)) + met(200, (True, False), (False, False))
+        rows = [{**row, "subgoal": long.strip() if row["subgoal"] == "window" else "drawer"} for row in rows]
+        for seed in (0, 1):
+            write_rows(root / f"seed-{seed}", "subgoals", rows)
+    found = met_in(results.study(writer.finish()), 200)
+    (drawing,) = subgoals.drawings(found)
+    assert drawing.name == "subgoals-grid-8x8" and drawing.pdf.startswith(b"%PDF") and drawing.chart is None
+    assert "uer · quick after 200 steps: drawer 0.50; per · quick" in drawing.alt and "Crafter's" not in drawing.alt
+    picture = np.asarray(Image.open(io.BytesIO(drawing.png)))
+    assert picture.shape[1] == round(figures.WIDTH_INCHES * figures.DPI)
+    map_ = matplotlib.colormaps[figures.SEQUENTIAL]
+    for rate in (0.0, 0.5, 1.0):  # each panel: drawer 1 then 1/2, the other 1/2 then 0
+        colour = np.array(map_(rate)[:3]) * 255
+        assert (np.abs(picture[..., :3] - colour).max(-1) < 2).sum() > 1_000, rate
+    assert [each.png for each in subgoals.drawings(found)] == [drawing.png]

@@ -1,0 +1,127 @@
+"""What became of evaluation episodes beside their score, for suites whose tasks count more (`HasOutcomes`): the numbers
+that they count, such as completion and survival, and how long episodes were, in steps and in seconds.
+
+The data are the records `outcomes`, `evaluations` and `timings` of runs; privileged, for evaluation only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import export, scoring
+from guidebench.reports.summary.grids import Grid, over_runs
+from guidebench.results import CellRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADING = "episodes of the last evaluation"
+SUCCESS, STEPS, SECONDS = "success", "steps", "wall seconds"
+OWN = (SUCCESS, STEPS, SECONDS)
+NOTE = (
+    "Means over the episodes of the last evaluation that all seeds have. Wall seconds: of all evaluations of a worker, "
+    "by their episodes, which are stepped together; an episode alone takes longer."
+)
+UNTIMED = "records do not say how long evaluations took, so their episodes have a length in steps alone"
+
+
+class Episodes(NamedTuple):
+    """One task; `means` maps a row label to an estimate for each of `names`."""
+
+    where: str
+    names: tuple[str, ...]
+    means: Mapping[str, tuple[Interval, ...]]
+
+
+def episodes(
+    cells: Iterable[CellRecord],
+    outcomes: pd.DataFrame,
+    evaluations: pd.DataFrame,
+    timings: pd.DataFrame,
+    labels: Mapping[str, str],
+    reps: int,
+    notes: list[str],
+) -> list[Episodes]:
+    """Return means over seeds at the last evaluation that all seeds of a cell have, for the cells with records
+    `outcomes`; `labels`: cell id -> row label. Cells without a clock of evaluations are named in `notes`."""
+    by_task: dict[str, dict[str, dict[str, Array]]] = {}
+    for cell in cells:
+        counted, played = (rows[rows["cell"] == cell.id] for rows in (outcomes, evaluations))
+        shared = played.groupby("step")["seed"].nunique()
+        shared = shared[shared == played["seed"].nunique()]
+        if counted.empty or shared.empty:
+            continue
+        last = shared.index.max()
+        seeds = played["seed"].unique()
+        ended = played[played["step"] == last].groupby("seed")
+        more = counted[counted["step"] == last].groupby(["seed", "outcome"], sort=False)["value"].mean().unstack()
+        where, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
+        found = {
+            SUCCESS: ended["success"].mean(),
+            **{str(name): more[name] for name in more if name not in OWN},
+            STEPS: ended["length"].mean(),
+            SECONDS: _seconds(timings[timings["cell"] == cell.id], played),
+        }
+        if found[SECONDS].isna().all():
+            notes.append(f"{where}, {label}: its {UNTIMED}")
+        by_task.setdefault(where, {})[label] = {
+            name: values.reindex(seeds).to_numpy(float) for name, values in found.items()
+        }
+    return [_table(where, rows, reps) for where, rows in by_task.items()]
+
+
+def _seconds(clock: pd.DataFrame, played: pd.DataFrame) -> pd.Series[float]:
+    """Return the wall seconds per evaluation episode by seed: those of all evaluations up to the last record of the
+    clock of the seed's worker, divided by the episodes of the seeds that it evaluated together."""
+    import pandas as pd
+
+    found = {}
+    for seed, mine in clock.sort_values("step").groupby("seed") if "evaluation_seconds" in clock else ():
+        last = mine.iloc[-1]
+        count = ((played["seed"] == seed) & (played["step"] <= last["step"])).sum()
+        found[seed] = last["evaluation_seconds"] / (count * last.get("seeds", 1)) if count else np.nan
+    return pd.Series(found, dtype=float)
+
+
+def _table(where: str, rows: Mapping[str, Mapping[str, Array]], reps: int) -> Episodes:
+    ordered = dict.fromkeys(name for found in rows.values() for name in found if name not in (STEPS, SECONDS))
+    names = [*ordered, STEPS]
+    if any(np.isfinite(found[SECONDS]).any() for found in rows.values()):
+        names.append(SECONDS)
+    nothing = np.full(1, np.nan)
+    means = {
+        label: tuple(over_runs(found.get(name, nothing), reps, label) for name in names)
+        for label, found in rows.items()
+    }
+    return Episodes(where, tuple(names), means)
+
+
+def tables(found: Sequence[Episodes]) -> list[Grid]:
+    """Return one table per task."""
+    return [Grid(f"{each.where}: {HEADING}", each.names, each.means, NOTE, _digits(each)) for each in found]
+
+
+def _digits(each: Episodes) -> dict[str, int]:
+    """Return the decimals of each column; seconds below one tenth need more than two."""
+    columns = dict(zip(each.names, zip(*each.means.values(), strict=True), strict=True))
+    largest = {name: [float(one.estimate) for one in column] for name, column in columns.items()}
+    small = SECONDS in largest and np.nanmax(largest[SECONDS]) < 0.1
+    return {name: 4 if small and name == SECONDS else scoring.digits(values) for name, values in largest.items()}
+
+
+def plain(found: Sequence[Episodes]) -> list[dict[str, Any]]:
+    """Return the tables: task, and per row its means."""
+    return [
+        {
+            "task": each.where,
+            "rows": [
+                {"label": label, "means": dict(zip(each.names, map(export.spread, means), strict=True))}
+                for label, means in each.means.items()
+            ],
+        }
+        for each in found
+    ]
