@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from guidebench.baselines.unlearning import UnlearningAgent
-from guidebench.harness.interfaces import Actor, Agent, Array, Build, Context, Place
+from guidebench.harness.interfaces import Actions, Actor, Agent, Array, Build, Context, Place
 from guidebench.harness.parts import AgentPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
@@ -35,22 +35,24 @@ class Random(AgentPart):
 
 
 class RandomAgent(UnlearningAgent):
-    """Acts uniformly at random: one of the actions of a discrete space, or a vector in [-1, 1]."""
+    """Acts uniformly at random: one of the actions of a discrete space, of those that a mask in the observation admits
+    if there is one, or a vector in [-1, 1]."""
 
     def __init__(self, build: Build) -> None:
         super().__init__(build)
-        self._streams, self._actions = build.streams, build.actions
+        self._streams, self._actions, self._mask = build.streams, build.actions, build.observations.masking
 
     def actor(self, places: Sequence[Place]) -> Actor:
-        return RandomActor(self._actions.count, self._actions.shape, [(self._streams[row], n) for row, n in places])
+        return RandomActor(self._actions, self._mask, [(self._streams[row], episode) for row, episode in places])
 
 
 class RandomActor:
     """Plays the episodes of an evaluation; each has a generator that depends on seed, step and episode alone."""
 
-    def __init__(self, count: int | None, shape: tuple[int, ...], episodes: Sequence[tuple[Streams, int]]) -> None:
-        """`count` and `shape` as in `Actions`; `episodes`: streams of the seed, and number of the episode."""
-        self._count, self._shape, self._episodes = count, shape, episodes
+    def __init__(self, actions: Actions, mask: str, episodes: Sequence[tuple[Streams, int]]) -> None:
+        """`mask`: observation part that admits actions, or ""; `episodes`: streams of the seed, and number of the
+        episode."""
+        self._actions, self._mask, self._episodes = actions, mask, episodes
         self._rngs: list[np.random.Generator] = []
 
     def begin(self, observation: Array, ctx: Context) -> None:
@@ -61,9 +63,10 @@ class RandomActor:
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
         rngs = [self._rngs[number] for number in numbers.tolist()]
-        if self._count is not None:
-            return np.array([rng.integers(self._count) for rng in rngs])
-        return np.array([rng.uniform(-1, 1, self._shape) for rng in rngs], np.float32)
+        if not self._actions.discrete:
+            return np.array([rng.uniform(-1, 1, self._actions.shape) for rng in rngs], np.float32)
+        admitted = observation[self._mask] if self._mask else [np.ones(self._actions.count or 0)] * len(rngs)
+        return np.array([rng.choice(np.flatnonzero(may)) for rng, may in zip(rngs, admitted, strict=True)])
 
     def end(self, numbers: Array, ctx: Context) -> None:
         """Do nothing."""

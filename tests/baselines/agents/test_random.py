@@ -10,6 +10,7 @@ import numpy as np
 
 from guidebench import results, testing
 from guidebench.baselines.agents.random import RandomActor
+from guidebench.harness.interfaces import Actions
 from guidebench.harness.streams import Streams
 
 WORDS = ("suite=minigrid_doorkey", "task=5x5", "method=random", "evaluation.episodes=6")
@@ -23,26 +24,36 @@ def acted(actor: RandomActor, steps: int, step: int, numbers: list[int]) -> np.n
 
 
 def test_discrete_actions_are_uniform() -> None:
-    actions = acted(RandomActor(5, (), [(Streams(3), 0), (Streams(3), 1)]), 10_000, 0, [0, 1])
+    actions = acted(RandomActor(Actions(5), "", [(Streams(3), 0), (Streams(3), 1)]), 10_000, 0, [0, 1])
     counts = np.stack([np.bincount(each, minlength=5) for each in actions.T])
     assert counts.shape == (2, 5)
     assert (abs(counts - 2_000) < 5 * np.sqrt(10_000 * 0.2 * 0.8)).all()  # five standard deviations
     assert (actions[:, 0] != actions[:, 1]).any()
 
 
+def test_only_actions_that_a_mask_admits_are_taken() -> None:
+    seen = np.zeros(2, [("may", np.uint8, 4)])
+    seen["may"] = [[0, 1, 0, 1], [1, 0, 0, 0]]
+    actor, ctx = RandomActor(Actions(4), "may", [(Streams(3), 0), (Streams(3), 1)]), SimpleNamespace(step=0)
+    actor.begin(seen, ctx)  # type: ignore[arg-type]
+    actions = np.stack([actor.act(seen, np.array([0, 1]), ctx) for _ in range(1_000)])  # type: ignore[arg-type]
+    assert set(actions[:, 0].tolist()) == {1, 3} and abs((actions[:, 0] == 1).mean() - 0.5) < 0.08
+    assert set(actions[:, 1].tolist()) == {0}
+
+
 def test_continuous_actions_fill_the_interval() -> None:
-    actions = acted(RandomActor(None, (3,), [(Streams(3), 0)]), 10_000, 0, [0])
+    actions = acted(RandomActor(Actions(shape=(3,)), "", [(Streams(3), 0)]), 10_000, 0, [0])
     assert actions.shape == (10_000, 1, 3) and actions.dtype == np.float32
     assert -1 <= actions.min() < -0.99 and 0.99 < actions.max() <= 1
     assert abs(actions.mean()) < 5 / np.sqrt(3 * 30_000)
 
 
 def test_an_episodes_actions_depend_on_seed_step_and_episode_alone() -> None:
-    both = acted(RandomActor(9, (), [(Streams(1), 0), (Streams(2), 4)]), 50, 700, [0, 1])
-    alone = acted(RandomActor(9, (), [(Streams(2), 4)]), 50, 700, [0])
+    both = acted(RandomActor(Actions(9), "", [(Streams(1), 0), (Streams(2), 4)]), 50, 700, [0, 1])
+    alone = acted(RandomActor(Actions(9), "", [(Streams(2), 4)]), 50, 700, [0])
     assert (both[:, 1:] == alone).all()
-    for other in (acted(RandomActor(9, (), [(Streams(2), 5)]), 50, 700, [0]),
-                  acted(RandomActor(9, (), [(Streams(2), 4)]), 50, 701, [0])):  # fmt: skip
+    for other in (acted(RandomActor(Actions(9), "", [(Streams(2), 5)]), 50, 700, [0]),
+                  acted(RandomActor(Actions(9), "", [(Streams(2), 4)]), 50, 701, [0])):  # fmt: skip
         assert (other != alone).any()
 
 
