@@ -96,6 +96,13 @@ class ScoresEpisodes(Protocol):
 
 
 @runtime_checkable
+class HasCaptions(Protocol):
+    def caption(self) -> str:
+        """Return what the last step did, in a few words such as `chop tree`; "" if it did nothing, and before an
+        episode's first step."""
+
+
+@runtime_checkable
 class HasExpert(Protocol):
     def expert(self) -> Any:
         """Return the next action of a solver that knows the task's state. Privileged: for demonstrations and probes."""

@@ -21,6 +21,7 @@ from crafter import Env, constants, engine, objects
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State
+from guidebench.suites.crafter.captions import before, caption
 from guidebench.suites.crafter.snapshots import Scene
 
 MATERIALS = tuple(constants.materials)
@@ -108,6 +109,8 @@ class Game(Env):  # type: ignore[misc]
         """Words and position of the random stream from which the noise of the current picture is drawn; None by
         day."""
         self._local: tuple[Array, Array] | None = None
+        self.caption = ""
+        """What the player did in the last step (`guidebench.suites.crafter.captions`); "" before an episode's first."""
 
     # The package's interface
 
@@ -125,6 +128,7 @@ class Game(Env):  # type: ignore[misc]
                 if isinstance(thing, objects.Zombie):
                     self._world.remove(thing)
         self._local = None
+        self.caption = ""
 
     def step(self, action: int) -> Any:
         """Take one of the package's 17 actions; its reward, its end and its counters."""
@@ -133,10 +137,13 @@ class Game(Env):  # type: ignore[misc]
         reach = 2 * max(self._view) + 1  # objects nearer than that act, after the player may have moved
         x, y = self._player.pos.tolist()
         self._world.around = max(x - reach, 0), x + reach + 1, max(y - reach, 0), y + reach + 1
+        was = before(self._player, ACTIONS[action])
         try:
-            return super().step(action)
+            stepped = super().step(action)
         finally:
             self._world.around = None
+        self.caption = caption(was, self._player, ACTIONS[action])
+        return stepped
 
     def _balance_object(self, chunk: Any, inside: Any, cls: Any, *rest: Any) -> None:
         if self._zombies or cls is not objects.Zombie:
@@ -276,6 +283,7 @@ class Game(Env):  # type: ignore[misc]
         noise = state["noise"]
         self.noise = None if noise is None else (np.array(noise["key"], np.uint32), int(noise["position"]))
         self._local = None
+        self.caption = ""
 
     def _things(self, state: State) -> list[Any]:
         """Return the objects of a state, in order; the player becomes this game's."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from guidebench.harness.interfaces import Array, Observations, State
 
-Kind = Literal["symbols", "semantic", "text", "pixels", "grey"]
+Kind = Literal["symbols", "semantic", "text", "pixels", "grey", "grey_text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MATERIALS, THINGS, ITEMS = 12, 15, 16
 """Number of materials, of pictures of objects and of items in the package."""
@@ -33,28 +33,31 @@ def space(kind: Kind, area: int, view: int, size: int) -> Observations:
     """Return the observation space of a kind, for a world of `area` cells, a view of `view` cells and a picture of
     `size` pixels a side.
 
-    `pixels`: uint8 [size, size, 3]; `grey`: uint8 [size, size, 4], the four newest pictures. The other kinds are
-    records of `inventory` uint8 [12] and `status` uint8 [4], amounts from 0 to 9; `daylight` float32 [1] in [0, 1];
-    and `local` uint8 [view, rows, 2], by column and row the codes of material and object, 0 being none; or, for
-    `semantic`, `world` uint8 [area, area, 1], the package's semantic codes of the whole world. The kind `text` adds
-    `text` uint8 [384] to the parts of `symbols`: UTF-8, filled up with zeros.
+    `pixels`: uint8 [size, size, 3]; `grey`: uint8 [size, size, 4], the four newest pictures; `grey_text`: a record of
+    these as `picture` and of `text`. The other kinds are records of `inventory` uint8 [12] and `status` uint8 [4],
+    amounts from 0 to 9; `daylight` float32 [1] in [0, 1]; and `local` uint8 [view, rows, 2], by column and row the
+    codes of material and object, 0 being none; or, for `semantic`, `world` uint8 [area, area, 1], the package's
+    semantic codes of the whole world. The kind `text` adds `text` uint8 [384] to the parts of `symbols`: UTF-8, filled
+    up with zeros.
     """
     if kind == "pixels":
         return Observations((size, size, 3), "uint8")
+    stack, text = Observations((size, size, FRAMES), "uint8", stack=FRAMES), Observations((LONGEST_TEXT,), "uint8")
     if kind == "grey":
-        return Observations((size, size, FRAMES), "uint8", stack=FRAMES)
+        return stack
+    if kind == "grey_text":
+        return Observations(parts={"picture": stack, "text": text})
     if kind == "semantic":
         seen = {"world": Observations((area, area, 1), "uint8", categories=(1 + MATERIALS + OBJECTS,))}
     else:
         seen = {"local": Observations((view, rows(view), 2), "uint8", categories=(1 + MATERIALS, 1 + THINGS))}
-    text = {"text": Observations((LONGEST_TEXT,), "uint8")} if kind == "text" else {}
     return Observations(
         parts={
             **seen,
             "inventory": Observations((ITEMS - STATUS,), "uint8", categories=(AMOUNTS,) * (ITEMS - STATUS)),
             "status": Observations((STATUS,), "uint8", categories=(AMOUNTS,) * STATUS),
             "daylight": Observations((1,), "float32"),
-            **text,
+            **({"text": text} if kind == "text" else {}),
         }
     )
 
@@ -90,10 +93,7 @@ class Records:
         record["status"], record["inventory"] = levels[:STATUS], levels[STATUS:]
         record["daylight"] = game.daylight
         if self._kind == "text":
-            from guidebench.suites.crafter.words import text
-
-            told = text(game).encode()
-            record["text"][: len(told)] = np.frombuffer(told, np.uint8)
+            _tell(record, game)
         return record
 
     first = next
@@ -155,10 +155,39 @@ class GreyPictures:
         self._stack = np.array(state["stack"], np.uint8)
 
 
+class GreyPicturesAndText(GreyPictures):
+    """Records of the four newest pictures in grey and of sentences."""
+
+    def __init__(self, size: int, dtype: np.dtype[Any]) -> None:
+        super().__init__(size)
+        self._dtype = dtype
+
+    def first(self, game: Any) -> Array:
+        return self._record(super().first(game), game)
+
+    def next(self, game: Any) -> Array:
+        return self._record(super().next(game), game)
+
+    def _record(self, picture: Array, game: Any) -> Array:
+        record = np.zeros((), self._dtype)
+        record["picture"] = picture
+        _tell(record, game)
+        return record
+
+
+def _tell(record: Array, game: Any) -> None:
+    """Write what is seen, carried and felt into the part `text` of a record."""
+    from guidebench.suites.crafter.words import text
+
+    told = text(game).encode()
+    record["text"][: len(told)] = np.frombuffer(told, np.uint8)
+
+
 def observed(kind: Kind, area: int, view: int, size: int) -> Observed:
     """Return what makes observations of this kind."""
     if kind == "pixels":
         return Pictures(size)
     if kind == "grey":
         return GreyPictures(size)
-    return Records(kind, space(kind, area, view, size).numpy)
+    dtype = space(kind, area, view, size).numpy
+    return GreyPicturesAndText(size, dtype) if kind == "grey_text" else Records(kind, dtype)

@@ -84,7 +84,8 @@ class WorldSettings:
     observation: Kind = "symbols"
     """What an observation holds. `symbols`: codes of the cells in view, inventory, status, daylight. `text`: these and
     sentences. `semantic`: codes of the whole world in place of the view. `pixels`: the package's picture. `grey`: the
-    four newest pictures in grey (choice: symbols, which need no drawing; the package's own are its pixels)."""
+    four newest pictures in grey. `grey_text`: these and sentences, as in ELLM (choice: symbols, which need no drawing;
+    the package's own are its pixels)."""
     area: Annotated[int, Bounds(9, 256), Unit("cells")] = 64
     """Side of the world (Crafter's default)."""
     view: Annotated[int, Bounds(5, 63), Unit("cells")] = 9

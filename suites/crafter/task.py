@@ -76,6 +76,10 @@ class CrafterTask:
         """Return the present state in sentences (`guidebench.suites.crafter.words`)."""
         return words.text(self._game)
 
+    def caption(self) -> str:
+        """Return what the player did in the last step, such as `chop tree` (`guidebench.suites.crafter.captions`)."""
+        return self._game.caption
+
     def snapshot(self) -> Array:
         """Return what a picture shows, uint8 [2654] for a view of 9 cells (`guidebench.suites.crafter.snapshots`)."""
         return pack(self._game.scene())

@@ -45,11 +45,13 @@ class OodTask:
         self._met = np.zeros(len(self.quest.subgoals), bool)
         self._new = np.zeros(LONGEST, bool)
         self._elapsed = self.impossible = self.deaths = 0
+        self._caption = ""
         self.instruction = self.quest.instruction
         self.max_steps = settings.length
 
     def reset(self, seed: int | None = None) -> Array:
         self._elapsed = self.impossible = self.deaths = 0
+        self._caption = ""
         self._begin(seed)
         return self._shown(self._observed.first(self._game))
 
@@ -98,6 +100,7 @@ class OodTask:
             name = primitive(chosen, game)
         self.impossible += name is None
         game.step(NUMBER[name or "noop"])
+        self._caption = game.caption
         self._elapsed += 1
         self._seen.look(game)
         self._advance()
@@ -191,6 +194,10 @@ class OodTask:
         """Return the present state in sentences (`guidebench.suites.crafter.words`)."""
         return words.text(self._game)
 
+    def caption(self) -> str:
+        """Return what the player did in the last step, such as `chop tree` (`guidebench.suites.crafter.captions`)."""
+        return self._caption
+
     def find(self, noun: str) -> int | None:
         """Return the action of the next step towards something, through what has been seen; None if the player faces
         it, or there is no way (`guidebench.suites.crafter_ood.seen.find`)."""
@@ -222,5 +229,6 @@ class OodTask:
         self._seen.load_state(state["seen"])
         self._met[:] = state["met"]
         self._new[:] = False
+        self._caption = ""
         self._elapsed = int(state["elapsed"])
         self.impossible, self.deaths = int(state["impossible"]), int(state["deaths"])

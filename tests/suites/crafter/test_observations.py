@@ -59,6 +59,17 @@ def test_the_text_part_is_the_tasks_text():
     assert record["text"].shape == (LONGEST_TEXT,)
 
 
+def test_grey_text_is_the_pictures_of_grey_and_the_tasks_text():
+    task, grey = (Crafter(observation=kind, size=84).make("game") for kind in ("grey_text", "grey"))
+    records, pictures = [task.reset(2)], [grey.reset(2)]
+    for action in (1, 5, 4, 4):
+        records.append(task.step(action).observation)
+        pictures.append(grey.step(action).observation)
+    assert all(np.array_equal(record["picture"], picture) for record, picture in zip(records, pictures, strict=True))
+    assert records[-1]["text"].tobytes().rstrip(b"\0").decode() == task.text() != ""
+    assert records[0].dtype == space("grey_text", 64, 9, 84).numpy and records[0]["picture"].shape == (84, 84, 4)
+
+
 def test_pixels_are_the_packages_observation(peer, keep_alive):
     task, other = Crafter(observation="pixels").make("game"), peer(6)
     assert np.array_equal(task.reset(6), other.reset())

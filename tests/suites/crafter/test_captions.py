@@ -1,0 +1,178 @@
+"""What a step is said to have done, against changes of the package's own environment and scenes made by hand."""
+
+import collections
+
+import numpy as np
+import pytest
+
+pytest.importorskip("crafter")
+
+from crafter import constants, objects
+
+from guidebench.harness.capabilities import HasCaptions
+from guidebench.suites.crafter import Crafter
+from guidebench.suites.crafter.captions import PHRASES
+from guidebench.suites.crafter.game import ACTIONS, Game
+from guidebench.suites.crafter_ood import CrafterOod
+from guidebench.suites.crafter_ood.actions import actions
+
+DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
+GATHERED = {"wood": "chop tree", "sapling": "chop grass"}
+RICH = dict.fromkeys(("sapling", "wood", "stone", "coal", "iron", "diamond"), 5)
+
+
+def changed(before, after, action):
+    """The caption that inventory, counters and place of the package's environment before and after a step demand; None
+    where they do not tell."""
+    gained = {item for item, count in after["inventory"].items() if count > before["inventory"][item]}
+    counted = {what for what, count in after["achievements"].items() if count > before["achievements"][what]}
+    if action.startswith(("make_", "place_")):
+        thing = action.replace("table", "crafting_table").replace("_", " ")
+        return thing if counted - {"wake_up"} else ""
+    if action == "do" and (raw := gained & set(RICH)):
+        (item,) = raw
+        return GATHERED.get(item, f"mine {item}")
+    if action.startswith("move_"):
+        moved = tuple(after["player_pos"] - before["player_pos"])
+        return action.replace("_", " ") if moved == DIRECTIONS[action[5:]] else ""
+    return None
+
+
+def test_captions_tell_what_changed_in_the_packages_environment(peer, keep_alive):
+    told = collections.Counter()
+    for seed in range(6):
+        task, other = Crafter().make("game"), peer(seed, always=False)
+        task.reset(seed)
+        other.reset()
+        for number in np.random.default_rng(seed).integers(0, 17, 400).tolist():
+            keep_alive(task._game.player, other._player)
+            for player in (task._game.player, other._player):
+                player.inventory.update(RICH, energy=9)  # fewer than nine things, so that what is gathered shows
+                player.sleeping = False
+            before = {
+                "inventory": dict(other._player.inventory),
+                "achievements": dict(other._player.achievements),
+                "player_pos": other._player.pos.copy(),
+            }
+            task.step(number)
+            _, _, _, after = other.step(number)
+            expected = changed(before, after, ACTIONS[number])
+            if expected is not None:
+                assert task.caption() == expected
+            told[task.caption()] += 1
+    tools = {f"make {material} {tool}" for material in ("wood", "stone") for tool in ("pickaxe", "sword")}
+    placed = {"place crafting table", "place furnace", "place stone", "place plant"}
+    assert {*placed, *tools, "chop tree", "chop grass", "mine stone", "move left", "move up", ""} <= set(told)
+
+
+def test_every_achievement_has_a_phrase_of_ellms_actions():
+    assert set(PHRASES) == set(constants.achievements)
+    known = {str(action) for action in actions("product")}
+    assert {phrase for phrase in PHRASES.values() if phrase not in known} == {"wake up"}
+
+
+@pytest.fixture
+def field():
+    """A game whose player stands alone on a large field of grass and faces down."""
+    game = Game(32, 9, 64, 100)
+    game.begin(0)
+    for thing in game.world.objects:
+        if thing is not game.player:
+            game.world.remove(thing)
+    game.world._mat_map[:] = 2
+    return game
+
+
+def facing(game, cls, *rest):
+    x, y = game.player.pos.tolist()
+    thing = cls(game.world, (x, y + 1), *rest)
+    game.world.add(thing)
+    return thing
+
+
+def do(game, action="do"):
+    game.step(ACTIONS.index(action))
+    return game.caption
+
+
+def test_a_cow_is_attacked_until_it_is_eaten(field):
+    cow = facing(field, objects.Cow)
+    cow.random = np.random.RandomState(0)
+    cow.move = lambda direction: None
+    assert [do(field) for _ in range(3)] == ["attack cow", "attack cow", "eat cow"]  # of health 3
+    assert field.player.achievements["eat_cow"] == 1
+
+
+@pytest.mark.parametrize(("cls", "name"), [(objects.Zombie, "zombie"), (objects.Skeleton, "skeleton")])
+def test_a_blow_and_a_defeat_are_captioned_alike(field, cls, name):
+    enemy = facing(field, cls, field.player)
+    enemy.move = lambda direction: None
+    field.player.inventory["stone_sword"] = 1  # damage 3
+    enemy.health = 4
+    assert do(field) == f"attack {name}" and not field.player.achievements[f"defeat_{name}"]
+    assert do(field) == f"attack {name}" and field.player.achievements[f"defeat_{name}"] == 1
+
+
+def test_a_plant_is_eaten_when_it_is_ripe(field):
+    plant = facing(field, objects.Plant)
+    assert do(field) == ""
+    plant.grown = 400
+    assert do(field) == "eat plant"
+
+
+def test_sleep_and_waking_are_captioned_and_what_is_done_on_waking_comes_first(field):
+    assert do(field, "sleep") == "", "it is not tired"
+    field.player.inventory["energy"] = 8
+    assert do(field, "sleep") == "sleep" and do(field, "move_left") == "sleep", "it sleeps on, whatever is chosen"
+    field.player.inventory["energy"] = 9
+    assert do(field, "noop") == "wake up"
+    field.player.inventory["energy"] = 8
+    do(field, "sleep")
+    field.player.inventory.update(energy=9, stone=1)
+    assert do(field, "place_stone") == "place stone" and field.player.achievements["wake_up"] == 2
+
+
+def test_drinking_and_what_is_impossible(field):
+    x, y = field.player.pos.tolist()
+    field.world[x, y + 1] = "water"
+    assert [do(field, name) for name in ("do", "move_down", "noop", "make_iron_sword")] == ["drink water", "", "", ""]
+
+
+@pytest.mark.parametrize("task", [Crafter().make("game"), CrafterOod().make("deforestation")])
+def test_tasks_have_captions_of_the_last_step_alone(task):
+    assert isinstance(task, HasCaptions)
+    task.reset(0)
+    assert task.caption() == ""
+    told = []
+    for number in (1, 2, 3, 4):  # the moves of both suites
+        task.step(number)
+        told.append(task.caption())
+    assert "move left" in told or "move right" in told
+    task.load_state(task.state())
+    assert task.caption() == ""
+    task.reset()
+    assert task.caption() == ""
+
+
+def test_the_expert_of_deforestation_chops_trees_and_the_goal_is_the_fourth():
+    task = CrafterOod().make("deforestation")
+    task.reset(3)
+    told, success = [], False
+    while not success:
+        success = task.step(task.expert()).success
+        told.append(task.caption())
+    assert told.count("chop tree") == 4 and told[-1] == "chop tree"
+
+
+def test_a_caption_outlives_the_world_in_which_the_player_died():
+    task = CrafterOod(death="restart").make("deforestation")
+    task.reset(0)
+    game = task._game
+    game.player.inventory.update(health=1)
+    for thing in game.world.objects:
+        if thing is not game.player:
+            game.world.remove(thing)
+    x, y = game.player.pos.tolist()
+    game.world[x - 1, y] = "lava"
+    task.step(1)  # move left
+    assert task.deaths == 1 and task.caption() == "move left"
