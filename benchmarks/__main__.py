@@ -2,7 +2,7 @@
 
     python -m benchmarks [--peers peers/bin/python] [--only cartpole engine] [--output results/measured/speed.json]
 
-Benchmarks against peer libraries (replay, cartpole, continuous, and continuous on MetaWorld) run under the Python of
+Benchmarks against peer libraries (replay, cartpole, crafter_dqn, continuous, also on MetaWorld) run under the Python of
 the peers' environment, made from benchmarks/peers.txt; without it they are skipped with a message. Other load on the
 machine distorts the figures, so the load average before each benchmark is recorded with it.
 """
@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 from guidebench.harness.identity.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
-WITH_PEERS = ("replay", "cartpole", "continuous", "continuous_metaworld")
+WITH_PEERS = ("replay", "cartpole", "crafter_dqn", "continuous", "continuous_metaworld")
 ALSO = {
-    "continuous_metaworld": ("continuous", "--suite", "metaworld_pbrl", "--task", "button-press", "--learners", "sac")
+    "crafter_dqn": ("crafter_dqn", "--only", "peer", "flat"),
+    "crafter_language": ("crafter_dqn", "--only", "symbols", "scripted", "sbert_shape"),
+    "continuous_metaworld": ("continuous", "--suite", "metaworld_pbrl", "--task", "button-press", "--learners", "sac"),
 }
 """Benchmarks that run another benchmark with other arguments."""
 HERE = (
@@ -45,10 +47,13 @@ HERE = (
     "observations",
     "preferences",
     "lagea",
+    "crafter_language",
 )
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
     "cartpole": ["--rounds", "2", "--start", "1024", "--turn", "256"],
+    "crafter_dqn": ["--rounds", "1", "--start", "5002", "--turn", "8"],
+    "crafter_language": ["--rounds", "1", "--start", "20", "--turn", "8"],
     "command_line": ["--repeats", "2", "--cells", "100"],
     "continuous": ["--rounds", "1", "--turn", "8", "--warm-up", "8"],
     "continuous_metaworld": ["--rounds", "1", "--turn", "8", "--warm-up", "8"],
@@ -192,6 +197,11 @@ def lines(results: dict[str, Any]) -> list[Line]:
     if cartpole := results.get("cartpole"):
         rates = [f"{cartpole[f'{name}_steps_per_second']:,.0f} steps/s" for name in ("ours", "peer")]
         found.append(Line("DQN on CartPole: Stable-Baselines3", *rates, cartpole["ratio"], "1.5"))
+    for name in ("crafter_dqn", "crafter_language"):
+        for pair, row in results.get(name, {"ratios": {}})["ratios"].items():
+            rates = [f"{results[name]['steps_per_second'][who]:,.0f} steps/s" for who in pair.split(" / ")]
+            what = f"DQN on Crafter: {pair}"
+            found.append(Line(what, *rates, row["ratio"], "1.2" if name == "crafter_dqn" else ""))
     for name, where in (("continuous", "Pendulum"), ("continuous_metaworld", "MetaWorld")):
         for row in results.get(name, {"rows": ()})["rows"]:
             rates = [f"{row[f'{who}_per_second']:,.0f}/s" for who in ("ours", "peer")]

@@ -34,6 +34,7 @@ class There:
     """Section -> built configuration: suite, training, evaluation, drawing, and the part in each role."""
     task: str
     observations: Observations
+    """The observations that learner, replay and guide get (`AgentPart.observes`)."""
     actions: Actions
 
     def __getitem__(self, section: str) -> Any:
@@ -214,6 +215,11 @@ class AgentPart(AskingPart):
     model: ClassVar[str] = ""
     """Name of what acts in an agent whose `backend` is `oracle`, for its rows."""
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", "guide": "guide"})
+
+    def observes(self, observations: Observations) -> Observations:
+        """Return the observations that the agent gives to its learner, replay and guide, given those of the task.
+        Called during planning, so that these parts can refuse what they cannot read; by default they are the task's."""
+        return observations
 
 
 class DatasetPart(Part, ABC):

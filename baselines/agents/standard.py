@@ -44,6 +44,10 @@ class Standard(AgentPart):
     citation: ClassVar[str | Path] = "% it joins the other parts"
 
     def spawn(self, build: Build) -> Agent:
+        return StandardAgent(build, *self.built(build))
+
+    def built(self, build: Build) -> tuple[Learner, Experience, Guide, tuple[str, ...]]:
+        """Return learner, experience and guide, and the names of the learner's losses to which the guide adds."""
         from guidebench.baselines.experience import Experience
 
         parts = build.parts
@@ -51,7 +55,7 @@ class Standard(AgentPart):
         learner = parts["learner"].spawn(build)
         guide = parts["guide"].spawn(build)
         experience = Experience(build, parts["replay"], guide.columns, (learner,))
-        return StandardAgent(build, learner, experience, guide, parts["guide"].adds)
+        return learner, experience, guide, parts["guide"].adds
 
     def fits(self, there: There) -> str:
         """Return why these parts cannot work together, or ""."""

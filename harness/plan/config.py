@@ -430,11 +430,9 @@ def evaluated_once(cell: Cell) -> Cell:
 def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
     """Return the cell as its parts see it in `fits`, optionally with another suite and task."""
     suite, task = suite or cell.section("suite"), task or cell.names.task
-    return There(
-        {**cell.sections, "suite": suite},
-        cell.names.task,
-        *suite.spaces(cell.names.task),
-    )
+    observations, actions = suite.spaces(cell.names.task)
+    seen = cell.section("agent").observes(observations)
+    return There({**cell.sections, "suite": suite}, cell.names.task, seen, actions)
 
 
 def validate(cell: Cell) -> None:

@@ -215,6 +215,7 @@ def _key(cell: Cell) -> tuple[object, ...]:
     return (
         cell.section("suite"),
         cell.names.task,
+        cell.section("agent"),
         tuple(cell.section(part.role) for part in cell.names.of("learner")),
         cell.section("training"),
         cell.section("evaluation"),
@@ -222,8 +223,9 @@ def _key(cell: Cell) -> tuple[object, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _counted(suite, task, learners, training, evaluation) -> float:  # type: ignore[no-untyped-def]
+def _counted(suite, task, agent, learners, training, evaluation) -> float:  # type: ignore[no-untyped-def]
     observations, actions = suite.spaces(task)
+    observations = agent.observes(observations)
     step = suite.seconds_per_step(task)
     train = training.steps * (step + sum(learner.seconds_per_step(observations, actions) for learner in learners))
     # Greedy episodes end early, at the goal or in a cycle: after a few dozen steps in measured runs.

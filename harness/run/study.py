@@ -453,7 +453,8 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
 def ring_bytes(cell: Cell, given: int = 0) -> int:
     """Return the maximum bytes of one run's stored transitions on disk, with datasets of `given` transitions (without
     the first frame stacks and last observations of episodes)."""
-    observations, actions = cell.section("suite").spaces(cell.names.task)
+    place = config.there(cell)
+    observations, actions = place.observations, place.actions
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     parts = observations.parts.values() or (observations,)
     seen = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in parts)
@@ -461,7 +462,7 @@ def ring_bytes(cell: Cell, given: int = 0) -> int:
     asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
     per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
     now = answering.consulted(cell.names.parts)
-    declared = arrays.every(cell.names.parts, config.there(cell))
+    declared = arrays.every(cell.names.parts, place)
     per_slot += sum(each.bytes for each in declared if each.role not in now)  # in late columns
     return int(min(ring_slots(cell), most_stored(cell, given)) * per_slot)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from guidebench.baselines.text_vectors import TextVector
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite, TransitionColumn
 from guidebench.harness.logs import Column, Log, count, share
@@ -233,8 +234,6 @@ class Lagea(Furl):
         if role == "embedder":
             return super().dialogue(suite, task, role)
         if role == "text_embedder":
-            from guidebench.methods.lagea.feedback.embedding import TextVector
-
             return TextVector()
         from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 
@@ -250,6 +249,7 @@ class Lagea(Furl):
 
 DEFAULTS: Mapping[str, Any] = {
     "embedder.transformers.model": cite("liv", "LaGEA, §4: LIV"),
+    "text_embedder.transformers.model": cite("gpt2", "LaGEA, §3.1.1"),
     "text_embedder.scripted.width": cite(768, "choice: as GPT-2's"),
     "feedback.transformers.model": cite("qwen2_5_vl_3b", "LaGEA, §3.1: Qwen2.5-VL-3B"),
     "feedback.openai.model": cite("qwen2_5_vl_3b", "LaGEA, §3.1: Qwen2.5-VL-3B"),

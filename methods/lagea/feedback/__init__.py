@@ -1,25 +1,23 @@
 """Feedback on episodes: what a model is asked and may answer, and the two hand-written models that answer it.
 
 The chat `scripted_feedback` sees the frames of a prompt, and `oracle_feedback` is told what the task measures; both are
-chosen by their short names, `feedback=scripted` and `feedback=oracle`. The embedder of texts is that of transformers
-with two more settings.
+chosen by their short names, `feedback=scripted` and `feedback=oracle`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from guidebench.harness.capabilities import HasMeasures
 from guidebench.harness.interfaces import Suite
-from guidebench.harness.models.embedders.transformers_ import Transformers
 from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 
 if TYPE_CHECKING:
-    from guidebench.harness.models.calls import Message, Model
+    from guidebench.harness.models.calls import Message
     from guidebench.harness.models.oracle import Oracle
 
 ROLE = "feedback"
@@ -95,36 +93,6 @@ class OracleFeedback(ModelPart):
 
         assert isinstance(suite, HasMeasures), "`fits` refuses other suites"
         return MeasureReader(tuple(suite.measures(task)), self.error, suite.make(task).instruction)
-
-
-@register.embedder("transformers_text_embedder")
-@dataclass(frozen=True)
-class TextTransformers(Transformers):
-    """Turns texts into vectors on this machine, with the pool and the length that LaGEA chooses; `text_embedder=
-    transformers` means it."""
-
-    model: str = "gpt2"
-    """Recipe, repository id or local path; the weights must be safetensors (LaGEA, §3.1.1)."""
-    pool: Literal["auto", "mean", "last_and_mean"] = "auto"
-    """How the last hidden states of a text become its vector. `auto`: as files of sentence-transformers beside the
-    weights say, and without such files, as for GPT-2, their mean. `last_and_mean`: half the last token's plus half the
-    mean (choice; last_and_mean: LaGEA, released code)."""
-    text_tokens: Annotated[int | None, Bounds(1), Unit("tokens")] = None
-    """Tokens after which a text is cut off; null means the model's own limit (choice; 128: LaGEA, released code)."""
-
-    version: ClassVar[int] = 1
-    title: ClassVar[str] = "a model of texts that runs here"
-
-    def spawn_model(self, device: str) -> Model:
-        """Return the loaded model; errors as for the embedder transformers."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
-        from guidebench.harness.models.backends.transformers_.model import TransformersModel
-
-        source = Source(
-            self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code, self.pool,
-            self.text_tokens,
-        )  # fmt: skip
-        return TransformersModel(source, batch_size=self.batch_size)
 
 
 def _elsewhere(there: There, chat: ModelPart) -> str:

@@ -14,7 +14,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models import keeping
 from guidebench.harness.models.calls import EmbedCall
-from guidebench.methods.lagea.feedback import TextTransformers
+from guidebench.harness.models.embedders.transformers_text_embedder import TextTransformers
 
 TEXTS = ("The gripper slipped off the puck.", "It fell.")
 
@@ -91,4 +91,22 @@ def test_it_is_what_transformers_means_in_that_role_alone() -> None:
     assert registry.meant("chat", "scripted", "feedback") == "scripted_feedback"
     assert registry.meant("chat", "oracle", "feedback") == "oracle_feedback"
     assert registry.meant("chat", "openai", "feedback") == "openai"
-    assert TextTransformers().dimensions() == 768
+    assert (TextTransformers().dimensions(), TextTransformers(model="gpt2").dimensions()) == (384, 768)
+
+
+def test_the_width_of_a_local_model_is_in_its_configuration(gpt2: Path, tmp_path: Path) -> None:
+    from tests.harness.models import tiny_models
+
+    assert TextTransformers(model=str(gpt2)).dimensions() == 32 == len(vectors(gpt2, "a key")[0])
+    bert = tiny_models.sentence_bert(tmp_path / "bert")
+    assert TextTransformers(model=str(bert)).dimensions() == 32 == len(vectors(bert, "a key")[0])
+
+
+def test_the_width_is_unknown_where_the_configuration_does_not_tell_it(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.harness.models import tiny_models
+
+    assert TextTransformers(model=str(tiny_models.clip(tmp_path / "clip"))).dimensions() is None, "its texts' is 16"
+    for content in ("[]", "{", '{"hidden_size": "32"}', '{"hidden_size": true}'):
+        (tmp_path / "config.json").write_text(content)
+        assert TextTransformers(model=str(tmp_path)).dimensions() is None

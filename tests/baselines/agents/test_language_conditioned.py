@@ -1,0 +1,466 @@
+"""Sentences read as vectors of the real architecture of Sentence-BERT, with tiny random weights, on the real game."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("crafter")
+pytest.importorskip("transformers")
+
+from guidebench import results
+from guidebench.baselines.agents.language_conditioned import LanguageAgent
+from guidebench.baselines.text_vectors import FILE, HEAD
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.interfaces import Array, Mode, Place, RunPhase, Transition
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.models.calls import EmbedCall
+from guidebench.harness.models.embedders.scripted import Projection
+from guidebench.harness.models.embedders.transformers_text_embedder import TextTransformers
+from guidebench.harness.plan import matrix
+from guidebench.harness.playback.reevaluation import evaluate_run
+from guidebench.harness.streams import Streams
+from tests.skeletons.test_skeletons import kept, survives
+
+SCRIPTED = ("text_embedder=scripted", "text_embedder.width=16", "agent.width=16")
+SHORT = (
+    "suite=crafter_ood", "task=deforestation", "agent=language_conditioned", "suite.observation=text",
+    "suite.length=25", "training.steps=60", "training.capacity=100", "evaluation.every=20", "evaluation.episodes=2",
+    "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=8",
+    "learner.learning_starts=16", "learner.train_every=4", "learner.epsilon_end=0.5",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.harness.models import tiny_models
+
+    return tiny_models.sentence_bert(tmp_path_factory.mktemp("tiny") / "bert")
+
+
+def real(model: Path, batch: int = 1) -> tuple[str, ...]:
+    """A text embedder of transformers; vectors of one batch may differ in their last bits, those of one text do not."""
+    return (
+        "text_embedder=transformers", f"text_embedder.model={model}", f"text_embedder.batch_size={batch}",
+        "agent.width=32",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bytes]]:
+    """Every text that agents of this process read, with its seed row, as often as they read it."""
+    found: list[tuple[int, bytes]] = []
+    texts = LanguageAgent._texts
+
+    def listening(self: LanguageAgent, observation: Array, rows: Sequence[int]) -> list[bytes]:
+        read = texts(self, observation, rows)
+        found.extend(zip([*rows] * (len(read) // len(rows)), read, strict=True))
+        return read
+
+    monkeypatch.setattr(LanguageAgent, "_texts", listening)
+    return found
+
+
+def last(study: Path, what: str) -> Any:
+    return results.load(study, what=what).sort_values("step").groupby("seed").tail(1).sort_values("seed")
+
+
+def recorded(study: Path) -> list[list[str]]:
+    """The texts that each model process of a study computed."""
+    found = []
+    for cassette in sorted((study / "models").glob("*.sqlite")):
+        with closing(sqlite3.connect(cassette)) as db:
+            calls = [json.loads(text) for (text,) in db.execute("SELECT text FROM requests")]
+            found.append([item for call in calls for item in call["items"]])
+    return found
+
+
+# Planning
+
+
+def planned(*words: str) -> Any:
+    (cell,) = matrix.plan(["suite=crafter_ood", "profile=smoke", "agent=language_conditioned", *words]).cells
+    return cell
+
+
+@pytest.mark.parametrize("observation", ["symbols", "semantic", "pixels", "grey"])
+def test_observations_without_sentences_are_refused_with_what_to_set(observation: str) -> None:
+    with pytest.raises(UserError, match=r"reads the sentences in the part 'text'.* suite\.observation=text"):
+        planned(f"suite.observation={observation}", *SCRIPTED)
+
+
+def test_an_embedder_of_another_width_is_refused_with_both_widths(bert: Path) -> None:
+    message = r"vectors have {} numbers, and agent\.width=384; set agent\.width={}, or .* of 384 numbers"
+    with pytest.raises(UserError, match=message.format(1024, 1024)):
+        planned("suite.observation=text", "text_embedder=scripted")
+    with pytest.raises(UserError, match=message.format(768, 768)):
+        planned("suite.observation=text", "text_embedder=transformers", "text_embedder.model=gpt2")
+    with pytest.raises(UserError, match=message.format(32, 32)):
+        planned("suite.observation=text", "text_embedder=transformers", f"text_embedder.model={bert}")
+
+
+def test_ellms_encoder_is_the_default_and_has_the_declared_width() -> None:
+    cell = planned("suite.observation=grey_text", "suite.size=84", "text_embedder=transformers")
+    assert cell.section("text_embedder").model == "sbert" and cell.section("agent").width == 384
+
+
+def test_the_learner_is_asked_about_the_observations_with_vectors() -> None:
+    from guidebench.harness.plan import config
+    from guidebench.harness.run.study import ring_bytes
+
+    given = ("text_embedder=scripted", "text_embedder.width=384")
+    with_goal, without = planned("suite.observation=text", *given), planned("agent.goal=false", *given, TEXT)
+    seen = config.there(with_goal).observations
+    assert [*seen.parts] == ["local", "inventory", "status", "daylight", "text", "goal"]
+    assert all((seen.parts[name].shape, seen.parts[name].dtype) == ((384,), "float32") for name in ("text", "goal"))
+    assert [*config.there(without).observations.parts] == ["local", "inventory", "status", "daylight", "text"]
+    slots = ring_bytes(with_goal) / (146 + 2 * 4 * 384 + 2 + 7)
+    assert slots == 300 and ring_bytes(without) == slots * (146 + 4 * 384 + 2 + 7)
+    with pytest.raises(UserError, match=r"part 'text' of the observations is uint8 .*no encoder reads it"):
+        matrix.plan(["suite=crafter_ood", "profile=smoke", TEXT])
+
+
+TEXT = "suite.observation=text"
+
+
+# The agent step by step
+
+
+class Asked:
+    """A context whose embedder is hand-written arithmetic, None for texts with a given word."""
+
+    mode, step = Mode.TRAIN, 1
+    phase = RunPhase("train", 60)
+
+    def __init__(self, rows: int, fails: str = "nothing fails") -> None:
+        self.rows, self.streams, self.fails = np.arange(rows), [Streams(seed) for seed in range(rows)], fails
+        self.model, self.questions = Projection(16), list[Any]()
+
+    def consult(self, questions: Sequence[Any]) -> list[Any]:
+        self.questions += questions
+        texts = [json.loads(question.content) for question in questions]
+        return [None if self.fails in text else self.model(EmbedCall((text,))) for text in texts]
+
+    def asked(self) -> Counter[tuple[int, str]]:
+        return Counter((question.row, json.loads(question.content)) for question in self.questions)
+
+
+def made(tmp_path: Path, *words: str, seeds: Sequence[int] = (0, 1)) -> tuple[LanguageAgent, Any]:
+    """An agent of these seeds with directories of their own, and its suite."""
+    cell = planned(*SHORT[3:], *SCRIPTED, *words)
+    places = [tmp_path / f"seed-{seed}" for seed in seeds]
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+    agent: LanguageAgent = cell.section("agent").spawn(make_build(cell, seeds, "cpu", places))
+    return agent, cell.section("suite")
+
+
+def played(agent: LanguageAgent, tasks: Sequence[Any], ctx: Any, steps: int) -> list[tuple[Array, list[str]]]:
+    """Step tasks with the agent, which observes; what each observation was, and its texts."""
+    told, observation = [], np.stack([task.reset(seed) for seed, task in enumerate(tasks)])
+    for number in range(steps):
+        told.append((observation, [task.text() for task in tasks]))
+        actions = agent.act(observation, ctx)
+        stepped = [task.step(action) for task, action in zip(tasks, actions, strict=True)]
+        after = np.stack([step.observation for step in stepped])
+        zeros = np.zeros(len(tasks))
+        agent.observe(
+            Transition(
+                observation, actions, zeros.astype(np.float32), zeros > 0, np.full(len(tasks), number == steps - 1),
+                after, np.zeros((len(tasks), 15), bool), None, zeros > 0,
+            ),
+            ctx,
+        )  # fmt: skip
+        observation = after
+    return [*told, (observation, [task.text() for task in tasks])]
+
+
+@pytest.mark.parametrize("goal", [True, False])
+def test_what_is_stored_is_the_vector_of_the_text_and_of_the_instruction_and_all_else_as_it_was(
+    goal: bool, tmp_path: Path
+) -> None:
+    agent, suite = made(tmp_path, f"agent.goal={goal}".lower())
+    ctx, tasks = Asked(2), [suite.make("deforestation") for _ in range(2)]
+    told = played(agent, tasks, ctx, 12)
+    batch = agent.experience.store.gather(np.array([np.arange(12)] * 2))
+    vector = Projection(16)
+    for after, found in enumerate((batch.observation, batch.next_observation)):
+        assert found.dtype.names == ("local", "inventory", "status", "daylight", "text", *(["goal"] * goal))
+        for step in range(12):
+            observation, texts = told[step + after]
+            for row, text in enumerate(texts):
+                mine = found[row, step]
+                assert np.array_equal(mine["text"], vector(EmbedCall((text,)))[0])
+                assert all(np.array_equal(mine[part], observation[row][part]) for part in ("local", "status"))
+                if goal:
+                    assert np.array_equal(mine["goal"], vector(EmbedCall((tasks[row].instruction,)))[0])
+    assert set(ctx.asked().values()) == {1}, "no seed asks about a text twice"
+    assert len({text for _, text in ctx.asked()}) < len(ctx.asked()), "two seeds met the same text"
+    assert agent.vectors.met.sum() == len(ctx.questions) and not agent.vectors.failed.any()
+
+
+def test_texts_read_in_an_evaluation_are_asked_in_its_episode_once_for_all_of_a_seeds_episodes(tmp_path: Path) -> None:
+    agent, suite = made(tmp_path)
+    ctx = Asked(2)
+    places = [Place(row, episode) for row in range(2) for episode in range(3)]
+    actor, tasks = agent.actor(places), [suite.make("deforestation") for _ in places]
+    observation = np.stack([task.reset(5) for task in tasks])  # all alike
+    ctx.rows, ctx.mode = np.array([place.row for place in places]), Mode.EVALUATE
+    actor.begin(observation, ctx)
+    first = actor.act(observation, np.arange(6), ctx)
+    assert [(each.row, each.episode) for each in ctx.questions] == [(0, 0), (1, 0), (0, 0), (1, 0)]
+    assert {each.to for each in ctx.questions} == {"text_embedder"}
+    ctx.rows = ctx.rows[3:]
+    assert np.array_equal(actor.act(observation[3:], np.arange(3, 6), ctx), first[3:]) and len(ctx.questions) == 4
+    ctx.rows, ctx.mode = np.arange(2), Mode.TRAIN
+    agent.act(observation[[0, 3]], ctx)
+    assert len(ctx.questions) == 4, "training knows them too"
+
+
+def test_a_failed_text_is_zeros_and_not_asked_again_and_the_goal_and_other_seeds_are_unaffected(tmp_path: Path) -> None:
+    agent, suite = made(tmp_path)
+    ctx, tasks = Asked(2, "you see"), [suite.make("deforestation") for _ in range(2)]
+    played(agent, tasks, ctx, 6)
+    stored = agent.experience.store.gather(np.array([np.arange(6)] * 2)).observation
+    assert not stored["text"].any() and np.abs(stored["goal"]).max(2).all()
+    assert set(ctx.asked().values()) == {1}
+    assert agent.vectors.failed.tolist() == (agent.vectors.met - 1).tolist() != [0, 0]
+
+
+def test_a_stopped_seed_asks_nothing_and_keeps_nothing(tmp_path: Path) -> None:
+    agent, suite = made(tmp_path)
+    ctx, tasks = Asked(2), [suite.make("deforestation") for _ in range(2)]
+    agent.active[0] = False
+    played(agent, tasks, ctx, 4)
+    assert {question.row for question in ctx.questions} == {1} and agent.vectors.met[0] == 0
+
+
+def test_values_of_texts_that_were_never_met_are_nan_and_nothing_is_asked(tmp_path: Path) -> None:
+    agent, suite = made(tmp_path)
+    ctx, tasks = Asked(2), [suite.make("deforestation") for _ in range(2)]
+    observation = np.stack([task.reset(seed) for seed, task in enumerate(tasks)])
+    assert np.isnan(agent.value(observation, np.arange(2))).all()
+    seen = agent.read(observation, [Place(0, 0), Place(1, 0)], ctx)
+    count = len(ctx.questions)
+    strange = observation.copy()
+    strange["text"][1, :3] = np.frombuffer(b"you", np.uint8)[::-1]
+    values = agent.value(np.concatenate([observation, strange[1:]]), np.array([0, 1, 1]))
+    assert np.array_equal(values[:2], agent.learner.value(seen, np.arange(2))) and np.isnan(values[2])
+    assert len(ctx.questions) == count and agent.reward(observation, np.arange(2)) is None
+
+
+def test_a_seed_goes_on_in_another_packing_from_either_of_two_checkpoints(tmp_path: Path) -> None:
+    agent, suite = made(tmp_path)
+    ctx, tasks = Asked(2, "tree"), [suite.make("deforestation") for _ in range(2)]
+    played(agent, tasks, ctx, 5)
+    older = agent.vectors.state(1)
+    more = [observation[1:] for observation, _ in played(agent, tasks, ctx, 60)]
+    newer = agent.vectors.state(1)
+    assert newer["texts"] == agent.vectors.met[1] > older["texts"] and newer["bytes"] > older["bytes"]
+    assert 0 < agent.vectors.failed[1] < agent.vectors.met[1]
+
+    again, _ = made(tmp_path, seeds=(1,))
+    again.vectors.load_state(0, newer)
+    unasked = Asked(1)
+    for observation in more:
+        known, _ = agent.recall(observation, np.array([1]))
+        assert np.array_equal(again.read(observation, [Place(0, 0)], unasked), known)
+    assert not unasked.questions and again.vectors.failed[0] == agent.vectors.failed[1]
+
+    again.vectors.load_state(0, older)
+    assert again.vectors.met[0] == older["texts"]
+    anew = Asked(1, "tree")
+    for observation in more:
+        again.read(observation, [Place(0, 0)], anew)
+    assert len(anew.questions) == newer["texts"] - older["texts"]
+    file = tmp_path / "seed-1" / FILE
+    before = file.read_bytes()
+    assert again.vectors.state(0) == newer and file.read_bytes() == before, "the file is what it was without the kill"
+
+    again.vectors.load_state(0, older)
+    again.vectors.of([b"you see nothing new."], [Place(0, 0)], np.ones(1, bool), anew)
+    shorter = again.vectors.state(0)
+    assert file.stat().st_size == shorter["bytes"] < newer["bytes"], "what the older checkpoint lacks is overwritten"
+    again.vectors.load_state(0, shorter)
+
+
+def test_a_file_that_lost_texts_is_refused_by_name(tmp_path: Path) -> None:
+    agent, suite = made(tmp_path, seeds=(0,))
+    played(agent, [suite.make("deforestation")], Asked(1), 5)
+    state, file = agent.vectors.state(0), tmp_path / "seed-0" / FILE
+    whole = file.read_bytes()
+    for content in (whole[:-1], whole[:40] + b"?" + whole[41:], b""):
+        file.write_bytes(content)
+        with pytest.raises(UserError, match=r"text_vectors\.bin does not hold the texts and vectors"):
+            agent.vectors.load_state(0, state)
+    file.unlink()
+    with pytest.raises(UserError, match="restore the file, or delete"):
+        agent.vectors.load_state(0, state)
+
+
+# Whole runs
+
+
+def test_each_distinct_text_is_asked_about_once_and_its_vector_is_the_models_own(
+    train: Callable[..., Path], texts_read: list[tuple[int, bytes]], bert: Path
+) -> None:
+    study = train(*SHORT, *real(bert), "seeds=[0,1]", packs=[(0, 1)], keep_replay=True)
+    distinct = [{text.decode() for row, text in texts_read if row == seed} for seed in range(2)]
+    assert len(texts_read) > 10 * sum(map(len, distinct))
+    spent = last(study, "ledger")
+    assert spent["questions"].tolist() == [len(mine) for mine in distinct] and not spent["failures"].any()
+    (computed,) = recorded(study)
+    assert sorted(computed) == sorted(distinct[0] | distinct[1]), "the model computes each for both seeds once"
+    metrics = last(study, "metrics")
+    assert metrics["loss"].notna().all() and (metrics["texts/distinct"] > 2).all()
+
+    loaded = TextTransformers(model=str(bert), batch_size=1).spawn_model("cpu")
+
+    async def embedded(text: str) -> Array:
+        return np.asarray((await loaded.answer(EmbedCall((text,)))).value[0])
+
+    async def checked() -> None:
+        for seed, mine in enumerate(distinct):
+            (file,) = study.glob(f"*/*/*/seed-{seed}/{FILE}")
+            content, at, stored = file.read_bytes(), 0, {}
+            while at < len(content):
+                length, answered = HEAD.unpack_from(content, at)
+                assert answered
+                at += HEAD.size + length
+                stored[content[at - length : at].decode()] = np.frombuffer(content, np.float32, 32, at)
+                at += 4 * 32
+            assert stored.keys() <= mine and "chop four trees" in stored
+            for text, vector in stored.items():
+                assert np.array_equal(vector, await embedded(text))
+        await loaded.close()
+
+    asyncio.run(checked())
+
+
+def test_runs_leave_no_texts_behind(train: Callable[..., Path]) -> None:
+    study = train(*SHORT, *SCRIPTED, "seeds=[0]", packs=[(0,)])
+    assert not [*study.glob(f"*/*/*/seed-0/{FILE}")]
+
+
+def test_a_seed_is_the_same_beside_another_and_alone(train: Callable[..., Path], bert: Path) -> None:
+    words = (*SHORT, *real(bert), "seeds=[0,1]")
+    together, apart = (train(*words, packs=packs) for packs in ([(0, 1)], [(1,), (0,)]))
+    assert kept(together) == kept(apart) and len(kept(together)) == 4
+    columns = ["step", "questions", "calls"]
+    assert last(together, "ledger")[columns].to_dict("list") == last(apart, "ledger")[columns].to_dict("list")
+
+
+FAILING = '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+from guidebench.harness.models.calls import Failure
+from guidebench.harness.models.embedders.transformers_text_embedder import TextTransformers
+from guidebench.harness.registry import register
+
+
+@register.embedder("failing")
+@dataclass(frozen=True)
+class Failing(TextTransformers):
+    """Fails at every text about trees."""
+
+    version: ClassVar[int] = 1
+
+    def spawn_model(self, device):
+        model = super().spawn_model(device)
+        answer = model.answer
+
+        async def fails(call):
+            if "tree." in call.items[0]:
+                raise Failure("memory", "too many trees")
+            return await answer(call)
+
+        model.answer = fails
+        return model
+'''
+
+
+def test_failures_are_counted_and_belong_to_the_seed(
+    plugin: Callable[..., Path], train: Callable[..., Path], bert: Path
+) -> None:
+    plugin("failing", FAILING, {"embedder": "failing"})
+    words = (*SHORT, "text_embedder=failing", *real(bert)[1:], "text_embedder.attempts=1", "seeds=[0,1]")
+    together, apart = (train(*words, packs=packs) for packs in ([(0, 1)], [(1,), (0,)]))
+    assert kept(together) == kept(apart)
+    spent = last(together, "ledger")
+    assert (spent["failures"] > 0).all() and (spent["failures"] < spent["questions"]).all()
+    assert spent["failures"].tolist() == last(apart, "ledger")["failures"].tolist()
+    assert (last(together, "metrics")["texts/failed"] > 0).all()
+
+
+@pytest.mark.slow
+def test_killed_runs_go_on_with_the_same_bytes_in_another_packing(
+    train: Callable[..., Path], tmp_path: Path, bert: Path
+) -> None:
+    words = (*SHORT, *real(bert, 4), "seeds=[0,1]")
+    study = survives(train, tmp_path, words, {"training": 30, "evaluation": 60})
+    whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(study)})
+    columns = ["questions", "failures", "calls"]
+    assert last(study, "ledger")[columns].to_dict("list") == last(whole, "ledger")[columns].to_dict("list")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("where", "step"), [("training", 50), ("evaluation", 40)])
+def test_a_killed_run_computes_no_text_again(
+    where: str, step: int, train: Callable[..., Path], tmp_path: Path, bert: Path
+) -> None:
+    words, study = (*SHORT, *real(bert), "seeds=[0]"), tmp_path / "killed"
+    asked = {"words": words, "packs": [[0]], "directory": str(study), "where": where, "step": step}
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.skeletons.killed"], input=json.dumps({**asked, "job": {"checkpoint_every": 15}}),
+        text=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert ended.returncode == -9, ended.stderr
+    train(*words, packs=[(0,)], directory=study, checkpoint_every=15)
+    whole = train(*words, packs=[(0,)])
+    assert kept(study) == kept(whole)
+    computed = [text for texts in recorded(study) for text in texts]
+    assert sorted(computed) == sorted(recorded(whole)[0]), "each once, before the kill or after it"
+    assert last(study, "ledger")["questions"].tolist() == [len(computed)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["per", "aer", "ero", "relo", "vlm_rb"])
+def test_every_replay_draws_from_what_the_agent_reads(train: Callable[..., Path], method: str) -> None:
+    judged = ("judge=oracle", "judge.delay=4", "replay.clip_length=4") if method == "vlm_rb" else ()
+    study = train(*SHORT, *SCRIPTED, f"method={method}", *judged, "seeds=[0,1]", packs=[(0, 1)])
+    assert last(study, "metrics")["loss"].notna().all() and len(kept(study)) == 4
+    assert kept(train(*SHORT, *SCRIPTED, f"method={method}", *judged, "seeds=[0,1]", packs=[(1,), (0,)])) == kept(study)
+
+
+@pytest.mark.slow
+def test_ellms_pictures_and_sentences_are_learnt_from(train: Callable[..., Path]) -> None:
+    shown = [word if word != TEXT else "suite.observation=grey_text" for word in SHORT]
+    words = (*shown, *SCRIPTED, "suite.size=36", "seeds=[0,1]")
+    together, apart = (train(*words, packs=packs) for packs in ([(0, 1)], [(1,), (0,)]))
+    assert last(together, "metrics")["loss"].notna().all() and kept(together) == kept(apart)
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_evaluated_again_and_replayed_without_its_model(train: Callable[..., Path]) -> None:
+    (run,) = train(*SHORT, *SCRIPTED, "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0")
+    asking = Models(mode="record")
+    first = evaluate_run(run, None, None, episodes=2, seed=3, models=asking)
+    assert evaluate_run(run, None, None, episodes=2, seed=3) == first
+
+
+def test_demonstrations_are_read_too(train: Callable[..., Path], texts_read: list[tuple[int, bytes]]) -> None:
+    study = train(*SHORT, *SCRIPTED, "training.demonstrations=1", "seeds=[0]", packs=[(0,)])
+    assert last(study, "ledger")["questions"].tolist() == [len({text for _, text in texts_read})]
