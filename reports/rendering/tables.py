@@ -205,19 +205,27 @@ def p_value(value: float) -> str:
     return "< 0.001" if value < 0.001 else number(value, 3)
 
 
+WIDEST = 6
+"""Most estimates of a row that a terminal shows as columns; of more, each is a line with a column per row."""
+
+
 def grids(found: Sequence[Grid]) -> list[Table]:
     """Return a table of estimates with their intervals."""
-    return [
-        _table(
-            each.heading,
-            [textwrap.fill(name, HEADER_CHARACTERS) for name in each.names],
-            [
-                (label, [spread(one, each.digits.get(name, 2)) for name, one in zip(each.names, line, strict=True)])
-                for label, line in each.lines.items()
-            ],
+    return [_grid(each) for each in found]
+
+
+def _grid(each: Grid) -> Table:
+    shown = {
+        label: [spread(one, each.digits.get(name, 2)) for name, one in zip(each.names, line, strict=True)]
+        for label, line in each.lines.items()
+    }
+    headers, lines = list(each.names), list(shown.items())
+    if len(headers) > max(WIDEST, len(lines)):
+        headers, lines = (
+            list(shown),
+            [(name, list(cells)) for name, cells in zip(each.names, zip(*shown.values(), strict=True), strict=True)],
         )
-        for each in found
-    ]
+    return _table(each.heading, [textwrap.fill(name, HEADER_CHARACTERS) for name in headers], lines)
 
 
 def listings(found: Sequence[Listing]) -> list[Table]:

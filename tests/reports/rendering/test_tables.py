@@ -6,6 +6,8 @@ from rich.console import Console
 
 from guidebench.harness.interfaces import Score
 from guidebench.reports.rendering import legends, tables
+from guidebench.reports.statistics import Interval
+from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.summaries import Summary
 from tests.reports.conftest import Writer
 
@@ -132,3 +134,25 @@ def test_the_notes_line_says_what_few_seeds_cannot_show(writer: Writer, seeds: i
 @pytest.mark.parametrize(("value", "shown"), [(0.125, "0.12"), (-0.001, "0.00"), (float("nan"), "—"), (1, "1.00")])
 def test_numbers_have_fixed_decimals(value: float, shown: str) -> None:
     assert tables.number(value) == shown
+
+
+def _grid(names: int) -> list[list[str]]:
+    """The words of each line of a grid's table: part n of `one` is n/10 and of `other` (n + 1)/10, from 0 to 1."""
+    lines = {
+        label: tuple(Interval(*map(np.asarray, ((number + more) / 10, 0.0, 1.0))) for number in range(names))
+        for label, more in (("one", 0), ("other", 1))
+    }
+    grid = Grid("parts", tuple(f"part{number}" for number in range(names)), lines, digits={"part1": 1})
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        console.print(tables.grids([grid])[0])
+    return [line.split() for line in capture.get().splitlines() if line.strip(" ─")]
+
+
+def test_a_grid_has_a_column_for_each_estimate_and_a_line_for_each_where_there_are_many() -> None:
+    few, many = _grid(6), _grid(7)
+    assert few[1] == ["row", *(f"part{number}" for number in range(6))]
+    assert few[2][:7] == ["one", "0.00", "[0.00,", "1.00]", "0.1", "[0.0,", "1.0]"]
+    assert many[1] == ["row", "one", "other"] and len(many) == 2 + 7
+    assert many[3] == ["part1", "0.1", "[0.0,", "1.0]", "0.2", "[0.0,", "1.0]"]
+    assert many[8] == ["part6", "0.60", "[0.00,", "1.00]", "0.70", "[0.00,", "1.00]"]
