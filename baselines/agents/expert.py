@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from guidebench.baselines.unlearning import UnlearningAgent
+from guidebench.baselines.fixed_policies import FixedPolicyAgent
 from guidebench.harness.capabilities import Demonstrates
 from guidebench.harness.interfaces import Actor, Agent, Array, Build, Context, Place
 from guidebench.harness.parts import AgentPart, There
@@ -40,7 +40,7 @@ class Expert(AgentPart):
         return ExpertAgent(build)
 
 
-class ExpertAgent(UnlearningAgent):
+class ExpertAgent(FixedPolicyAgent):
     """Acts as the suite's solver in every episode of an evaluation."""
 
     def actor(self, places: Sequence[Place]) -> Actor:

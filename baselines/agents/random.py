@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from guidebench.baselines.unlearning import UnlearningAgent
+from guidebench.baselines.fixed_policies import FixedPolicyAgent
 from guidebench.harness.interfaces import Actions, Actor, Agent, Array, Build, Context, Place
 from guidebench.harness.parts import AgentPart
 from guidebench.harness.recipes import Method
@@ -34,7 +34,7 @@ class Random(AgentPart):
         return RandomAgent(build)
 
 
-class RandomAgent(UnlearningAgent):
+class RandomAgent(FixedPolicyAgent):
     """Acts uniformly at random: one of the actions of a discrete space, of those that a mask in the observation admits
     if there is one, or a vector in [-1, 1]."""
 

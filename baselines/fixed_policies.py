@@ -6,8 +6,8 @@ from guidebench.baselines.acting import BaseAgent
 from guidebench.harness.interfaces import Array, Build, RunPhase
 
 
-class UnlearningAgent(BaseAgent):
-    """An agent without learner and experience, whose run takes no step of the task; its `actor` plays the
+class FixedPolicyAgent(BaseAgent):
+    """An agent without learner and experience, whose run takes no training step; its `actor` plays the
     evaluations."""
 
     deterministic = False
