@@ -101,17 +101,17 @@ def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
     """Return the settings that change a task's problem (those of the suite, and demonstrations) where they differ from
     the defaults of suite and profile: names and values as JSON, by name.
 
-    What a record lacks, such as one made elsewhere, is taken to be the default. For a suite that is not installed every
+    Settings that are in no cell id (`Transport`), such as a file's place, are no conditions. What a record lacks, such as one made elsewhere, is taken to be the default. For a suite that is not installed every
     recorded setting is returned, and demonstrations if there are any.
     """
     return _conditions(cell.suite, cell.task, cell.profile, cell.settings)
 
 
 def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    usual = _usual(suite, task, profile)
+    usual, moved = _usual(suite, task, profile), _transport(suite)
     found = {}
     for name, entry in given.items():
-        if name.startswith("suite.") or name == DEMONSTRATIONS:
+        if (name.startswith("suite.") or name == DEMONSTRATIONS) and name not in moved:
             text = _text(entry.get("value") if isinstance(entry, Mapping) else entry)
             if text != usual.get(name):
                 found[name] = text
@@ -121,6 +121,15 @@ def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -
 def words(found: Iterable[tuple[str, str]]) -> str:
     """Return conditions for headings: `goal=hidden, demonstrations=5`."""
     return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _transport(suite: str) -> frozenset[str]:
+    """Return the settings of an installed suite that are excluded from cell ids."""
+    home = registered.get("suite", suite)
+    if home is None:
+        return frozenset()
+    return frozenset(f"suite.{name}" for name, field in settings.fields(home).items() if field.transport)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -50,6 +50,16 @@ def test_runs_of_different_scores_are_never_compared() -> None:
     assert obstacle(QUICK, other, Mixing(True, True)).startswith("scored by success beside return")
 
 
+def test_where_a_table_lies_is_no_condition_and_which_it_is_is_one() -> None:
+    def placed(*words: str) -> Place:
+        (cell,) = matrix.plan(["suite=housekeep", "task=task12", "method=sparse", "profile=smoke", *words]).cells
+        return planned(record(cell))
+
+    here, there = (placed(f"suite.preferences={name}.csv", "suite.table=file-abc") for name in ("one", "other"))
+    assert here == there and here.conditions == (("suite.table", '"file-abc"'),)
+    assert here != placed()
+
+
 def test_a_protocol_that_is_not_on_record_stands_in_no_way() -> None:
     assert obstacle(QUICK, QUICK._replace(version=None), UNMIXED) == ""
 
