@@ -101,8 +101,9 @@ def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
     """Return the settings that change a task's problem (those of the suite, and demonstrations) where they differ from
     the defaults of suite and profile: names and values as JSON, by name.
 
-    Settings that are in no cell id (`Transport`), such as a file's place, are no conditions. What a record lacks, such as one made elsewhere, is taken to be the default. For a suite that is not installed every
-    recorded setting is returned, and demonstrations if there are any.
+    Settings that are in no cell id (`Transport`), such as a file's place, are no conditions. What a record lacks, such
+    as one made elsewhere, is taken to be the default. For a suite that is not installed every recorded setting is
+    returned, and demonstrations if there are any.
     """
     return _conditions(cell.suite, cell.task, cell.profile, cell.settings)
 
