@@ -49,7 +49,7 @@ class TextVectors:
     Each seed asks about each distinct text once, whatever the others have asked, so that its results, failures and
     costs do not depend on the seeds beside it; the model process answers the same text of another seed from its
     cassette. The empty text is a zero vector and never asked about. The text of a failed call keeps a zero vector for
-    the rest of the run.
+    the rest of the run; such a run cannot be replayed by `bench verify`, which asks for the text anew.
     """
 
     def __init__(self, width: int, directories: Sequence[Path]) -> None:

@@ -212,6 +212,8 @@ class AgentPart(AskingPart):
     backend: ClassVar[str] = ""
     """`oracle` for an agent that acts by privileged knowledge of the task (`capabilities.FollowsSolvers`), which names
     its rows and keeps them apart on the leaderboard; "" for any other."""
+    stochastic: ClassVar[bool] = False
+    """Whether it draws random numbers in evaluations, so that episodes that begin alike differ."""
     model: ClassVar[str] = ""
     """Name of what acts in an agent whose `backend` is `oracle`, for its rows."""
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", "guide": "guide"})

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
+from guidebench.baselines.masks import admitted
 from guidebench.harness.interfaces import Actions, Actor, Agent, Array, Build, Context, Place
 from guidebench.harness.parts import AgentPart
 from guidebench.harness.recipes import Method
@@ -27,6 +28,7 @@ class Random(AgentPart):
     """Acts uniformly at random and learns nothing; a run takes no training steps, only its evaluations."""
 
     version: ClassVar[int] = 1
+    stochastic: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
     citation: ClassVar[str | Path] = "% uniformly random actions"
 
@@ -65,8 +67,9 @@ class RandomActor:
         rngs = [self._rngs[number] for number in numbers.tolist()]
         if not self._actions.discrete:
             return np.array([rng.uniform(-1, 1, self._actions.shape) for rng in rngs], np.float32)
-        admitted = observation[self._mask] if self._mask else [np.ones(self._actions.count or 0)] * len(rngs)
-        return np.array([rng.choice(np.flatnonzero(may)) for rng, may in zip(rngs, admitted, strict=True)])
+        count = self._actions.count or 0
+        choices = admitted(observation[self._mask]) if self._mask else [np.arange(count)] * len(rngs)
+        return np.array([rng.choice(own) for rng, own in zip(rngs, choices, strict=True)])
 
     def end(self, numbers: Array, ctx: Context) -> None:
         """Do nothing."""

@@ -98,6 +98,12 @@ class Relay(Standard):
                     f"learner and explorer learn from the same batches, and learner.{name}={own} differs from "
                     f"explorer.{name}={other}; give both the same value"
                 )
+        learner, explorer = there["learner"], there["explorer"]
+        if getattr(learner, "n_step", None) is not None and learner.discount != explorer.discount:
+            return (
+                f"learner and explorer learn from the same n-step returns, and learner.discount={learner.discount} "
+                f"differs from explorer.discount={explorer.discount}; give both the same value"
+            )
         return super().fits(there)
 
 

@@ -420,7 +420,7 @@ def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]
 def evaluated_once(cell: Cell) -> Cell:
     """Return the cell, with one evaluation episode, regardless of its layers, if all episodes of a run are equal."""
     names = cell.names
-    if not cell.section("suite").repeats(names.task):
+    if cell.section("agent").stochastic or not cell.section("suite").repeats(names.task):
         return cell
     one = Value(1, f"suite {names.suite}", "all episodes of a run are equal here, so one suffices")
     overrides = {key: value for key, value in cell.overrides.items() if key != EPISODES}

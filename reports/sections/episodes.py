@@ -75,15 +75,17 @@ def episodes(
 
 
 def _seconds(clock: pd.DataFrame, played: pd.DataFrame) -> pd.Series[float]:
-    """Return the wall seconds per evaluation episode by seed: those of all evaluations up to the last record of the
-    clock of the seed's worker, divided by the episodes of the seeds that it evaluated together."""
+    """Return the wall seconds per evaluation episode by seed, of all evaluations up to the last record of its clock.
+    Between two records the seed has an equal share of its worker's seconds, by the seeds that were trained together
+    then; how many may change when a run continues."""
     import pandas as pd
 
     found = {}
     for seed, mine in clock.sort_values("step").groupby("seed") if "evaluation_seconds" in clock else ():
-        last = mine.iloc[-1]
-        count = ((played["seed"] == seed) & (played["step"] <= last["step"])).sum()
-        found[seed] = last["evaluation_seconds"] / (count * last.get("seeds", 1)) if count else np.nan
+        spent = np.diff(mine["evaluation_seconds"], prepend=0.0)
+        own = (spent / mine["seeds"]).sum() if "seeds" in mine else spent.sum()
+        count = ((played["seed"] == seed) & (played["step"] <= mine["step"].max())).sum()
+        found[seed] = own / count if count else np.nan
     return pd.Series(found, dtype=float)
 
 

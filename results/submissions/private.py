@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from guidebench.harness import registry, settings
 
 HIDDEN = "…"
 _ABSOLUTE = r"(?:~[\w.-]*|[A-Za-z]:)?[/\\]"
@@ -43,17 +45,30 @@ def last_line(error: str) -> str:
 
 
 def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell's record without the addresses of servers."""
-    settings = {
-        name: {**entry, "value": None} if name.endswith(f".{_URL}") else entry
-        for name, entry in cell["settings"].items()
+    """Return a cell's record without the addresses of servers and the places of a suite's files, such as a table of
+    preferences: settings that no cell id hashes."""
+    placed = _placed(cell["suite"])
+    values = {
+        name: {**entry, "value": None} if _hidden(name, placed) else entry for name, entry in cell["settings"].items()
     }
-    told = {**cell, "settings": settings}
+    told = {**cell, "settings": values}
     if "overrides" in cell:
         told["overrides"] = {
-            name: None if name.endswith(f".{_URL}") else value for name, value in cell["overrides"].items()
+            name: None if _hidden(name, placed) else value for name, value in cell["overrides"].items()
         }
     return told
+
+
+def _hidden(setting: str, placed: Collection[str]) -> bool:
+    return setting.endswith(f".{_URL}") or setting in placed
+
+
+def _placed(suite: str) -> Collection[str]:
+    """Return the settings of an installed suite that are excluded from cell ids."""
+    if suite not in registry.names("suite"):
+        return ()
+    found = settings.fields(registry.get("suite", suite))
+    return [f"suite.{name}" for name, field in found.items() if field.transport]
 
 
 def places_in(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -53,7 +53,7 @@ def configuration(directory: Path, id: str) -> Cell:
             raise Altered(
                 f"cell.json was changed: its names and settings make another cell than {id}, by which it is known"
             )
-        cell = recorded(content)
+        cell = _without_files(recorded(content))
         _ = cell.sections
         told = record(cell)
         unstated = next(_unstated(cell), "")
@@ -70,6 +70,20 @@ def configuration(directory: Path, id: str) -> Cell:
     if unstated:
         raise Altered(f"cell.json was changed: {unstated}, which its overrides do not say")
     return cell
+
+
+def _without_files(cell: Cell) -> Cell:
+    """Return the cell without the places of files that its suite names, so that a stranger's record opens no file of
+    this machine: settings of the suite that no cell id hashes have their defaults."""
+    known = config.cell_fields(cell.names)["suite"]
+    own = {
+        key: value
+        for name, field in known.items()
+        if field.transport and (value := config.base_settings(cell.names).get(key := f"suite.{name}")) is not None
+    }
+    if not own.keys() & cell.settings.keys():
+        return cell
+    return Cell(cell.names, {**cell.settings, **own}, {key: v for key, v in cell.overrides.items() if key not in own})
 
 
 def _unstated(cell: Cell) -> Iterator[str]:

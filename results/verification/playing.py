@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from guidebench.harness.apart import Apart, asked
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.loop.evaluation import Result
+from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell, Value
 from guidebench.results import policies
 
@@ -218,11 +219,14 @@ def check_policy(path: Path, cell: Cell) -> None:
 def _needed(cell: Cell) -> Mapping[str, tuple[int, ...]]:
     """Return name -> shape of the parameters with which the cell's learner acts, with the ensemble size as first axis;
     empty if the learner does not name its networks. No network is built."""
-    learner, spaces = cell.section("learner"), cell.section("suite").spaces(cell.names.task)
+    learner, place = cell.section("learner"), config.there(cell)
     found: dict[str, tuple[int, ...]] = {}
     for kind in ("network", "actor", "critic"):
         network = getattr(learner, kind, None)
         if network is not None:
             members = (learner.ensemble,) if kind == "critic" else ()
-            found |= {name: (*members, *spec.shape) for name, spec in network(*spaces).specs().items()}
+            found |= {
+                name: (*members, *spec.shape)
+                for name, spec in network(place.observations, place.actions).specs().items()
+            }
     return found

@@ -27,7 +27,7 @@ RECEPTACLES = 16
 NUMBERS = 5
 """Numbers of each thing in an observation."""
 LONGEST_TEXT = 2048
-TABLE = "ours-be8d2b2f99"
+TABLE = "ours-be8d2b2f99120f96e5e180e513a1a598"
 """Name of `preferences.csv`, with the hash of its content."""
 DSADF, HOUSEKEEP = "DSADF, §5.4", "Housekeep (Kant et al. 2022), released code"
 ELLM = "ELLM (Du et al. 2023), released code, configuration of Housekeep"
@@ -42,7 +42,8 @@ class HousekeepDrawing(DrawingPart):
     size: Annotated[int, Bounds(16, 1024), Unit("pixels")] = 128
     """Side length of a picture (Housekeep: 128 pixels)."""
     view: Literal["agent", "above"] = "agent"
-    """What the agent's camera sees, or a map of the room from above (choice)."""
+    """What the agent's camera sees, or a map of the room from above, which also shows what lies in closed furniture
+    (choice)."""
     labels: bool = True
     """Whether names are written on what is in view, in pictures of 256 pixels and more; boxes alone do not show what
     they are (choice)."""

@@ -83,6 +83,16 @@ def rules(task: str, room: str, table: Preferences, distractors: int) -> Rules:
             f"suite.distractors={distractors}, but {len(spare)} other objects have a place {told}; set it to at most "
             f"{len(spare)}"
         )
+    alone = [  # with two possible places for each of at most 24 objects there is always room
+        thing
+        for thing in (*TASKS[task], *(OBJECTS[number] for number in spare))
+        if (~correct[NUMBER[thing]] if thing in TASKS[task] else correct[NUMBER[thing]]).sum() == 1
+    ]
+    if alone and len(TASKS[task]) + distractors > SLOTS:
+        raise UserError(
+            f"suite.distractors={distractors}, and {alone[0]!r} can start in one place only {told}, which holds "
+            f"{SLOTS} objects; set it to at most {SLOTS - len(TASKS[task])}"
+        )
     return Rules(names, tuple(NUMBER[item] for item in TASKS[task]), correct, spare)
 
 
@@ -95,11 +105,10 @@ def layout(task: str, given: Rules, distractors: int, number: int) -> Layout:
     load = [0] * len(given.receptacles)
     for thing in (*given.items, *others):
         wanted = given.correct[thing] if thing in others else ~given.correct[thing]
-        possible = [at for at in np.flatnonzero(wanted).tolist() if load[at] < CROWD]
-        chosen = _one(possible or np.flatnonzero(wanted).tolist(), random)
+        room = [at for at in np.flatnonzero(wanted).tolist() if load[at] < SLOTS]
+        chosen = _one([at for at in room if load[at] < CROWD] or room, random)
         place[thing], slot[thing] = chosen, load[chosen]
         load[chosen] += 1
-    assert max(load) <= SLOTS, "more objects than a receptacle holds; suite.distractors has a bound"
     x, y = plan.free[random.integers(len(plan.free))].tolist()
     return Layout(plan, place, slot, x, y, float(random.uniform(0, 2 * math.pi)))
 

@@ -163,6 +163,6 @@ def _checked(source: str, rows: Iterable[tuple[str, str, str, int, int]], origin
 
 
 def digest(votes: Mapping[tuple[str, str], Mapping[str, Votes]]) -> str:
-    """Return the hash of a table's content, ten hexadecimal digits; it depends on no order of rows."""
+    """Return the hash of a table's content, 32 hexadecimal digits; it depends on no order of rows."""
     rows = sorted([room, place, thing, *found] for (room, place), own in votes.items() for thing, found in own.items())
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:10]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:32]

@@ -141,8 +141,11 @@ class SelfImitationGuide(BaseGuide):
         }
 
     def state(self, row: int) -> State:
-        return {"memory": self.memory.state(row), "begun": int(self._begun[row])}
+        told = {name: float(values[row]) for name, values in self._told.items()}
+        return {"memory": self.memory.state(row), "begun": int(self._begun[row]), "told": told}
 
     def load_state(self, row: int, state: State) -> None:
         self.memory.load_state(row, state["memory"])
         self._begun[row] = state["begun"]
+        for name, value in state["told"].items():
+            self._told.setdefault(name, np.full(len(self._begun), np.nan))[row] = value

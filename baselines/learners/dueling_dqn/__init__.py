@@ -60,6 +60,14 @@ class DuelingDqn(QLearning):
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("dueling_dqn.bib")
 
+    def encoder(self, observations: Observations) -> Network | None:
+        """Return the part of the network before its two streams; None for vectors without a trunk."""
+        return self.reading(observations).encoder(self.trunk)
+
+    def encoder_width(self, observations: Observations) -> int:
+        """Return the number of features of `encoder` for these observations; 0 where it is None."""
+        return self.reading(observations).encoder_width(self.trunk)
+
     def network(self, observations: Observations, actions: Actions) -> Network:
         """Return the Q-network for these spaces."""
         from guidebench.baselines.learners.dueling_dqn.network import Dueling

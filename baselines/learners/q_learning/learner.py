@@ -16,6 +16,7 @@ from guidebench.baselines import losses as adding
 from guidebench.baselines.learners.q_learning import QLearning
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import Added, QNetworks
+from guidebench.baselines.masks import admitted
 from guidebench.baselines.parameters import Adam, Parameters, SeedBlock, clip_by_norm
 from guidebench.baselines.tensors import Seen, tensor, tensors
 from guidebench.harness.errors import unknown
@@ -101,7 +102,7 @@ class QLearner(BaseLearner, ABC):
             return self._greedy(observation, rows)
         epsilon = self.epsilon(step)
         random, actions = np.empty(len(rows), bool), np.empty(len(rows), np.int64)
-        choices = self._choices(observation) if self.mask else None
+        choices = admitted(observation[self.mask]) if self.mask else None
         for position, row in enumerate(rows.tolist()):
             random[position] = explore[row].random() < epsilon
             if choices is None:
@@ -114,12 +115,6 @@ class QLearner(BaseLearner, ABC):
             return self._greedy(observation, rows)
         actions[~random] = self._greedy(observation[~random], rows[~random])
         return actions
-
-    def _choices(self, observation: Array) -> list[Array]:
-        """Return the actions that may be taken at each of the observations [n], by number; all where the mask admits
-        none."""
-        masks = observation[self.mask]
-        return [np.flatnonzero(mask) if mask.any() else np.arange(self.actions) for mask in masks]
 
     def _greedy(self, observation: Array, rows: Array) -> Array:
         actions: Array = self._values(observation, rows).argmax(1)

@@ -11,6 +11,7 @@ import numpy as np
 from guidebench import results, testing
 from guidebench.baselines.agents.random import RandomActor
 from guidebench.harness.interfaces import Actions
+from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
 
 WORDS = ("suite=minigrid_doorkey", "task=5x5", "method=random", "evaluation.episodes=6")
@@ -39,6 +40,24 @@ def test_only_actions_that_a_mask_admits_are_taken() -> None:
     actions = np.stack([actor.act(seen, np.array([0, 1]), ctx) for _ in range(1_000)])  # type: ignore[arg-type]
     assert set(actions[:, 0].tolist()) == {1, 3} and abs((actions[:, 0] == 1).mean() - 0.5) < 0.08
     assert set(actions[:, 1].tolist()) == {0}
+
+
+def test_a_mask_that_admits_none_leaves_all_actions() -> None:
+    seen = np.zeros(1, [("may", np.uint8, 4)])
+    actor, ctx = RandomActor(Actions(4), "may", [(Streams(3), 0)]), SimpleNamespace(step=0)
+    actor.begin(seen, ctx)  # type: ignore[arg-type]
+    taken = {int(actor.act(seen, np.array([0]), ctx)[0]) for _ in range(100)}  # type: ignore[arg-type]
+    assert taken == {0, 1, 2, 3}
+
+
+def test_episodes_that_begin_alike_differ_so_all_are_played() -> None:
+    """Under one fixed layout a policy that learns has one evaluation episode, and a random one as many as asked."""
+    words = ["suite=metaworld", "task=reach", "suite.layouts=by_run", "profile=smoke", "evaluation.episodes=3"]
+    episodes = {
+        cell.names.method: cell.section("evaluation").episodes
+        for cell in matrix.plan([*words, "method=sac,random,expert"]).cells
+    }
+    assert episodes == {"sac": 1, "random": 3, "expert": 1}
 
 
 def test_continuous_actions_fill_the_interval() -> None:

@@ -302,6 +302,9 @@ def test_what_does_not_fit_is_refused() -> None:
         assert f"learner.{name}={SMALL[name]} differs from explorer.{name}={value}" in Relay().fits(
             there(parts, actions=continuous)
         )
+    steps = dataclasses.make_dataclass("Steps", [("n_step", int, 3)], bases=(Sac,), frozen=True)
+    parts |= {"learner": steps(**SMALL), "explorer": steps(**{**SMALL, "discount": 0.5})}
+    assert "the same n-step returns" in Relay().fits(there(parts, actions=continuous))
     with pytest.raises(UserError, match=r"agent\.periods=\[\]"):
         Relay(periods=())
 

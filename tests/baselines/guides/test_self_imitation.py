@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from guidebench import results, testing
+from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.experience import Experience
 from guidebench.baselines.guides.self_imitation import SelfImitation
 from guidebench.baselines.guides.self_imitation.guide import SelfImitationGuide
@@ -219,12 +220,14 @@ def test_it_goes_on_from_a_checkpoint_and_a_seed_keeps_apart(tmp_path: Path) -> 
     single = alone.guide.memory.sample(8, ctx(1), least=1)
     np.testing.assert_array_equal(drawn.batch.columns["return"][1], single.batch.columns["return"][0])
     np.testing.assert_array_equal(drawn.batch.observation[1, :, 0], single.batch.observation[0, :, 0])
+    both.guide._told = {"guide/raised": np.array([0.25, 0.5])}
     kept = testing._stored({"guide": both.guide.state(0), "store": both.experience.state(0)})
     made = build(tmp_path / "both", (0,))
     again = Stream(made)
     again.guide.load_state(0, kept["guide"])
     again.experience.load_state(0, kept["store"])
     again.number = both.number
+    assert again.guide.metrics()["guide/raised"].tolist() == [0.25], "what is logged until the next round"
     filled(both, 17, 25, (0, 1))
     filled(again, 17, 25, (0,))
     np.testing.assert_array_equal(again.kept(0).columns["return"], both.kept(0).columns["return"])
@@ -248,7 +251,7 @@ def test_every_setting_has_a_meaning_and_a_source() -> None:
 def test_a_plan_counts_the_disk_that_it_takes() -> None:
     """8 bytes for each of two floats, once per slot of the replay, and for as many of its own as it keeps."""
     suite: Any = SimpleNamespace(spaces=lambda task: (Observations((2,), "float32"), Actions(2)))
-    parts = {"suite": suite, "training": SimpleNamespace(capacity=50_000)}
+    parts = {"suite": suite, "training": SimpleNamespace(capacity=50_000), "agent": Standard()}
     assert SelfImitation(capacity=100_000).stored_bytes(parts, "any") == 8 * 3
     assert SelfImitation().fits(there(None, "", Observations((2,), "float32"), Actions(2))) == ""
 

@@ -80,6 +80,15 @@ def test_any_observation_gives_one_value_per_action(space, trunk: tuple[int, ...
     assert values.shape == (4, 3) and np.isfinite(values).all() and len({*values.ravel().tolist()}) == 12
 
 
+@pytest.mark.parametrize("trunk", [(), (9, 5)])
+def test_its_encoder_ends_where_the_two_streams_begin(trunk: tuple[int, ...]) -> None:
+    config = DuelingDqn(**{**SMALL, "trunk": trunk})
+    assert config.encoder_width(VECTOR) == (trunk[-1] if trunk else 0)
+    assert (config.encoder(VECTOR) is None) == (not trunk)
+    if trunk:
+        assert {spec.shape for spec in config.encoder(VECTOR).specs().values()} >= {(2, 9), (9, 5)}
+
+
 def test_multiplications_count_every_weight_once() -> None:
     """2·16 + 16·(32·2) + 32·(1 + 3) of a vector."""
     assert DuelingDqn(**SMALL).multiplications_to_act(VECTOR, Actions(3)) == 2 * 16 + 16 * 64 + 32 * 4

@@ -130,3 +130,17 @@ def test_page_terminal_latex_and_json_show_them(study: results.StudyRecord, caps
 def test_a_study_without_them_has_no_table(writer: Writer) -> None:
     writer.cell("a", CURVES, steps=200)
     assert found(results.study(writer.finish())) == []
+
+
+def test_seconds_are_shared_by_the_seeds_that_were_trained_together_then(writer: Writer) -> None:
+    """Four seeds spend 8 s on their first evaluation, and the seed that continues alone 1 s on the second: 3 s of its
+    own, for four episodes."""
+    root = writer.cell("a", {0: CURVES[0]}, steps=200)
+    write_rows(root / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    rows = [
+        {"step": step, "seconds": 1.0, "evaluation_seconds": told, "seeds": seeds}
+        for step, told, seeds in ((100, 8.0, 4), (200, 9.0, 1))
+    ]
+    write_rows(root / "seed-0", "timings", rows)
+    (task,) = found(results.study(writer.finish()))
+    assert float(next(iter(task.means.values()))[-1].estimate) == pytest.approx(0.75)

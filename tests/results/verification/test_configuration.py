@@ -72,6 +72,7 @@ SERVED = ("judge=openai", "judge.model=org/name", "judge.base_url=http://localho
         (*DOORKEY, "method=vlm_rb", *SERVED),
         (*DOORKEY, "method=uer", "replay=per", "replay.alpha=0.5"),
         (*ARM, "suite.goal=hidden"),
+        ("suite=housekeep", "task=task12", "profile=smoke", "suite.preferences=mine.csv", "suite.table=file-abc"),
         (*TAUGHT, "teacher=oracle"),
         (*TAUGHT, "teacher=llm", "chat=openai", "chat.model=a", "chat.base_url=http://localhost:1/v1"),
     ],
@@ -99,3 +100,13 @@ def test_an_override_left_unsaid_is_noticed(checked: Check, words: tuple[str, ..
     cell = next(planned(*words))
     with pytest.raises(Altered, match=f"{message}.*which its overrides do not say"):
         checked({**record(cell), "overrides": {}, "variant": ""})
+
+
+def test_a_record_names_no_file_that_is_opened_here(checked: Check) -> None:
+    """A suite's files have no part in a cell's id, so a stranger may write any path; none of them is kept."""
+    cell = next(planned("suite=housekeep", "task=task12", "profile=smoke", "suite.preferences=/etc/secret.csv"))
+    assert private.without_servers(record(cell))["settings"]["suite.preferences"]["value"] is None
+    assert private.without_servers(record(cell))["overrides"]["suite.preferences"] is None
+    read = checked(record(cell))
+    assert read.id == cell.id and cell.section("suite").preferences == "/etc/secret.csv"
+    assert read.section("suite").preferences is None

@@ -126,3 +126,20 @@ def test_unknown_names_of_a_table_are_refused(table):
     refused(lambda row: row, "suite.room= 'kitchn'; did you mean 'kitchen'", room="kitchn")
     rare = ("spatula", "plate", "fork", "peppermint", "salt_shaker", "blender_jar", "pressure_cooker", "mug")
     refused(lambda row: row if row[2] in rare else None, "distractors=4, but 1 other objects .*at most 1")
+
+
+def test_objects_that_can_start_in_one_place_only_do_not_overfill_it(table):
+    """Seven items and five distractors fill the twelve slots of a receptacle; a sixth is refused, not met later."""
+    items = {"spatula", "pressure_cooker", "peppermint", "plate", "fork", "blender_jar", "salt_shaker"}
+    one = min(Housekeep().preferences_table().receptacles("kitchen"))
+
+    def change(row):
+        return [*row[:3], "1" if (row[1] == one) != (row[2] in items) else "0", "1"]
+
+    path = table(change)
+    given = {"preferences": str(path), "table": read(path).name}
+    with pytest.raises(UserError, match=r"distractors=6, and 'spatula' can start in one place only .*at most 5"):
+        Housekeep(distractors=6, **given).ready("adjustment_1")
+    task = Housekeep(distractors=5, **given).make("adjustment_1")
+    for seed in range(5):
+        task.reset(seed)
