@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
@@ -26,6 +27,11 @@ REMARK = (
     "information, for diagnosis only."
 )
 COLUMNS = 2
+PANEL, TITLE_LINE, LEGEND_LINE, AROUND = 1.25, 0.13, 0.15, 0.5
+"""Inches of a row of panels, of a further line of a title, of a line of the legend, and of the axis label and edges."""
+MOST_BESIDE, MARK_CHARACTERS = 3, 5
+"""Most entries in a line of the legend, and characters that an entry's mark is as wide as."""
+OPACITY = 0.5
 DRAWN, STORED = "drawn/", "stored/"
 
 
@@ -82,41 +88,60 @@ def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
     from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+    events = _events(members)
+    colours = _colours(len(events))
+    words = [f"to the {literal(event)}" for event in events]
+    beside = max(1, min(MOST_BESIDE, figures.LABEL_CHARACTERS // (max(map(len, words)) + MARK_CHARACTERS)))
     columns = min(COLUMNS, len(members))
-    rows = -(-len(members) // columns)
-    with figures.canvas(1.3 * rows + 0.7) as figure:
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-        for axes, spread in zip(grid, members, strict=False):
-            _panel(axes, spread)
+    titles = [textwrap.fill(literal(each.label), figures.LABEL_CHARACTERS // COLUMNS) for each in members]
+    lines = [max(title.count("\n") for title in titles[at : at + columns]) for at in range(0, len(titles), columns)]
+    height = PANEL * len(lines) + TITLE_LINE * sum(lines) + LEGEND_LINE * -(-len(words) // beside) + AROUND
+    with figures.canvas(height) as figure:
+        grid = figure.subplots(len(lines), columns, sharex=True, sharey=True, squeeze=False).ravel()
+        for axes, title, spread in zip(grid, titles, members, strict=False):
+            _panel(axes, spread, events, colours)
+            axes.set_title(title, fontsize=7)
         for axes in grid[len(members) :]:
             axes.set_visible(False)
         grid[0].set(ylim=(0, 1), xlim=(0, max(int(spread.drawn.index.max()) for spread in members)))
         grid[0].xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
         grid[0].xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-        events = list(dict.fromkeys(str(event) for spread in members for event in spread.drawn))
-        patches = [Patch(color=_colour(number), alpha=0.5) for number in range(len(events))]
         figure.supylabel("share of draws", fontsize=8)
         for axes in grid[max(0, len(members) - columns) : len(members)]:
             axes.set_xlabel("environment steps")
             axes.tick_params(labelbottom=True)
-        words = [f"to the {literal(event)}" for event in events]
-        figure.legend(patches, words, loc="outside lower center", ncols=3, frameon=False, handlelength=1.2)
+        patches = [Patch(color=colour, alpha=OPACITY) for colour in colours]
+        figure.legend(patches, words, loc="outside lower center", ncols=beside, frameon=False, handlelength=1.2)
         return figures.saved(figure)
 
 
-def _panel(axes: Axes, spread: Spread) -> None:
+def _events(members: Sequence[Spread]) -> list[str]:
+    """Return the events whose phases occur, in the task's order; a suite may name more than a task has."""
+    named = dict.fromkeys(str(event) for spread in members for event in spread.drawn)
+    return [event for event in named if any(_shares(each.stored, [event]).any() for each in members)] or [*named]
+
+
+def _shares(shares: pd.DataFrame, events: Sequence[str]) -> NDArray[np.float64]:
+    """Return the shares of these events, [steps, events]; 0 for an event that the table lacks."""
+    return shares.reindex(columns=list(events)).fillna(0.0).to_numpy(float)
+
+
+def _panel(axes: Axes, spread: Spread, events: Sequence[str], colours: Sequence[Any]) -> None:
     """Draw shares of the draws as bands, bounds of the stored shares as dashed lines."""
     steps = spread.drawn.index.to_numpy()
-    colours = [_colour(number) for number in range(spread.drawn.shape[1])]
-    axes.stackplot(steps, spread.drawn.to_numpy().T, colors=colours, alpha=0.5, linewidth=0)
-    bounds = np.cumsum(spread.stored.to_numpy(), axis=1)[:, :-1]
+    axes.stackplot(steps, _shares(spread.drawn, events).T, colors=colours, alpha=OPACITY, linewidth=0)
+    bounds = np.cumsum(_shares(spread.stored, events), axis=1)[:, :-1]
     for bound in bounds.T:
         axes.plot(steps, bound, color="black", linewidth=0.7, linestyle=(0, (3, 2)))
-    axes.set_title(textwrap.fill(literal(spread.label), figures.LABEL_CHARACTERS // COLUMNS), fontsize=7)
 
 
-def _colour(number: int) -> str:
-    return figures.PALETTE[number % len(figures.PALETTE)]
+def _colours(count: int) -> list[Any]:
+    """Return a colour for each phase: of the palette, or, of more phases than it has, by their order."""
+    if count <= len(figures.PALETTE):
+        return list(figures.PALETTE[:count])
+    import matplotlib
+
+    return list(matplotlib.colormaps[figures.SEQUENTIAL](np.linspace(0, 1, count)))
 
 
 def _words(where: str, members: Sequence[Spread]) -> str:

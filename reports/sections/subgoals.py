@@ -87,7 +87,7 @@ def geometric(rates: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def tables(found: Sequence[Subgoals]) -> list[Grid]:
     """Return one table per task."""
-    return [Grid(f"{each.where}: {HEADING}", each.names, each.rates) for each in found]
+    return [Grid(f"{each.where}: {HEADING}", each.names, each.rates, digits={TOGETHER: 4}) for each in found]
 
 
 def _table(where: str, rates: Mapping[str, pd.DataFrame], history: Mapping[str, pd.DataFrame], reps: int) -> Subgoals:
