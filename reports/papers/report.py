@@ -61,7 +61,7 @@ class Library:
         self._studies: dict[int, StudyRecord] = {}
         self._seconds: dict[int, float] = {}
         for study in studies:
-            found = summaries.summarise(study, results.load(study), reps=reps)
+            found = summaries.summarise(study, results.load(study), reps=reps, brief=False)
             self.notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in found.notes]
             for row in found.rows:
                 self.rows.append(row)

@@ -86,6 +86,8 @@ def setting(summary: Summary) -> str:
         }
     )
     parts = [f"Profile: {', '.join(profiles)}."]
+    if summary.shared:
+        parts.append(f"All rows: {', '.join(summary.shared)}.")
     for kind, name, backend, remark in judged:
         judge = (
             f"{' and '.join(kind.split('+')).capitalize()} {name}: {backend}"

@@ -37,6 +37,7 @@ def plain(summary: Summary) -> dict[str, Any]:
         "level": statistics.LEVEL,
         "statistics": {"engine": summary.engine, "resamples": summary.engine_reps or summary.reps},
         "notes": list(summary.notes),
+        "shared_overrides": list(summary.shared),
         "rows": [
             {
                 "label": row.label,

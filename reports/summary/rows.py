@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 
 BASELINES = ("uer", "per")
+_NEXT = re.compile(r", (?=[a-z_]+(?:\.[a-z_.]+)?=)")
+"""What separates two overrides of a row's name."""
 NONE = Interval(*(np.asarray(np.nan) for _ in Interval._fields))
 
 
@@ -113,11 +116,31 @@ class ReportRow:
         return f"{self.cell.suite}/{self.cell.task}"
 
 
-def row_labels(cells: Iterable[CellRecord], notes: list[str]) -> dict[str, str]:
-    """Return cell id -> row label, made distinct where two cells of one task would share it: they are never merged."""
+def shared_overrides(cells: Sequence[CellRecord]) -> tuple[str, ...]:
+    """Return the overrides, as `setting=value`, that all cells of a study have, which a report says once; () for a
+    single cell, and for a matrix, whose rows are named by what distinguishes them."""
+    begun = [cell for cell in cells if cell.settings]
+    if len(begun) < 2 or any(cell.label != _label(cell, cell.variant) for cell in begun):
+        return ()
+    return tuple(each for each in _overrides(begun[0]) if all(each in _overrides(cell) for cell in begun))
+
+
+def _overrides(cell: CellRecord) -> list[str]:
+    return _NEXT.split(cell.variant) if cell.variant else []
+
+
+def _label(cell: CellRecord, variant: str) -> str:
+    return schema.label(cell.method, cell.backend, cell.model, cell.profile, variant)
+
+
+def row_labels(cells: Iterable[CellRecord], notes: list[str], shared: Collection[str] = ()) -> dict[str, str]:
+    """Return cell id -> row label without the overrides `shared`, made distinct where two cells of one task would share
+    it: they are never merged."""
     groups: dict[tuple[str, str, str], list[CellRecord]] = {}
     for cell in cells:
-        groups.setdefault((cell.suite, cell.task, cell.label), []).append(cell)
+        own = [each for each in _overrides(cell) if each not in shared]
+        label = _label(cell, ", ".join(own)) if shared and cell.settings else cell.label
+        groups.setdefault((cell.suite, cell.task, label), []).append(cell)
     labels: dict[str, str] = {}
     for (suite, task, label), same in groups.items():
         if len(same) == 1:

@@ -6,7 +6,7 @@ half-written evaluation) is named in `Summary.notes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from guidebench.results import CellRecord, RunRecord, StudyRecord
 if TYPE_CHECKING:
     import pandas as pd
 
-from guidebench.reports.summary.rows import BASELINES, NONE, ReportRow, lacking, row_labels
+from guidebench.reports.summary.rows import BASELINES, NONE, ReportRow, lacking, row_labels, shared_overrides
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,18 @@ class Summary:
     version."""
     engine_reps: int | None = None
     """Resamples of that estimator if they are not `reps`."""
+    shared: tuple[str, ...] = ()
+    """Overrides, as `setting=value`, that all rows have and no row's label repeats."""
 
 
-def summarise(study: StudyRecord, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0) -> Summary:
-    """Summarise a study's evaluation records (`results.load`), with intervals from `reps` resamples of its runs."""
+def summarise(
+    study: StudyRecord, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0, *, brief: bool = True
+) -> Summary:
+    """Summarise a study's evaluation records (`results.load`), with intervals from `reps` resamples of its runs.
+    `brief`: whether labels leave out overrides that all rows have, which `Summary.shared` holds."""
     notes: list[str] = []
-    rows = _compared(evaluated(study, evaluations, notes, reps, seed), notes, reps, seed)
+    shared = shared_overrides(study.cells) if brief else ()
+    rows = _compared(evaluated(study, evaluations, notes, reps, seed, shared), notes, reps, seed)
     scores = aggregates.gather(rows, notes)
     overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
     around = tuple(matrices.matrices(rows))
@@ -67,14 +73,21 @@ def summarise(study: StudyRecord, evaluations: pd.DataFrame, reps: int = statist
         complete,
         around,
         tuple(overviews),
+        shared=shared,
     )
 
 
 def evaluated(
-    study: StudyRecord, evaluations: pd.DataFrame, notes: list[str], reps: int, seed: int = 0
+    study: StudyRecord,
+    evaluations: pd.DataFrame,
+    notes: list[str],
+    reps: int,
+    seed: int = 0,
+    shared: Collection[str] = (),
 ) -> list[ReportRow]:
-    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`."""
-    labels = row_labels(study.cells, notes)
+    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`. Their labels are
+    without the overrides `shared`."""
+    labels = row_labels(study.cells, notes, shared)
     rows = []
     tables = _by_evaluation(evaluations)
     asked = ledger.answered(study)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from guidebench.reports.rendering import tables
+from guidebench.reports.rendering import legends, tables
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from tests.reports.conftest import Writer
@@ -220,3 +220,26 @@ def test_a_row_made_elsewhere_stands_in_the_place_of_those_beside_it(writer: Wri
     (root / "cell.json").write_text(json.dumps({**record, "versions": {}, "settings": {"lr": {"value": 1}}}))
     ours, theirs = writer.summary().rows
     assert ours.place == theirs.place and theirs.leading and theirs.baseline == ours.label
+
+
+def test_overrides_of_all_rows_are_said_once(writer: Writer) -> None:
+    settings = {"training.steps": {"value": 300, "layer": "command line", "source": ""}}
+    for name, method, own in (
+        ("a", "uer", ""),
+        ("b", "per", "learner.lr=0.1, "),
+        ("c", "per", "judge.prompt=Is it, x=3, "),
+    ):
+        variant = f"{own}suite.files=[a, b], training.steps=300"
+        writer.cell(name, UER, method=method, variant=variant, settings=settings)
+    found = writer.summary(500)
+    assert found.shared == ("suite.files=[a, b]", "training.steps=300")
+    labels = [row.label for row in found.rows]
+    assert labels == ["uer · quick", "per (learner.lr=0.1) · quick", "per (judge.prompt=Is it, x=3) · quick"]
+    assert "All rows: suite.files=[a, b], training.steps=300." in legends.setting(found)
+
+
+def test_a_row_alone_and_those_of_a_matrix_keep_their_names(writer: Writer) -> None:
+    settings = {"training.steps": {"value": 300, "layer": "command line", "source": ""}}
+    writer.cell("a", UER, variant="training.steps=300", settings=settings)
+    found = writer.summary(500)
+    assert found.shared == () and found.rows[0].label == "uer (training.steps=300) · quick"
