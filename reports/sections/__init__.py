@@ -43,8 +43,8 @@ OWN = "guidebench.reports.sections.own"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 RESERVED = (
-    "study", "complete", "resamples", "level", "statistics", "notes", "rows", "aggregates", "matrices", "overviews",
-    "files", "schema",
+    "study", "complete", "resamples", "level", "statistics", "notes", "shared_overrides", "rows", "aggregates",
+    "matrices", "overviews", "files", "schema",
 )  # fmt: skip
 """Reserved names, which every report has: keys of summary.json and files."""
 

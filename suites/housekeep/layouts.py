@@ -6,7 +6,8 @@ A layout depends on its number, the task, the room, the number of distractors an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -83,17 +84,24 @@ def rules(task: str, room: str, table: Preferences, distractors: int) -> Rules:
             f"suite.distractors={distractors}, but {len(spare)} other objects have a place {told}; set it to at most "
             f"{len(spare)}"
         )
-    alone = [  # with two possible places for each of at most 24 objects there is always room
-        thing
-        for thing in (*TASKS[task], *(OBJECTS[number] for number in spare))
-        if (~correct[NUMBER[thing]] if thing in TASKS[task] else correct[NUMBER[thing]]).sum() == 1
-    ]
-    if alone and len(TASKS[task]) + distractors > SLOTS:
-        raise UserError(
-            f"suite.distractors={distractors}, and {alone[0]!r} can start in one place only {told}, which holds "
-            f"{SLOTS} objects; set it to at most {SLOTS - len(TASKS[task])}"
-        )
-    return Rules(names, tuple(NUMBER[item] for item in TASKS[task]), correct, spare)
+    items = tuple(NUMBER[item] for item in TASKS[task])
+    alone = _alone(correct, items, items), _alone(correct, spare, items)
+    for at, name in enumerate(names):  # with two possible places for each of at most 24 objects there is always room
+        first, second = ([thing for thing, only in each.items() if only == at] for each in alone)
+        if len(first) + min(distractors, len(second)) > SLOTS:
+            raise UserError(
+                f"suite.distractors={distractors}, and {OBJECTS[(first + second)[0]]!r} and "
+                f"{len(first) + len(second) - 1} other objects can start on {name} only {told}, which holds {SLOTS} "
+                f"objects; set it to at most {max(0, SLOTS - len(first))}, or choose another suite.preferences"
+            )
+    return Rules(names, items, correct, spare)
+
+
+def _alone(correct: Array, things: Iterable[int], items: Collection[int]) -> dict[int, int]:
+    """Return object -> receptacle, for those of `things` that can start on a single one: items where they do not
+    belong, others where they do."""
+    possible = {thing: np.flatnonzero(~correct[thing] if thing in items else correct[thing]) for thing in things}
+    return {thing: int(places[0]) for thing, places in possible.items() if len(places) == 1}
 
 
 def layout(task: str, given: Rules, distractors: int, number: int) -> Layout:
@@ -103,9 +111,13 @@ def layout(task: str, given: Rules, distractors: int, number: int) -> Layout:
     place, slot = np.full(len(OBJECTS), -1), np.full(len(OBJECTS), -1)
     others = random.permutation(given.spare)[:distractors].tolist()
     load = [0] * len(given.receptacles)
+    alone = _alone(given.correct, (*given.items, *others), given.items)
+    kept = Counter(alone.values())  # slots for objects that have no other place
     for thing in (*given.items, *others):
         wanted = given.correct[thing] if thing in others else ~given.correct[thing]
-        room = [at for at in np.flatnonzero(wanted).tolist() if load[at] < SLOTS]
+        if thing in alone:
+            kept[alone[thing]] -= 1
+        room = [at for at in np.flatnonzero(wanted).tolist() if load[at] + kept[at] < SLOTS]
         chosen = _one([at for at in room if load[at] < CROWD] or room, random)
         place[thing], slot[thing] = chosen, load[chosen]
         load[chosen] += 1
