@@ -99,7 +99,7 @@ class Reader:
             elif name == "STOP":
                 return self._pop()
             else:
-                step = getattr(self, f"_{name.lower()}", None)
+                step = getattr(self, f"_on_{name.lower()}", None)
                 if step is None:
                     raise UserError(
                         f"its pickle uses the instruction {name}, which Housekeep's annotations do not need"
@@ -120,61 +120,61 @@ class Reader:
         del self._stack[start:]
         return taken
 
-    # Instructions, named as in `pickletools`
+    # Instructions: `_on_` and the name that `pickletools` gives them, in lower case
 
-    def _proto(self, argument: Any) -> None:
+    def _on_proto(self, argument: Any) -> None:
         pass
 
-    _frame = _proto
+    _on_frame = _on_proto
 
-    def _mark(self, argument: Any) -> None:
+    def _on_mark(self, argument: Any) -> None:
         self._marks.append(len(self._stack))
 
-    def _none(self, argument: Any) -> None:
+    def _on_none(self, argument: Any) -> None:
         self._stack.append(None)
 
-    def _newtrue(self, argument: Any) -> None:
+    def _on_newtrue(self, argument: Any) -> None:
         self._stack.append(True)
 
-    def _newfalse(self, argument: Any) -> None:
+    def _on_newfalse(self, argument: Any) -> None:
         self._stack.append(False)
 
-    def _empty_list(self, argument: Any) -> None:
+    def _on_empty_list(self, argument: Any) -> None:
         self._stack.append([])
 
-    def _empty_dict(self, argument: Any) -> None:
+    def _on_empty_dict(self, argument: Any) -> None:
         self._stack.append({})
 
-    def _empty_tuple(self, argument: Any) -> None:
+    def _on_empty_tuple(self, argument: Any) -> None:
         self._stack.append(())
 
-    def _tuple(self, argument: Any) -> None:
+    def _on_tuple(self, argument: Any) -> None:
         self._stack.append(tuple(self._since_mark()))
 
-    def _tuple1(self, argument: Any) -> None:
+    def _on_tuple1(self, argument: Any) -> None:
         self._stack.append((self._pop(),))
 
-    def _tuple2(self, argument: Any) -> None:
+    def _on_tuple2(self, argument: Any) -> None:
         last = self._pop()
         self._stack.append((self._pop(), last))
 
-    def _tuple3(self, argument: Any) -> None:
+    def _on_tuple3(self, argument: Any) -> None:
         last, middle = self._pop(), self._pop()
         self._stack.append((self._pop(), middle, last))
 
-    def _append(self, argument: Any) -> None:
+    def _on_append(self, argument: Any) -> None:
         item = self._pop()
         self._top(list).append(item)
 
-    def _appends(self, argument: Any) -> None:
+    def _on_appends(self, argument: Any) -> None:
         items = self._since_mark()
         self._top(list).extend(items)
 
-    def _setitem(self, argument: Any) -> None:
+    def _on_setitem(self, argument: Any) -> None:
         value = self._pop()
         self._put([self._pop(), value])
 
-    def _setitems(self, argument: Any) -> None:
+    def _on_setitems(self, argument: Any) -> None:
         self._put(self._since_mark())
 
     def _put(self, items: list[Any]) -> None:
@@ -191,26 +191,26 @@ class Reader:
             raise UserError(f"its pickle puts something into what is no {kind.__name__}")
         return self._stack[-1]
 
-    def _memoize(self, argument: Any) -> None:
+    def _on_memoize(self, argument: Any) -> None:
         self._memo[len(self._memo)] = self._top(object)
 
-    def _binput(self, argument: int) -> None:
+    def _on_binput(self, argument: int) -> None:
         self._memo[argument] = self._top(object)
 
-    _long_binput = _binput
+    _on_long_binput = _on_binput
 
-    def _binget(self, argument: int) -> None:
+    def _on_binget(self, argument: int) -> None:
         if argument not in self._memo:
             raise UserError("its pickle recalls a value that it never kept")
         self._stack.append(self._memo[argument])
 
-    _long_binget = _binget
+    _on_long_binget = _on_binget
 
-    def _global(self, argument: str) -> None:
+    def _on_global(self, argument: str) -> None:
         module, _, name = argument.partition(" ")
         self._name(module, name)
 
-    def _stack_global(self, argument: Any) -> None:
+    def _on_stack_global(self, argument: Any) -> None:
         name = self._pop()
         self._name(self._pop(), name)
 
@@ -222,7 +222,7 @@ class Reader:
             )
         self._stack.append(Name(KNOWN[module, name]))
 
-    def _reduce(self, argument: Any) -> None:
+    def _on_reduce(self, argument: Any) -> None:
         given, name = self._pop(), self._pop()
         match name, given:
             case Name("blank"), (Name("array"), *_):
@@ -236,7 +236,7 @@ class Reader:
             case _:
                 raise UserError("its pickle calls something other than the parts of an array")
 
-    def _build(self, argument: Any) -> None:
+    def _on_build(self, argument: Any) -> None:
         given, made = self._pop(), self._stack[-1] if self._stack else None
         match made, given:
             case Dtype(), (_, str(order), *_):

@@ -24,22 +24,28 @@ def table(tmp_path):
 
 
 @pytest.fixture
-def published(tmp_path):
-    """Write a file in the form of Housekeep's amt_data/data.npy, a pickled dictionary, as its authors did."""
+def annotations():
+    """The content of Housekeep's amt_data/data.npy in small: as many raters say yes as make our table's judgements."""
+    rows = list(csv.reader(OURS.open()))[1:]
+    places = sorted({f"{room}|{receptacle}" for room, receptacle, *_ in rows})
+    objects = sorted({row[2] for row in rows})
+    ranks = np.zeros((len(places), len(objects), 10), np.int64)
+    for room, receptacle, thing, positive, _ in rows:
+        # six raters say yes and four no, or five yes and five no
+        ranks[places.index(f"{room}|{receptacle}"), objects.index(thing)] = [
+            *([2, 1, 1, 3, 1, 4] if positive == "1" else [1, 2, 1, 1, 1, -1]), -1, -2, 0, 0,
+        ]  # fmt: skip
+    return {"ranks": ranks, "objects": objects, "room_receptacles": places}
+
+
+@pytest.fixture
+def published(tmp_path, annotations):
+    """Write a file in the form of Housekeep's amt_data/data.npy, which its authors saved as a pickled dictionary: no
+    other form tests the reader. Nothing here reads a pickle."""
 
     def write(content=None, **changed):
-        rows = list(csv.reader(OURS.open()))[1:]
-        places = sorted({f"{room}|{receptacle}" for room, receptacle, *_ in rows})
-        objects = sorted({row[2] for row in rows})
-        ranks = np.zeros((len(places), len(objects), 10), np.int64)
-        for room, receptacle, thing, positive, _ in rows:
-            # six raters say yes and four no, or five yes and five no
-            ranks[places.index(f"{room}|{receptacle}"), objects.index(thing)] = [
-                *([2, 1, 1, 3, 1, 4] if positive == "1" else [1, 2, 1, 1, 1, -1]), -1, -2, 0, 0,
-            ]  # fmt: skip
-        whole = {"ranks": ranks, "objects": objects, "room_receptacles": places} | changed
         path = tmp_path / "data.npy"
-        np.save(path, whole if content is None else content, allow_pickle=True)
+        np.save(path, annotations | changed if content is None else content, allow_pickle=True)
         return path
 
     return write

@@ -26,13 +26,12 @@ def test_the_published_form_becomes_a_table(published, tmp_path, suffix):
     Housekeep(preferences=str(target), table=name).ready("adjustment_1")
 
 
-def test_arrays_of_texts_and_other_numbers_are_read(published, tmp_path):
-    path = published()
-    whole = np.load(path, allow_pickle=True).item()
-    for objects in (np.array(whole["objects"]), np.array(whole["objects"], object)):
-        for ranks in (whole["ranks"].astype(np.int8), whole["ranks"].astype(">i4")):
-            found = opened(published({**whole, "objects": objects, "ranks": ranks}))
-            assert found.objects == whole["objects"] and np.array_equal(found.ranks, whole["ranks"])
+def test_arrays_of_texts_and_other_numbers_are_read(published, annotations):
+    names, numbers = annotations["objects"], annotations["ranks"]
+    for objects in (np.array(names), np.array(names, object)):
+        for ranks in (numbers.astype(np.int8), numbers.astype(">i4")):
+            found = opened(published(objects=objects, ranks=ranks))
+            assert found.objects == names and np.array_equal(found.ranks, numbers)
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
@@ -42,7 +41,7 @@ def test_every_binary_protocol_is_read(protocol):
 
 
 class Harmful:
-    """Touches a file when it is unpickled."""
+    """Its pickle calls os.mkdir, which makes a directory where it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -52,11 +51,13 @@ class Harmful:
 
 
 def test_a_pickle_that_would_run_code_is_refused_by_name_and_runs_none(published, tmp_path):
-    path = published({"ranks": Harmful(tmp_path / "made"), "objects": [], "room_receptacles": []})
+    harmful = Harmful(tmp_path / "made")
+    path = published({"ranks": harmful, "objects": [], "room_receptacles": []})
     with pytest.raises(UserError, match=r"data\.npy: its pickle names posix\.mkdir.*could run code"):
         convert(path, tmp_path / "out.parquet")
     assert not (tmp_path / "made").exists() and not (tmp_path / "out.parquet").exists()
-    np.load(path, allow_pickle=True)  # what unpickling would have done
+    call, given = harmful.__reduce__()
+    call(*given)  # the call that the pickle names does make the directory
     assert (tmp_path / "made").exists()
 
 
@@ -91,14 +92,15 @@ def test_other_contents_are_refused_by_name(published, tmp_path, changed, messag
         (b"\x80\x04}K\x01K\x02s.", "key is of type int"),
         (b"\x80\x04cnumpy\ndtype\nK\x01\x85R.", "calls something other"),
         (b"\x80\x04", "fails|no end"),
+        (b"\x80\x04]0.", "uses the instruction POP"),
+        (b"\x80\x04}p0\n.", "uses the instruction PUT"),
     ],
 )
 def test_damaged_and_hostile_pickles_are_refused(tmp_path, pickled, message):
     path = tmp_path / "data.npy"
-    np.save(path, np.array({}, object), allow_pickle=True)
-    header = path.read_bytes()[: len(path.read_bytes()) - len(pickle.dumps(np.array({}, object), 4))]
-    header = path.read_bytes()[: path.read_bytes().index(b"\n") + 1]
-    path.write_bytes(header + pickled)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "|O", "fortran_order": False, "shape": ()})
+        file.write(pickled)
     with pytest.raises(UserError, match=message):
         convert(path, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
