@@ -268,6 +268,14 @@ def _coerce(annotation: Any, value: Any) -> Any:
     raise ValueError
 
 
+def check_settings(config: Any, section: str) -> None:
+    """Raise UserError for the first setting of a configuration that `check` refuses; for its `__post_init__`, so that
+    one made in Python is checked as one from the command line."""
+    kind: type = type(config)
+    for name, field in fields(kind).items():
+        check(field, getattr(config, name), f"{section}.{name}")
+
+
 def build(config: type, values: Mapping[str, Any], where: str) -> Any:
     """Build the dataclass from checked `values`; `where` prefixes field names in errors ("replay")."""
     known = fields(config)

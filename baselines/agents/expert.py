@@ -70,7 +70,6 @@ register.method("expert")(
     Method(
         summary="the suite's scripted solver, which knows the task's state: the ceiling of a comparison",
         agent="expert",
-        version=1,
         citation=Expert.citation,
     )
 )

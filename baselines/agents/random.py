@@ -79,7 +79,6 @@ register.method("random")(
     Method(
         summary="uniformly random actions, the floor of a comparison",
         agent="random",
-        version=1,
         citation=Random.citation,
     )
 )

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Drawer
 from guidebench.harness.parts import DrawingPart
-from guidebench.harness.settings import Bounds, Unit, cited
+from guidebench.harness.settings import Bounds, Unit, check_settings, cited
 from guidebench.suites.crafter.observations import Kind, rows
 
 ELLM = "ELLM (Du et al. 2023), released code, configuration of Crafter"
@@ -96,9 +95,7 @@ class WorldSettings:
     dynamics for every kind of observation (Crafter's default; ELLM's is 84)."""
 
     def __post_init__(self) -> None:
-        config: type = type(self)
-        for name, field in settings.fields(config).items():
-            settings.check(field, getattr(self, name), f"suite.{name}")
+        check_settings(self, "suite")
         if rows(self.view) < 1:
             raise UserError(f"suite.view={self.view} leaves no row for the world beside the inventory; take 5 or more")
         if self.area < self.view:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.findings import Finding
 from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, Score
 from guidebench.harness.parts import DrawingPart, SuitePart
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Transport, Unit, cite, cited
+from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite, cited
 from guidebench.suites.housekeep.items import ALIASES, MOST, OBJECTS, TASKS
 
 if TYPE_CHECKING:
@@ -155,8 +154,7 @@ class Housekeep(SuitePart):
     }  # fmt: skip
 
     def __post_init__(self) -> None:
-        for name, field in settings.fields(Housekeep).items():
-            settings.check(field, getattr(self, name), f"suite.{name}")
+        check_settings(self, "suite")
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         """Observations: a record of `objects` float32 [120] and `receptacles` float32 [80], for each thing five

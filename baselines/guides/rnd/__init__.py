@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.baselines.encoders import Sizes, read, unread
-from guidebench.harness import settings
 from guidebench.harness.interfaces import Build, Guide, Observations
 from guidebench.harness.parts import AskingPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Unit, check_settings
 
 
 @register.guide("rnd")
@@ -53,9 +52,7 @@ class Rnd(AskingPart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("rnd.bib")
 
     def __post_init__(self) -> None:
-        config: type = type(self)
-        for name, field in settings.fields(config).items():
-            settings.check(field, getattr(self, name), f"guide.{name}")
+        check_settings(self, "guide")
 
     def sizes(self) -> Sizes:
         """Return the sizes that it requests of its encoder."""

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from guidebench.harness import settings
 from guidebench.harness.interfaces import Build, Guide
 from guidebench.harness.parts import AskingPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Unit, check_settings
 
 
 @register.guide("self_imitation")
@@ -48,9 +47,7 @@ class SelfImitation(AskingPart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("self_imitation.bib")
 
     def __post_init__(self) -> None:
-        config: type = type(self)
-        for name, field in settings.fields(config).items():
-            settings.check(field, getattr(self, name), f"guide.{name}")
+        check_settings(self, "guide")
 
     def fits(self, there: There) -> str:
         """Return why this guide cannot work in this cell, or ""."""

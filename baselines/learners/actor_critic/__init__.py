@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.baselines.encoders import Reading, Sizes, read, unread
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.parts import LearnerPart, There
-from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Unit, check_settings
 
 if TYPE_CHECKING:
     from guidebench.baselines.networks import MLP, Network
@@ -87,9 +86,7 @@ class ActorCritic(LearnerPart):
     groups: ClassVar[tuple[str, ...]] = ("actor", "critic")
 
     def __post_init__(self) -> None:
-        config: type = type(self)
-        for name, field in settings.fields(config).items():
-            settings.check(field, getattr(self, name), f"learner.{name}")
+        check_settings(self, "learner")
         if self.subset > self.ensemble:
             raise UserError(
                 f"learner.subset={self.subset} critics cannot be drawn from learner.ensemble={self.ensemble}; lower "

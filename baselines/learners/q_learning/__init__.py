@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from guidebench.baselines.encoders import Reading, Sizes, read, unread
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.parts import LearnerPart, There
-from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Unit, check_settings
 
 if TYPE_CHECKING:
     from guidebench.baselines.networks import Network
@@ -63,9 +62,7 @@ class QLearning(LearnerPart):
     """Seconds of fixed overhead per update and per evaluation, independent of layer widths."""
 
     def __post_init__(self) -> None:
-        config: type = type(self)
-        for name, field in settings.fields(config).items():
-            settings.check(field, getattr(self, name), f"learner.{name}")
+        check_settings(self, "learner")
         if self.batch_size > self.learning_starts:
             raise UserError(
                 f"learner.batch_size={self.batch_size} is larger than learner.learning_starts={self.learning_starts}: "

@@ -20,3 +20,17 @@ def _keep_alive(*players):
 def keep_alive():
     """Fill the needs of players, so that they live through a night."""
     return _keep_alive
+
+
+@pytest.fixture
+def field():
+    """A game whose player stands alone on a large field of grass and faces down."""
+    from guidebench.suites.crafter.game import Game
+
+    game = Game(32, 9, 64, 100)
+    game.begin(0)
+    for thing in game.world.objects:
+        if thing is not game.player:
+            game.world.remove(thing)
+    game.world._mat_map[:] = 2
+    return game

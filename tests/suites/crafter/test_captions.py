@@ -12,7 +12,7 @@ from crafter import constants, objects
 from guidebench.harness.capabilities import HasCaptions
 from guidebench.suites.crafter import Crafter
 from guidebench.suites.crafter.captions import PHRASES
-from guidebench.suites.crafter.game import ACTIONS, Game
+from guidebench.suites.crafter.game import ACTIONS
 from guidebench.suites.crafter_ood import CrafterOod
 from guidebench.suites.crafter_ood.actions import actions
 
@@ -69,18 +69,6 @@ def test_every_achievement_has_a_phrase_of_ellms_actions():
     assert set(PHRASES) == set(constants.achievements)
     known = {str(action) for action in actions("product")}
     assert {phrase for phrase in PHRASES.values() if phrase not in known} == {"wake up"}
-
-
-@pytest.fixture
-def field():
-    """A game whose player stands alone on a large field of grass and faces down."""
-    game = Game(32, 9, 64, 100)
-    game.begin(0)
-    for thing in game.world.objects:
-        if thing is not game.player:
-            game.world.remove(thing)
-    game.world._mat_map[:] = 2
-    return game
 
 
 def facing(game, cls, *rest):

@@ -7,21 +7,8 @@ pytest.importorskip("crafter")
 
 from crafter import constants, objects
 
-from guidebench.suites.crafter.game import Game
 from guidebench.suites.crafter.observations import LONGEST_TEXT
 from guidebench.suites.crafter.words import FEELINGS, SIGHTS, THINGS, listed, plain, text
-
-
-@pytest.fixture
-def field():
-    """A game whose player stands alone on a large field of grass and faces down."""
-    game = Game(32, 9, 64, 100)
-    game.begin(0)
-    for thing in game.world.objects:
-        if thing is not game.player:
-            game.world.remove(thing)
-    game.world._mat_map[:] = 2
-    return game
 
 
 def told(game):
