@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness import registry
+from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.identity.sources import ROOT
 from guidebench.harness.interfaces import Actions, Array, Observations, State
@@ -50,7 +51,8 @@ def check_suite(name: str, tasks: Sequence[str] | None = None, steps: int = 200,
     Observations must fit the spaces, also each part of a record, and frame stacks must shift by one frame per step.
     Equal seeds and actions must give equal episodes. A task restored from its state in another object must continue
     identically, also beyond the end of the episode. No episode may be longer than the horizon. Equal snapshots must be
-    drawn as equal frames, uint8 [n, height, width, 3].
+    drawn as equal frames, uint8 [n, height, width, 3]. A suite that `NamesActions` must have one name per action, and
+    no name twice.
     """
     suite = registry.get("suite", name)()
     for task in suite.tasks if tasks is None else tasks:
@@ -65,6 +67,9 @@ def check_task(suite: Any, name: str, steps: int = 200, seed: int = 0) -> None:
     one, twin, restored = suite.make(name), suite.make(name), suite.make(name)
     assert one.max_steps == suite.horizon(name), f"{name}: max_steps {one.max_steps}, horizon {suite.horizon(name)}"
     assert isinstance(one.instruction, str), f"{name}: the instruction {one.instruction!r} is no text"
+    if isinstance(suite, NamesActions):
+        names = suite.action_names(name)
+        assert len(names) == len(set(names)) == actions.count, f"{name}: {len(names)} names of {actions.count} actions"
 
     played = _played(suite, one, name, chosen[: steps // 2], seed)
     _same(played, _played(suite, twin, name, chosen[: steps // 2], seed), f"{name}: two tasks reset with seed {seed}")

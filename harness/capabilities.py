@@ -64,7 +64,20 @@ class HasMeasures(Protocol):
         Privileged: for oracles only."""
 
 
+@runtime_checkable
+class NamesActions(Protocol):
+    def action_names(self, task: str) -> tuple[str, ...]:
+        """Return the name of each discrete action in words, in order, such as `chop tree`: the names that a prompt
+        lists and a model answers with. No two are equal."""
+
+
 # Capabilities of tasks
+
+
+@runtime_checkable
+class HasText(Protocol):
+    def text(self) -> str:
+        """Return what the agent sees, holds and feels now, in sentences."""
 
 
 @runtime_checkable

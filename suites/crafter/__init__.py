@@ -88,6 +88,13 @@ class Crafter(WorldSettings, SuitePart):
         check(task)
         return space(self.observation, self.area, self.view, self.size), Actions(count=ACTIONS)
 
+    def action_names(self, task: str) -> tuple[str, ...]:
+        """Return the package's names of its 17 actions, in words."""
+        from guidebench.suites.crafter.game import ACTIONS as names
+
+        check(task)
+        return tuple(name.replace("_", " ") for name in names)
+
     def horizon(self, task: str) -> int:
         """Return `suite.length`."""
         check(task)

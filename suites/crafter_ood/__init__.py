@@ -115,6 +115,11 @@ class CrafterOod(WorldSettings, SuitePart):
             seen = seen.joined(admissible=admissible)
         return seen, Actions(count=count)
 
+    def action_names(self, task: str) -> tuple[str, ...]:
+        """Return the verb and the noun of each action, such as `chop tree`."""
+        check(task)
+        return tuple(map(str, actions(self.actions)))
+
     def horizon(self, task: str) -> int:
         """Return `suite.length`."""
         check(task)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from guidebench.suites.housekeep.preferences import Preferences
     from guidebench.suites.housekeep.task import HousekeepTask
 
-ACTIONS = 6
+ACTIONS = ("move forward", "turn left", "turn right", "look up", "look down", "grab or release")
 RECEPTACLES = 16
 """Receptacles that an observation has room for: those of a kitchen in Housekeep's annotations."""
 NUMBERS = 5
@@ -179,7 +179,12 @@ class Housekeep(SuitePart):
                 **text,
             }
         )
-        return seen, Actions(count=ACTIONS)
+        return seen, Actions(count=len(ACTIONS))
+
+    def action_names(self, task: str) -> tuple[str, ...]:
+        """Return the names of the six actions."""
+        check(task)
+        return ACTIONS
 
     def horizon(self, task: str) -> int:
         """Return `suite.length`."""
