@@ -14,6 +14,7 @@ them. `check_method` trains short runs of a method: two seeds packed, separately
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -197,35 +198,37 @@ def check_method(method: str, directory: Path, *words: str) -> None:
 def _train(
     command: Sequence[str], directory: Path, packs: Sequence[tuple[int, ...]], ended: bool = False
 ) -> dict[str, bytes]:
-    """Return the files that runs in these packs wrote; with `ended`, all seeds first train together in a process that
-    is killed during the run."""
+    """Return the files that runs in these packs wrote, those of pre-training stages included; with `ended`, all seeds
+    first train together in a process that is killed during the run."""
     plan = matrix.plan([*command, f"seeds={list(SEEDS)}".replace(" ", ""), f"output={directory}"])
-    (cell,) = plan.cells
+    (last,) = plan.cells
     home = StudyDirectory(study.directory_of(plan))
-    home.write(plan.name, [], {cell.id: {"directory": cell.directory, "seeds": list(SEEDS), "label_variant": ""}})
-    write_cell(home, cell)
-
-    def job(seeds: tuple[int, ...]) -> Job:
-        return Job(study=plan.name, directory=str(directory), cell=record(cell), seeds=seeds, checkpoint_every=65)
-
-    if ended:
-        path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-        done = subprocess.run(
-            [sys.executable, "-m", "guidebench.testing", str(int(ENDED * cell.steps))],
-            input=job(SEEDS).dumps(), text=True, capture_output=True, timeout=600,
-            env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
-        assert done.returncode == KILLED, (
-            f"the run did not come as far as {ENDED:.0%} of its steps:\n{done.stdout}{done.stderr}"
-        )
-    for seeds in packs:
-        work(job(seeds), lambda event: None, lambda: False)
-    return {
-        f"seed {seed}, {name}": file.read_bytes()
-        for seed in SEEDS
-        for name in ("evaluations.parquet", "policy.safetensors", *(f"{log}.parquet" for log in sorted(cell.logs)))
-        if (file := home.run(cell.directory, seed).path / name).exists()
-    }
+    listed = {"seeds": list(SEEDS), "label_variant": ""}
+    home.write(plan.name, [], {cell.id: {"directory": cell.directory, **listed} for cell in plan.trained})
+    found: dict[str, bytes] = {}
+    for cell in plan.trained:
+        write_cell(home, cell)
+        job = functools.partial(Job, study=plan.name, directory=str(directory), cell=record(cell), checkpoint_every=65)
+        if ended:
+            path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+            done = subprocess.run(
+                [sys.executable, "-m", "guidebench.testing", str(int(ENDED * cell.steps))],
+                input=job(seeds=SEEDS).dumps(), text=True, capture_output=True, timeout=600,
+                env={**os.environ, "PYTHONPATH": path},
+            )  # fmt: skip
+            assert done.returncode == KILLED, (
+                f"the run did not come as far as {ENDED:.0%} of its steps:\n{done.stdout}{done.stderr}"
+            )
+        for seeds in packs:
+            work(job(seeds=seeds), lambda event: None, lambda: False)
+        who = "" if cell is last else f"stage {cell.names.method}, "
+        found |= {
+            f"{who}seed {seed}, {name}": file.read_bytes()
+            for seed in SEEDS
+            for name in ("evaluations.parquet", "policy.safetensors", *(f"{log}.parquet" for log in sorted(cell.logs)))
+            if (file := home.run(cell.directory, seed).path / name).exists()
+        }
+    return found
 
 
 def _alike(one: dict[str, bytes], other: dict[str, bytes], who: str) -> None:

@@ -476,7 +476,9 @@ class Agent(Protocol):
         """Return the parameters that acting needs, so that `bench eval` can test the agent on any task its spaces
         fit."""
 
-    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
+    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
+        """Begin one seed row from a policy: set the parameters that `parameters` returns, and target networks to the
+        same."""
 
 
 class Moment(NamedTuple):
@@ -743,7 +745,9 @@ class Learner(Protocol):
 
     def parameters(self, row: int) -> Mapping[str, Array]: ...
 
-    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
+    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
+        """Begin one seed row from a policy: set the parameters that `parameters` returns, and target networks to the
+        same."""
 
     def reset(self, part: str, active: Array) -> None:
         """Reinitialise the named networks and their optimiser for the seeds `active`, bool [S]. Raise ValueError for a

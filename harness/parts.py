@@ -81,6 +81,8 @@ class SuitePart(Part):
     """Tasks whose goal changes from episode to episode."""
     scores: ClassVar[Mapping[str, Score]] = NOTHING
     """Task -> score of its evaluation episodes, for tasks that are not scored by success."""
+    pretraining: ClassVar[str] = ""
+    """Task on which a pre-training stage runs if the command names none; "" for the task of the method that follows."""
     ordered: ClassVar[bool] = True
     """Whether the suite's events occur in a fixed order, so that episodes have task phases."""
 

@@ -35,6 +35,9 @@ class Method:
     """Embedding model, if a part needs one."""
     dataset: str = "scripted"
     """Dataset, if a part needs one; the default holds episodes of the suite's scripted policy."""
+    pretraining: str = ""
+    """Method of the pre-training stage, from whose policies the runs begin; "" for runs that begin with random
+    parameters."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """Role -> part, for roles that are not named after their kind and whose part differs from the one of that kind."""
     defaults: Layer = field(default_factory=dict)

@@ -62,6 +62,13 @@ class CellRecord:
     """Score of its evaluation episodes."""
     logs: Mapping[str, Log] = field(default_factory=dict)
     """Logs that its parts declare, in addition to those of every run."""
+    before: int = 0
+    """Environment steps per seed of the pre-training stages from which its runs begin."""
+
+    @property
+    def total(self) -> int:
+        """Environment steps per seed, those of its pre-training stages included."""
+        return self.before + self.steps
 
 
 @dataclass(frozen=True)
@@ -222,7 +229,17 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         matrix=place,
         score=_score(path, content),
         logs=_logs(path, content),
+        before=_before(path, content),
     )
+
+
+def _before(path: Path, content: Mapping[str, Any]) -> int:
+    """Return the steps of the pre-training stages in the record of a cell."""
+    steps = 0
+    while "stage" in content:
+        content = _field(path, content, "stage", dict)
+        steps += _count(path, content, "steps")
+    return steps
 
 
 def _place(path: Path, entry: Mapping[str, Any]) -> MatrixPlace | None:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     chosen: dict[Wanted, str] = {}
     """Demonstrations to make -> file name of their copy."""
     plan = matrix.plan(args.overrides)
-    for cell in plan.cells:
+    for cell in plan.trained:
         count = args.count or cell.section("training").demonstrations or COUNT
         for seed in plan.seeds:
             suite = cell.section("suite")

@@ -4,6 +4,8 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
   suite, task, method, profile      what to run (profile: paper, quick, smoke)
   learner, replay, guide, agent, judge, teacher, chat, embedder
                                     replace a part of the method
+  pretraining=METHOD                train METHOD first and begin from its policies; pretraining.task=… and other words
+                                    with this prefix configure that stage
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
   seeds=5  seeds=[0,3,7]            number of seeds, or a list of seeds
   output, workers, pack, gpus, per_gpu, device, checkpoint_every, probes, tensorboard, keep_replay, mixed_commits,
@@ -101,7 +103,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
     rows: list[dict[str, Any]] = []
     costs = estimates.costs(plan, places)
-    for cell, cost in zip(plan.cells, costs, strict=True):
+    for cell, cost in zip(plan.trained, costs, strict=True):
         rows.append(
             {
                 "cell": cell.id,
@@ -115,13 +117,13 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 **plan.place(cell),
             }
         )
-    asked = [each for cell in plan.cells for each in estimates.by_model(cell)]
+    asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
     short = ""
     if plan.execution.models.budgeted:
-        whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.cells)
+        whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
         short = keeping.shortfall(plan.execution.models, keeping.folder(study.directory_of(plan)), whole)
     needed = dict.fromkeys(
-        filter(None, (demonstrations.wanted(cell, seed) for cell in plan.cells for seed in plan.seeds))
+        filter(None, (demonstrations.wanted(cell, seed) for cell in plan.trained for seed in plan.seeds))
     )
     total = estimates.elapsed(plan, costs, places)
     directory = str(study.directory_of(plan))

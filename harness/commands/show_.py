@@ -37,23 +37,29 @@ def run(args: argparse.Namespace) -> int:
     overrides = list(args.overrides)
     if not any(text.startswith("suite=") for text in overrides):
         overrides.insert(0, f"suite={_home(overrides, registry.names('suite'))}")
-    cells = matrix.plan(overrides).cells
+    cells = matrix.plan(overrides).trained
     if args.json:
         print(json.dumps([_json(cell) for cell in cells], indent=1))
         return 0
     shown: set[tuple[object, ...]] = set()
     for cell in cells:
-        # Tasks that share every setting are shown once.
-        key = (cell.names._replace(task=""), tuple((k, v.value) for k, v in cell.settings.items()))
+        # Tasks that share every setting and stage are shown once.
+        key = _settings(cell)
         if key in shown:
             continue
         shown.add(key)
         same: list[Cell] = [
             other for other in cells
-            if (other.names._replace(task=""), tuple((k, v.value) for k, v in other.settings.items())) == key
+            if _settings(other) == key
         ]  # fmt: skip
         _show(cell, [other.names.task for other in same])
     return 0
+
+
+def _settings(cell: Cell) -> tuple[object, ...]:
+    """Return what cells share that are shown together: names but the task, settings and stages."""
+    stages = [stage.id for stage in cell.stages]
+    return (cell.names._replace(task=""), tuple((key, value.value) for key, value in cell.settings.items()), *stages)
 
 
 def _home(overrides: list[str], suites: list[str]) -> str:
@@ -91,6 +97,11 @@ def _show(cell: Cell, tasks: list[str]) -> None:
     few = [*tasks[:MOST], f"and {len(tasks) - MOST} more"] if len(tasks) > MOST else tasks
     console.print(f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(few)}), profile {names.profile}: {parts}")
     console.print(f"cell {cell.id}" + (f", {escape(cell.variant)}" if cell.variant else ""))
+    if (stage := cell.stage) is not None:
+        where = f"{stage.names.suite}/{stage.names.task}"
+        console.print(
+            f"begins from the policies of its pre-training stage: {stage.names.method} on {where} ({stage.id})"
+        )
     if ablations := registry.get("method", names.method).ablations:
         console.print(f"ablations, run by bench ablate: {', '.join(ablations)}")
     table = Table(box=None, pad_edge=False, show_edge=False)

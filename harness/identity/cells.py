@@ -18,7 +18,7 @@ from guidebench.harness.settings import check
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """Return the content of cell.json."""
+    """Return the content of cell.json; that of a pre-training stage's is part of it, under `stage`."""
     names = cell.names
     return {
         "schema": config.SCHEMA,
@@ -38,6 +38,7 @@ def record(cell: Cell) -> dict[str, Any]:
         "score": asdict(cell.score),
         "logs": logs.plain(cell.logs),
         "settings": {key: value._asdict() for key, value in cell.settings.items()},
+        **({"stage": record(cell.stage)} if cell.stage else {}),
     }
 
 
@@ -73,7 +74,7 @@ def rehashed(content: Mapping[str, Any]) -> str:
         section, _, name = key.partition(".")
         if name not in known.get(section, {}) or not known[section][name].transport:
             values[key] = entry["value"]
-    return config.identity(names, content["versions"], values)
+    return config.identity(names, content["versions"], values, rehashed(content["stage"]) if "stage" in content else "")
 
 
 def recorded(content: Mapping[str, Any]) -> Cell:
@@ -93,7 +94,8 @@ def recorded(content: Mapping[str, Any]) -> Cell:
                 f"the record of cell {content['cell']} lacks the setting '{section}.{name}', which this version has: "
                 f"run the study anew, or check out the commit in its run.json"
             )
-    cell = Cell(names, settings, content.get("overrides", {}))
+    stage = recorded(content["stage"]) if "stage" in content else None
+    cell = Cell(names, settings, content.get("overrides", {}), stage)
     if cell.id != content["cell"]:
         raise UserError(
             f"cell {content['cell']} was recorded by another version of its parts ({dict(content['versions'])}, "

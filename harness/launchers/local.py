@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -72,7 +72,8 @@ class Stopping(Exception):
 
 
 def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Callable[[Event], None]) -> None:
-    """Run all jobs, one per slot at a time. Raise Stopping if SIGINT or SIGTERM ended the command early."""
+    """Run all jobs, one per slot at a time, each after its pre-training stages. Raise Stopping if SIGINT or SIGTERM
+    ended the command early."""
     waiting = deque((job, False) for job in jobs)
     free = list(places)
     running: dict[int, _Running] = {}
@@ -90,8 +91,9 @@ def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Calla
             if stopping_since is not None and (stop.count > 1 or time.monotonic() - stopping_since > GRACE):
                 for worker in running.values():
                     worker.process.kill()
-            while waiting and free:
-                job, retried = waiting.popleft()
+            while free and (ready := _ready(waiting, running.values())) is not None:
+                job, retried = waiting[ready]
+                del waiting[ready]
                 worker = _start(replace(job, device=free[0].device), free.pop(0), logs, retried)
                 running[worker.process.pid] = worker
                 threading.Thread(target=_listen, args=(worker.process, events), daemon=True).start()
@@ -116,6 +118,17 @@ def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Calla
                 watch(Event(worker.job, kind, {"error": error}))
     if stopping_since is not None:
         raise Stopping
+
+
+def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> int | None:
+    """Return the place of the first waiting job whose pre-training stages have ended, or None. A run whose stage has
+    failed begins, and says so."""
+    jobs = [job for job, _ in waiting]
+    open_ = {(job.cell["cell"], seed) for job in (*jobs, *(each.job for each in running)) for seed in job.seeds}
+    for place, job in enumerate(jobs):
+        if not {(job.cell.get("stage", {}).get("cell"), seed) for seed in job.seeds} & open_:
+            return place
+    return None
 
 
 def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:

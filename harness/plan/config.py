@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from guidebench.harness import registry, settings
 from guidebench.harness.capabilities import Demonstrates
 from guidebench.harness.errors import UserError, a, in_role, unknown
-from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
 from guidebench.harness.parts import There
 from guidebench.harness.plan import answering, arrays
@@ -29,6 +29,13 @@ from guidebench.harness.settings import Cited, Field
 
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 PROFILES = ("paper", "quick", "smoke")
+PRETRAINING = "pretraining"
+"""The word of a command that names the method of a pre-training stage, and the prefix of the stage's own words."""
+NONE = "none"
+"""The name that stands for no stage."""
+COMMAND = "command line"
+"""The layer of settings that the command gives."""
+_ABSENT = object()
 EPISODES = "evaluation.episodes"
 SCHEMA = SCHEMA_VERSION
 """Version of the content that a cell id hashes; equal to the schema version of records."""
@@ -50,11 +57,19 @@ class Cell:
     settings: Mapping[str, Value]
     overrides: Mapping[str, Any]
     """Settings and parts given on the command line, for the row name."""
+    stage: Cell | None = None
+    """The pre-training stage: the cell from whose policy of the same seed a run begins. None if it begins with random
+    parameters."""
 
     @functools.cached_property
     def id(self) -> str:
         values = {key: value.value for key, value in self.settings.items() if not _transport(self.names, key)}
-        return identity(self.names, versions(self.names), values)
+        return identity(self.names, versions(self.names), values, self.stage.id if self.stage else "")
+
+    @property
+    def stages(self) -> tuple[Cell, ...]:
+        """Return the stages before this cell, the first one first."""
+        return (*self.stage.stages, self.stage) if self.stage else ()
 
     @property
     def steps(self) -> int:
@@ -73,11 +88,32 @@ class Cell:
     @property
     def variant(self) -> str:
         """Return the overrides shown in the row name, in addition to `model`."""
+        return ", ".join(f"{key}={_brief(value)}" for key, value in sorted(self._shown.items()))
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        """Return the overrides of the row name: its own, and with the prefix `pretraining` those of its stage that
+        differ from its own."""
         models = [f"{part.role}.model" for part in self.models]
-        shown = {key: value for key, value in self.overrides.items() if key not in models}
-        return ", ".join(
-            f"{key}={_brief(value)}" for key, value in sorted(shown.items()) if not _transport(self.names, key)
-        )
+        found = {
+            key: value for key, value in self.overrides.items() if key not in models and not _transport(self.names, key)
+        }
+        if self.stage is None:
+            return found | ({PRETRAINING: NONE} if registry.get("method", self.names.method).pretraining else {})
+        before, usual = self.stage.names, self.staged
+        told = {"": before.method, "suite": before.suite, "task": before.task, "profile": before.profile}
+        others = {key: value for key, value in told.items() if value != usual[key]}
+        others |= {key: value for key, value in self.stage._shown.items() if self.overrides.get(key, _ABSENT) != value}
+        return found | {f"{PRETRAINING}.{key}".rstrip("."): value for key, value in others.items()}
+
+    @property
+    def staged(self) -> dict[str, str]:
+        """Return what its pre-training stage is unless the command says otherwise: "" (the method), suite, task and
+        profile."""
+        names = self.names
+        task = registry.get("suite", names.suite).pretraining or names.task
+        method = registry.get("method", names.method).pretraining
+        return {"": method, "suite": names.suite, "task": task, "profile": names.profile}
 
     @property
     def models(self) -> tuple[Chosen, ...]:
@@ -105,9 +141,9 @@ class Cell:
 
     @property
     def model(self) -> str:
-        """Return the distinct names of the answering parts, joined by "+": the model name of a foundation model, else
-        the name of the part; "" if the cell has none."""
-        return "+".join(dict.fromkeys(self.called(part) for part in self.answering))
+        """Return the distinct names of the answering parts, those of its stages included, joined by "+": the model name
+        of a foundation model, else the name of the part; "" if there are none."""
+        return "+".join(dict.fromkeys(cell.called(part) for cell in (self, *self.stages) for part in cell.answering))
 
     def called(self, part: Chosen) -> str:
         """Return the model name of a part, without path or organisation, or the part's name if it has no model."""
@@ -116,8 +152,10 @@ class Cell:
 
     @property
     def backend(self) -> str:
-        """Return the distinct backends of the answering parts, joined by "+"; "" if the cell has none."""
-        return "+".join(dict.fromkeys(self.section(part.role).backend for part in self.answering))
+        """Return the distinct backends of the answering parts, those of its stages included, joined by "+"; "" if there
+        are none."""
+        cells = (self, *self.stages)
+        return "+".join(dict.fromkeys(cell.section(part.role).backend for cell in cells for part in cell.answering))
 
     @property
     def learner(self) -> str:
@@ -210,8 +248,9 @@ def _transport(names: Names, key: str) -> bool:
     return field is not None and field.transport
 
 
-def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]) -> str:
-    """Return the id of a cell, computed identically from a plan and from a record."""
+def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any], stage: str = "") -> str:
+    """Return the id of a cell, computed identically from a plan and from a record. `stage`: the id of its pre-training
+    stage, or ""."""
     content = {
         "schema": SCHEMA,
         "suite": names.suite,
@@ -221,6 +260,7 @@ def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]
         "parts": {part.role: [part.kind, part.name] for part in names.parts},
         "versions": version,
         "settings": values,
+        **({"stage": stage} if stage else {}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -413,7 +453,7 @@ def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]
     """
     values = dict(base_settings(names))
     for key, value in overrides.items():
-        values[key] = Value(value, "command line", "")
+        values[key] = Value(value, COMMAND, "")
     return evaluated_once(Cell(names, values, {**named, **overrides}))
 
 
@@ -424,7 +464,7 @@ def evaluated_once(cell: Cell) -> Cell:
         return cell
     one = Value(1, f"suite {names.suite}", "all episodes of a run are equal here, so one suffices")
     overrides = {key: value for key, value in cell.overrides.items() if key != EPISODES}
-    return Cell(names, {**cell.settings, EPISODES: one}, overrides)
+    return replace(cell, settings={**cell.settings, EPISODES: one}, overrides=overrides)
 
 
 def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
@@ -463,6 +503,12 @@ def validate(cell: Cell) -> None:
             f"task {cell.names.task!r} of suite {cell.names.suite!r} changes its goal in each episode, and "
             f"{' and '.join(asking)} needs a fixed goal; choose a single task"
         )
+    if cell.stage and (before := there(cell.stage).actions) != place.actions:
+        raise UserError(
+            f"the policy of the pre-training stage {cell.stage.directory} does not fit {cell.names.suite}/"
+            f"{cell.names.task}: it chooses {_chosen_from(before)}, and here are {_chosen_from(place.actions)}; let "
+            f"both have the same actions, or set {PRETRAINING}={NONE}"
+        )
     training, evaluation = cell.section("training"), cell.section("evaluation")
     for role, learner in ((chosen.role, cell.section(chosen.role)) for chosen in cell.names.of("learner")):
         if learner.learning_starts >= training.steps:
@@ -485,6 +531,10 @@ def validate(cell: Cell) -> None:
             f"evaluation.every={evaluation.every} is longer than training.steps={training.steps}; "
             f"lower evaluation.every"
         )
+
+
+def _chosen_from(actions: Actions) -> str:
+    return f"one of {actions.count} actions" if actions.discrete else f"{actions.shape[0]} continuous actions"
 
 
 def _check_losses(cell: Cell) -> None:

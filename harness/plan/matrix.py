@@ -15,21 +15,21 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.execution import Execution, Models
 from guidebench.harness.plan import config
-from guidebench.harness.plan.config import Cell
+from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.names import Names
 from guidebench.harness.recipes import Method
 from guidebench.harness.records.schema import label
 
 KINDS = registry.KINDS[2:]
 """Kinds of part; each is also the name of a role."""
-NAME_KEYS = ("suite", "task", "method", "profile", "seeds")
+NAME_KEYS = ("suite", "task", "method", "profile", "seeds", config.PRETRAINING)
 PATHS = ("output", "against", "models.cassette")
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
@@ -63,6 +63,12 @@ class Plan:
     command: tuple[str, ...]
     matrix: Mapping[str, InMatrix] = field(default_factory=dict)
     """Cell id -> its place in a matrix, for cells that belong to one."""
+
+    @property
+    def trained(self) -> tuple[Cell, ...]:
+        """Return the cells and, before them, the pre-training stages that they begin from, each once."""
+        stages = [stage for cell in self.cells for stage in cell.stages]
+        return tuple({cell.id: cell for cell in (*stages, *self.cells)}.values())
 
     @property
     def name(self) -> str:
@@ -100,6 +106,28 @@ class Given(NamedTuple):
     sweep: bool
 
 
+@dataclass(frozen=True)
+class Words:
+    """The overrides of a command that describe cells, by what they say."""
+
+    names: Mapping[str, Given]
+    """`NAME_KEYS`: what to run."""
+    parts: Mapping[str, Given]
+    """Role -> the part in it."""
+    settings: Mapping[str, Given]
+    """`section.field` or `role.name.field` -> values."""
+    stage: Words | None = None
+    """The words with the prefix `pretraining.`, without it; None if there are none."""
+
+    def said(self) -> list[str]:
+        """Return the keys of the parts and settings, and all of the stage with its prefix."""
+        before = [*self.stage.names, *self.stage.said()] if self.stage else []
+        return [*self.parts, *self.settings, *(f"{PREFIX}{key}" for key in before)]
+
+
+PREFIX = f"{config.PRETRAINING}."
+
+
 def plan(overrides: Sequence[str]) -> Plan:
     """Return the plan that `overrides` describe. Raise UserError for the first invalid override."""
     given = parse(overrides)
@@ -111,32 +139,45 @@ def plan(overrides: Sequence[str]) -> Plan:
     execution_fields = {name: field for name, field in settings.fields(Execution).items() if name != "models"}
     execution_values: dict[str, Any] = {}
     models: dict[str, Any] = {}
-    parts: dict[str, Given] = {}
-    swept: dict[str, Given] = {}
-    for item in given:
-        if item.key in NAME_KEYS:
-            continue
-        if item.key.startswith("models."):
-            models[item.key.removeprefix("models.")] = _plain(item)
-        elif item.key in execution_fields:
-            execution_values[item.key] = settings.check(execution_fields[item.key], _plain(item), item.key)
-        elif "." in item.key:
-            swept[item.key] = item
-        elif item.key in KINDS or item.key in registry.roles():
-            parts[item.key] = item
-        else:
-            known = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *execution_fields, *_all_settings()))
-            raise unknown("setting", item.key, known)
+    for key in [*by_key]:
+        if key.startswith("models."):
+            models[key.removeprefix("models.")] = _plain(by_key.pop(key))
+        elif key in execution_fields:
+            execution_values[key] = settings.check(execution_fields[key], _plain(by_key.pop(key)), key)
     if "suite" not in by_key and (found := home(by_key)):
         by_key["suite"] = Given("suite", (found,), False)
     if "suite" not in by_key:
         raise UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
-    cells = _expand(by_key, parts, swept)
-    for cell in cells:
+    cells = _expand(_words(by_key, [*execution_fields]))
+    for cell in {cell.id: cell for each in cells for cell in (*each.stages, each)}.values():
         config.validate(cell)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
     execution = Execution(**execution_values, models=settings.build(Models, models, "models"))
     return Plan(tuple(cells), seeds, execution, ("bench", "run", *overrides))
+
+
+def _words(by_key: Mapping[str, Given], others: Sequence[str] = (), prefix: str = "") -> Words:
+    """Sort overrides by what they say. Raise UserError for a word that says nothing of a cell; `others` are further
+    words that a command may have."""
+    names, parts, given = dict[str, Given](), dict[str, Given](), dict[str, Given]()
+    before: dict[str, Given] = {}
+    for key, item in by_key.items():
+        if key.startswith(PREFIX):
+            before[key.removeprefix(PREFIX)] = item._replace(key=key.removeprefix(PREFIX))
+        elif key in NAME_KEYS and not (prefix and key in ("seeds", "method")):
+            names[key] = item
+        elif "." in key:
+            given[key] = item
+        elif key in KINDS or key in registry.roles():
+            parts[key] = item
+        elif prefix and key == "method":
+            raise UserError(f"{prefix}method= is given; write {prefix.removesuffix('.')}=… to name the stage's method")
+        elif prefix and key == "seeds":
+            raise UserError(f"{prefix}seeds= is given, but a stage has the seeds of the runs after it; leave it out")
+        else:
+            known = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *others, *_all_settings()))
+            raise unknown(f"setting{' of a stage' if prefix else ''}", key, known)
+    return Words(names, parts, given, _words(before, (), f"{prefix}{PREFIX}") if before else None)
 
 
 def home(by_key: Mapping[str, Given]) -> str:
@@ -250,37 +291,117 @@ def parse_seeds(given: Given) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _expand(by_key: Mapping[str, Given], parts: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cell]:
-    known: set[str] = set()
-    used: set[str] = set()
+@dataclass
+class _Met:
+    """What the cells of a command have met of its words."""
+
+    known: set[str] = field(default_factory=set)
+    """Settings that some cell has."""
+    used: set[str] = field(default_factory=set)
+    """Words that have set something."""
+
+
+def _expand(words: Words) -> list[Cell]:
+    met = _Met()
     cells: dict[str, Cell] = {}
-    for suite in _names(by_key, "suite", ()):
+    for suite in _names(words.names, "suite", ()):
         home = registry.get("suite", suite)
-        for profile in _names(by_key, "profile", ("paper",)):
+        for profile in _names(words.names, "profile", ("paper",)):
             if profile not in home.profiles:
                 raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-            named = _names(by_key, "task", home.profiles[profile].get("tasks", home.tasks))
+            named = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks))
             tasks = tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
-            for method in _names(by_key, "method", (home.method,)):
+            for method in _names(words.names, "method", (home.method,)):
                 registry.get("method", method)
-                for names, chosen in _named(suite, tasks, method, profile, parts):
-                    used |= set(chosen)
-                    present = config.base_settings(names)
-                    known |= set(present)
-                    used |= {key for key in swept if config.target_of(names, key) in present}
-                    for cell in _cells(names, present, swept, chosen):
-                        cells.setdefault(cell.id, cell)
+                for cell in _method(words, suite, tasks, method, profile, met):
+                    cells.setdefault(cell.id, cell)
                     if len(cells) > MOST_CELLS:
                         raise _too_many()
-    for key in swept:
-        if key not in used:
-            raise _misplaced(key, cells.values()) or _foreign(key, cells.values()) or unknown("setting", key, known)
-    unused = next((role for role in parts if role not in used), None)
+    for key in words.said():
+        if key not in met.used and key not in words.parts:
+            raise _unused(key, cells.values(), met.known)
+    unused = next((role for role in words.parts if role not in met.used), None)
     if unused:
         others = _roles_of(unused, cells.values())
         hint = f" in a role of that name; write {' or '.join(f'{role}=…' for role in others)}" if others else ""
         raise UserError(f"{unused}= is given, but none of the chosen methods has {a(unused)}{hint}")
     return list(cells.values())
+
+
+def _unused(key: str, cells: Iterable[Cell], known: Iterable[str]) -> UserError:
+    """Return the error for a setting, or a word of a stage, that no cell has."""
+    if not key.startswith(PREFIX):
+        return _misplaced(key, cells) or _foreign(key, cells) or unknown("setting", key, known)
+    stages = {stage.id: stage for cell in cells for stage in cell.stages}.values()
+    if not stages:
+        return UserError(
+            f"{key}= is given, but none of the chosen methods has a pre-training stage; name its method with "
+            f"{config.PRETRAINING}=…, or leave it out"
+        )
+    own = key.rsplit(PREFIX, 1)[-1]
+    return _foreign(own, stages) or unknown(f"setting of the stage ({_methods(stages)}):", own, known)
+
+
+def _method(
+    words: Words, suite: str, tasks: Sequence[str], method: str, profile: str, met: _Met, after: Sequence[str] = ()
+) -> Iterable[Cell]:
+    """Yield the cells of a method on these tasks, each with its stages. `after`: what follows a stage, as method and
+    task."""
+    for names, chosen in _named(suite, tasks, method, profile, words.parts):
+        present = config.base_settings(names)
+        met.known |= set(present)
+        met.used |= set(chosen) | {key for key in words.settings if config.target_of(names, key) in present}
+        here = f"{method} on {suite}/{names.task}"
+        if here in after:
+            raise UserError(
+                f"{here} would be its own pre-training stage ({' → '.join((here, *reversed(after)))}); name another "
+                f"method or task for the stage ({PREFIX}task=…), or {config.PRETRAINING}={config.NONE}"
+            )
+        for cell in _cells(names, present, words.settings, chosen):
+            for before in _names(words.names, config.PRETRAINING, (registry.get("method", method).pretraining,)):
+                if before in ("", config.NONE):
+                    yield cell
+                else:
+                    yield from _begun(words, cell, chosen, before, met, (*after, here))
+
+
+def _begun(
+    words: Words, cell: Cell, chosen: Mapping[str, str], method: str, met: _Met, after: Sequence[str]
+) -> Iterable[Cell]:
+    """Yield the cell with each pre-training stage that the words describe, whose method is `method`.
+
+    A stage takes over what the command says of the suite, the agent, learners and models, and the words that the cell
+    itself has no part or setting for; words with the prefix `pretraining.` come before both.
+    """
+    registry.get("method", method)
+    own, usual = words.stage or Words({}, {}, {}), {**cell.staged, "": method}
+    kept = {part.role for part in cell.names.of("agent", "learner", *registry.MODELS)}
+    given = {key: value.value for key, value in cell.settings.items() if value.layer == COMMAND}
+    inherited = {
+        key: Given(key, (value,), False) for key, value in given.items() if key.partition(".")[0] in ("suite", *kept)
+    }
+    present = config.base_settings(cell.names)
+    lacked = {key: item for key, item in words.settings.items() if config.target_of(cell.names, key) not in present}
+    parts = {role: item for role, item in words.parts.items() if role not in chosen}
+    parts |= {role: Given(role, (name,), False) for role, name in chosen.items() if role in kept}
+    for suite in _names(own.names, "suite", (usual["suite"],)):
+        for profile in _names(own.names, "profile", (usual["profile"],)):
+            named = _names(own.names, "task", (usual["task"] if suite == usual["suite"] else cell.names.task,))
+            tasks = tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
+            inner = _Met()
+            stages = _method(
+                Words(own.names, {**parts, **own.parts}, {**inherited, **lacked, **own.settings}, own.stage),
+                suite, tasks, method, profile, inner, after,
+            )  # fmt: skip
+            found = [replace(cell, stage=stage) for stage in stages]
+            met.known |= inner.known
+            met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.said()})}
+            met.used |= inner.used & {*lacked, *parts}
+            yield from found
+
+
+def _methods(cells: Iterable[Cell]) -> str:
+    return ", ".join(_distinct(cell.names.method for cell in cells))
 
 
 def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
@@ -306,7 +427,7 @@ def _foreign(key: str, cells: Iterable[Cell]) -> UserError | None:
     owners = [owner for owner in names if name in settings.fields(registry.get(kind, owner))]
     if not owners:
         return None
-    chosen = ", ".join(_distinct(cell.names.method for cell in cells))
+    chosen = _methods(cells)
     if roles := _roles_of(kind, cells):
         return UserError(
             f"unknown setting {key!r} of the chosen methods ({chosen}), which have {a(kind)} in a role of another "

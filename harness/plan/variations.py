@@ -14,8 +14,8 @@ from typing import Literal
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.plan import config
-from guidebench.harness.plan.config import Cell
-from guidebench.harness.plan.matrix import InMatrix, Plan
+from guidebench.harness.plan.config import NONE, PRETRAINING, Cell
+from guidebench.harness.plan.matrix import PREFIX, InMatrix, Plan
 from guidebench.harness.plan.names import Names
 from guidebench.harness.recipes import Layer
 
@@ -132,9 +132,22 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
     """Return `cell` with one more layer of overrides, which may replace parts; other overrides are kept if they still
     apply.
 
-    Raise UserError if the layer sets a setting or a role that the cell lacks, or if its parts do not fit.
+    Keys with the prefix `pretraining.` vary its stage in the same way, and `pretraining: none` removes it. Raise
+    UserError if the layer sets a setting or a role that the cell lacks, or if its parts do not fit.
     """
-    names = cell.names
+    names, stage = cell.names, cell.stage
+    before = {key.removeprefix(PREFIX): value for key, value in layer.items() if key.startswith(PREFIX)}
+    if before and stage is None:
+        raise UserError(f"it sets {PREFIX}{next(iter(before))}, and the cell has no pre-training stage")
+    if before and stage is not None:
+        stage = _varied(stage, before, source)
+    if PRETRAINING in layer:
+        if layer[PRETRAINING] != NONE:
+            raise UserError(
+                f"it sets {PRETRAINING}={layer[PRETRAINING]}; a variation can only remove the stage ({NONE})"
+            )
+        stage = None
+    layer = {key: value for key, value in layer.items() if key != PRETRAINING and not key.startswith(PREFIX)}
     swapped = {role: name for role, name in layer.items() if "." not in role}
     parts = {part.role: part.name for part in names.parts} | swapped
     names = names._replace(parts=config.parts_of(names.suite, names.task, names.method, names.profile, parts))
@@ -153,7 +166,7 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
         if value is None:
             raise UserError(f"it sets {key}, which {names.suite}/{names.task} with {_described(names)} does not have")
         overrides[key], values[key] = value.value, value
-    found = config.evaluated_once(Cell(names, values, overrides))
+    found = config.evaluated_once(Cell(names, values, overrides, stage))
     config.validate(found)
     return found
 

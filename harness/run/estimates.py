@@ -64,28 +64,28 @@ def costs(plan: Plan, places: Sequence[Slot]) -> list[Cost]:
     """Return the cost of a job of each cell of a plan; some of the cells are timed."""
     seeds, device = packed(plan, places), places[0].device
     found: dict[str, Cost] = {}
-    few = len(plan.cells) <= MANY
-    for cell in plan.cells if few and timing.remembered() else ():
+    few = len(plan.trained) <= MANY
+    for cell in plan.trained if few and timing.remembered() else ():
         if (known := timing.kept(cell, seeds, device)) is not None:
             found[cell.id] = _cost(cell, *known)
-    chosen = _chosen([cell for cell in plan.cells if cell.id not in found]) if few and SECONDS else []
+    chosen = _chosen([cell for cell in plan.trained if cell.id not in found]) if few and SECONDS else []
     for cell, timed in zip(chosen, timing.timed(chosen, seeds, device, SECONDS) if chosen else [], strict=True):
         if timed is not None:
             found[cell.id] = _cost(cell, timed, "timed")
             timing.keep(cell, seeds, device, timed, "timed")
     ratios: dict[Any, list[float]] = {}
-    for cell in plan.cells:
+    for cell in plan.trained:
         if cell.id in found:
             for alike in _alike(cell):
                 ratios.setdefault(alike, []).append(found[cell.id].seconds / counted(cell))
-    for cell in plan.cells:
+    for cell in plan.trained:
         if cell.id not in found:
             known_ratios = next((ratios[alike] for alike in _alike(cell) if alike in ratios), None)
             if known_ratios is None:
                 found[cell.id] = Cost(COUNTED * counted(cell), 0.0, "counted")
             else:
                 found[cell.id] = Cost(float(np.median(known_ratios)) * counted(cell), 0.0, "scaled")
-    return [found[cell.id] for cell in plan.cells]
+    return [found[cell.id] for cell in plan.trained]
 
 
 def _cost(cell: Cell, timed: Timing, basis: Basis) -> Cost:

@@ -43,7 +43,7 @@ class Display:
         from guidebench.harness.run import study
 
         self.study = study.name_of(plan)
-        self.rows = {cell.id: plan.row(cell) for cell in plan.cells}
+        self.rows = {cell.id: plan.row(cell) for cell in plan.trained}
         self._clock = clock
         self.started = clock()
         self._jobs: dict[Any, Job] = {}
@@ -52,7 +52,7 @@ class Display:
         """Job -> number of completed questions to models, and of those without a usable answer."""
         self.runs = {
             (cell.id, seed): Standing("waiting", 0, cell.steps, measure=cell.score.name)
-            for cell in plan.cells
+            for cell in plan.trained
             for seed in plan.seeds
         }
         if study.directory_of(plan).is_dir():
@@ -131,7 +131,7 @@ class Lines(Display):
         self._told = self.started
         done = sum(run.status == "finished" for run in self.runs.values())
         before = f", {done} of {len(self.runs)} runs finished before" if done else ""
-        cells, each = count(len(plan.cells), "cell"), count(len(plan.seeds), "seed")
+        cells, each = count(len(plan.trained), "cell"), count(len(plan.seeds), "seed")
         self._say(f"{self.study}: {cells} × {each}{before}")
 
     def __call__(self, event: Event) -> None:
@@ -258,21 +258,21 @@ def shortened(text: str, width: int) -> str:
 
 def short_names(plan: Plan) -> dict[str, str]:
     """Return cell id -> name that distinguishes the cell within the plan, without the parts that all cells share."""
-    names = [cell.names for cell in plan.cells]
+    names = [cell.names for cell in plan.trained]
     tasks, profiles = {(name.suite, name.task) for name in names}, {name.profile for name in names}
     suites = {suite for suite, _ in tasks}
-    variants = [set(plan.variant(cell).split(", ")) for cell in plan.cells]
+    variants = [set(plan.variant(cell).split(", ")) for cell in plan.trained]
     shared = set.intersection(*variants) if len(variants) > 1 else set()
     found = {}
-    for cell in plan.cells:
+    for cell in plan.trained:
         name = cell.names
-        models = {other.model for other in plan.cells if other.names.method == name.method}
+        models = {other.model for other in plan.trained if other.names.method == name.method}
         variant = ", ".join(piece for piece in plan.variant(cell).split(", ") if piece not in shared)
         model, profile = cell.model if len(models) > 1 else "", name.profile if len(profiles) > 1 else ""
         where = f"{name.suite}/{name.task} " if len(suites) > 1 else f"{name.task} " if len(tasks) > 1 else ""
         found[cell.id] = where + label(name.method, "", model, profile, variant)
     if len(set(found.values())) < len(found):
-        return {cell.id: f"{cell.names.task} {plan.row(cell)}" for cell in plan.cells}
+        return {cell.id: f"{cell.names.task} {plan.row(cell)}" for cell in plan.trained}
     return found
 
 

@@ -19,7 +19,7 @@ from guidebench.harness.records.study import StudyDirectory
 def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) -> list[str]:
     """Return what is missing, each once, with what to do. `directory`: the study's directory; `cells`: cells to train,
     None for all. Loads no model, draws no frame and makes no call."""
-    wanted = plan.cells if cells is None else cells
+    wanted = plan.trained if cells is None else cells
     found: dict[str, None] = {}
 
     def tried(check: Callable[[], object]) -> None:

@@ -30,7 +30,7 @@ from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records import shown
 from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
-from guidebench.harness.run import estimates, readiness
+from guidebench.harness.run import estimates, readiness, stages
 from guidebench.harness.run.journal import tidy
 from guidebench.harness.settings import show
 
@@ -103,7 +103,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
                 "label_variant": plan.variant(cell),
                 **plan.place(cell),
             }
-            for cell in plan.cells
+            for cell in plan.trained
         }
         _check_sources(plan, study)
         _check_matrices(plan, study)
@@ -116,8 +116,9 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
+        _check_stages(plan, jobs)
         study.write(name, list(plan.command), entries)
-        for cell in plan.cells:
+        for cell in plan.trained:
             write_cell(study, cell)
         recorder = _Recorder(study, watch)
         stopped = False
@@ -156,7 +157,7 @@ def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = 
     """Return the runs of a plan with their status on disk; `failed` holds errors that a full disk could not store."""
     study = StudyDirectory(directory_of(plan))
     runs = []
-    for cell, seed in itertools.product(plan.cells, plan.seeds):
+    for cell, seed in itertools.product(plan.trained, plan.seeds):
         run = study.run(cell.directory, seed)
         content = run.read()
         if failed and run.path in failed:
@@ -200,7 +201,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
     execution = plan.execution
     on_gpu = places[0].device != "cpu"
     by_cell: list[list[Job]] = []
-    for cell in plan.cells:
+    for cell in plan.trained:
         at_step: dict[int, list[int]] = {}
         for seed in plan.seeds:
             run = study.run(cell.directory, seed)
@@ -239,7 +240,9 @@ def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
 def _unfinished(plan: Plan, study: StudyDirectory) -> list[Cell]:
     """Return the cells with unfinished runs."""
     return [
-        cell for cell in plan.cells if any(study.run(cell.directory, seed).status != "finished" for seed in plan.seeds)
+        cell
+        for cell in plan.trained
+        if any(study.run(cell.directory, seed).status != "finished" for seed in plan.seeds)
     ]
 
 
@@ -270,7 +273,7 @@ def _check_sources(plan: Plan, study: StudyDirectory) -> None:
     now = Sources()
     changed: dict[str, list[str]] = {}
     commits: set[str] = set()
-    for cell, seed in itertools.product(plan.cells, plan.seeds):
+    for cell, seed in itertools.product(plan.trained, plan.seeds):
         run = study.run(cell.directory, seed)
         content = run.read()
         if content.get("status") != "finished" and not checkpoints.existing(run.path):
@@ -299,7 +302,7 @@ def _check_sources(plan: Plan, study: StudyDirectory) -> None:
 def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
     """Raise UserError if a cell belongs to another matrix in the directory, which the new one would replace."""
     known = study.read()["cells"] if (study.path / "study.json").exists() else {}
-    for cell in plan.cells:
+    for cell in plan.trained:
         here, there = (entry.get("matrix") for entry in (plan.place(cell), known.get(cell.id, {})))
         if here and there and any(here[key] != there[key] for key in ("kind", "reference")):
             raise UserError(
@@ -311,7 +314,7 @@ def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
 
 def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
     """Make demonstrations before workers need them. Raise UserError if a run of a cell began with other ones."""
-    cells = {cell.id: cell for cell in plan.cells}
+    cells = {cell.id: cell for cell in plan.trained}
     for job in {job.cell["cell"]: job for job in jobs}.values():
         cell = cells[job.cell["cell"]]
         count = cell.section("training").demonstrations
@@ -336,7 +339,7 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
 def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str, int]:
     """Gather the datasets of runs before workers need them; return cell -> maximum number of transitions per run. Raise
     UserError if a run of a cell began with others."""
-    cells = {cell.id: cell for cell in plan.cells}
+    cells = {cell.id: cell for cell in plan.trained}
     found = {}
     for name in dict.fromkeys(job.cell["cell"] for job in jobs):
         cell = cells[name]
@@ -356,7 +359,7 @@ def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str,
 def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
     """Raise UserError if a part could not work later in its run (`AskingPart.ready`). Runs with a directory were
     checked when they began."""
-    cells = {cell.id: cell for cell in plan.cells}
+    cells = {cell.id: cell for cell in plan.trained}
     asked = set()
     for job in jobs:
         cell = cells[job.cell["cell"]]
@@ -369,10 +372,18 @@ def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None
                     part.ready(replace(there, parts={**there.parts, "suite": suite}))
 
 
+def _check_stages(plan: Plan, jobs: Sequence[Job]) -> None:
+    """Raise UserError if the policy of a pre-training stage does not fit the runs that begin from it."""
+    wanted = {job.cell["cell"] for job in jobs}
+    for cell in plan.trained:
+        if cell.stage and cell.id in wanted:
+            stages.check(cell)
+
+
 def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, given: Mapping[str, int]) -> None:
     """Raise UserError if the disk cannot hold the rings of concurrent jobs, less what they hold already. `given`: cell
     -> transitions of its datasets."""
-    cells = {cell.id: cell for cell in plan.cells}
+    cells = {cell.id: cell for cell in plan.trained}
     study = StudyDirectory(directory)
     needs = []
     for job in jobs:
@@ -391,10 +402,10 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     """Merge the answers left by a killed study. Raise UserError if recorded answers are required and missing."""
     _settle(plan, StudyDirectory(directory))
     unfinished = {job.cell["cell"] for job in jobs}
-    readiness.consultable(plan.execution.models, [cell for cell in plan.cells if cell.id in unfinished])
+    readiness.consultable(plan.execution.models, [cell for cell in plan.trained if cell.id in unfinished])
     asked = {
         (part.kind, part.role, model): model
-        for cell in plan.cells
+        for cell in plan.trained
         if cell.id in unfinished
         for part in cell.models
         if keeping.recorded(model := cell.section(part.role))
@@ -410,7 +421,7 @@ def _settle(plan: Plan, study: StudyDirectory) -> None:
     """Merge the recorded answers of the study's models; delete array answers of finished runs if
     models.keep_arrays=finished."""
     finished = [
-        f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.cells, plan.seeds)
+        f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.trained, plan.seeds)
         if plan.execution.models.keep_arrays == "finished" and study.run(cell.directory, seed).status == "finished"
     ]  # fmt: skip
     keeping.settle(keeping.folder(study.path), finished)
@@ -420,7 +431,7 @@ def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watc
     """Warn before training if the models' budget is likely to run out before the runs finish."""
     if not plan.execution.models.budgeted or plan.execution.models.mode == "replay":
         return
-    cells = {cell.id: cell for cell in plan.cells}
+    cells = {cell.id: cell for cell in plan.trained}
     left: dict[str, float] = {}
     for job in jobs:
         cell = cells[job.cell["cell"]]
@@ -438,7 +449,7 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
     first = {job.cell["cell"]: job for job in reversed(jobs)}
     asked = {
         contact.Asked(part.role, part.kind, cell.section(part.role)): first[cell.id]
-        for cell in reversed(plan.cells)
+        for cell in reversed(plan.trained)
         if cell.id in first
         for part in cell.models
         if keeping.recorded(cell.section(part.role))

@@ -18,6 +18,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from guidebench.harness import processes
@@ -36,8 +37,8 @@ from guidebench.harness.loop.probes import Probes
 from guidebench.harness.loop.training import Loop, phases_of
 from guidebench.harness.models.questions import Backend
 from guidebench.harness.plan import answering
-from guidebench.harness.records.study import dumps
-from guidebench.harness.run import timing
+from guidebench.harness.records.study import StudyDirectory, dumps
+from guidebench.harness.run import stages, timing
 from guidebench.harness.run.journal import RunJournal, resume_point
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -62,6 +63,11 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         # A run that continues has its demonstrations in the ring already.
         begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
         given = datasets.given(cell, job.seeds) if found[0] is None else {}
+        build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
+        agent: Agent = build.parts["agent"].spawn(build)
+        pretrained = []
+        if cell.stage and found[0] is None:
+            pretrained = stages.begin(cell, agent, StudyDirectory(Path(job.directory)), job.seeds)
         origin = provenance(job.device, cell)
         for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
             begun = run.read() if found[0] is not None else {}
@@ -70,14 +76,14 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 shown["demonstrations"] = begins[row].digest
             if given and given[seed].digests:
                 shown["datasets"] = dict(given[seed].digests)
+            if pretrained:
+                shown["pretraining"] = pretrained[row]
             before = begun.get("provenance")
             run.update(
                 status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
                 provenance=_continued(before, origin) if before else {**origin, **shown}, success=begun.get("success"),
             )  # fmt: skip
-        build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
-        agent: Agent = build.parts["agent"].spawn(build)
         tasks: list[Task] = [build.suite(row).make(cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))

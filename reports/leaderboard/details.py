@@ -71,10 +71,14 @@ def mean(scores: Array, name: str) -> Estimate:
 
 
 def curve(row: RankedRow, name: str) -> Curve:
-    """Return the IQM over runs and tasks at the steps, or shares of training, that all tasks have."""
+    """Return the IQM over runs and tasks at the steps, or shares of training, that all tasks have; steps of
+    pre-training come before."""
     tasks = [each.of(row.seeds) for each in row.tasks.values()]
-    level = len({each.cell.steps for each in tasks}) == 1
-    places = [each.steps if level else np.round(each.steps / max(each.cell.steps, 1), 9) for each in tasks]
+    level = len({each.cell.total for each in tasks}) == 1
+    steps = [each.cell.before + each.steps for each in tasks]
+    places = (
+        steps if level else [np.round(own / max(each.cell.total, 1), 9) for own, each in zip(steps, tasks, strict=True)]
+    )
     common = sorted(set.intersection(*(set(own.tolist()) for own in places)))
     if not common:
         return Curve("share of training", (), (), (), (), *_axis(row.score))

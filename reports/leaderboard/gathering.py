@@ -196,7 +196,7 @@ def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, kn
         apart=each.apart,
         seeds=row.seeds,
         tasks=tuple(clean(task, 300) for task in row.tasks),
-        steps=max(measured.cell.steps for measured in row.tasks.values()),
+        steps=max(measured.cell.total for measured in row.tasks.values()),
         episodes=min(measured.episodes for measured in row.tasks.values()),
         calls=sum(cost.calls for cost in spent) if spent else None,
         usd=round(sum(cost.usd for cost in spent), 4) if spent else None,

@@ -70,7 +70,7 @@ def usual(rows: Sequence[RankedRow]) -> Protocol:
     tasks = _most(tuple(sorted(row.tasks)) for row in rows)
     cells = [each.cell for row in rows for each in row.tasks.values()]
     known = [row.version for row in rows if row.version is not None]
-    steps = {task: _most(cell.steps for cell in cells if cell.task == task) for task in tasks}
+    steps = {task: _most(cell.total for cell in cells if cell.task == task) for task in tasks}
     return Protocol(tasks, steps, _most(known) if known else None)
 
 
@@ -118,8 +118,9 @@ def _short(measured: Measured, steps: int | None) -> Iterable[str]:
     unfinished = [f"seed {run.seed} {_state(run.status)}" for run in measured.runs if run.status != "finished"]
     if unfinished:
         yield _listed(unfinished)
-    if steps is not None and cell.steps != steps:
-        yield f"{cell.steps:,} training steps where {steps:,} are asked for"
+    if steps is not None and cell.total != steps:
+        own = f" ({cell.before:,} of them in pre-training)" if cell.before else ""
+        yield f"{cell.total:,} training steps{own} where {steps:,} are asked for"
     if measured.last < cell.steps:
         yield f"last evaluated at step {measured.last:,} of {cell.steps:,}"
     if any(run.steps < cell.steps or run.step < cell.steps for run in measured.runs if run.status == "finished"):

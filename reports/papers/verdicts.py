@@ -52,8 +52,8 @@ def reasons(row: ReportRow, paper: Paper, wanted_task: str, models: Collection[s
     budget = paper.budgets.get(cell.suite, 0)
     if cell.steps < budget:
         found.append(f"{cell.steps:,} of {budget:,} steps")
-    elif row.last < cell.steps:
-        found.append(f"unfinished, at step {row.last:,} of {cell.steps:,}")
+    elif row.last < cell.total:
+        found.append(f"unfinished, at step {row.last:,} of {cell.total:,}")
     if overridden:
         found.append(overridden)
     return found

@@ -185,7 +185,7 @@ def _scores(
         named = ", ".join(f"{row.score.name} on {row.cell.task}" for row in unknown)
         notes.append(f"{suite}: there are no aggregates over tasks, since no range is known of {named}")
     score = scoring.together([row.score for row in first]) if not (several and unknown) else unknown[0].score
-    unit = STEPS if len({row.cell.steps for row in rows}) == 1 else SHARE
+    unit = STEPS if len({row.cell.total for row in rows}) == 1 else SHARE
     places = [{_place(step, row, unit): index for index, step in enumerate(row.steps)} for row in rows]
     steps = sorted(set.intersection(*map(set, places)))
     most = max(map(len, places))
@@ -214,7 +214,7 @@ def _oriented(row: ReportRow, share: bool) -> Array:
 
 
 def _place(step: int, row: ReportRow, unit: str) -> float:
-    return float(step) if unit == STEPS else round(step / max(row.cell.steps, 1), 9)
+    return float(step) if unit == STEPS else round(step / max(row.cell.total, 1), 9)
 
 
 def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:

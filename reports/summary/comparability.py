@@ -46,6 +46,7 @@ class Place(NamedTuple):
     version: int | None
     """Version of the suite; None if the record lacks it, as for runs made elsewhere."""
     steps: int
+    """Environment steps per seed, those of pre-training stages included."""
     conditions: tuple[tuple[str, str], ...] = ()
     """See `conditions`."""
     score: Score = SUCCESS
@@ -55,7 +56,7 @@ def place(cell: CellRecord) -> Place:
     version = cell.versions.get("suite")
     known = version if type(version) is int else None
     where = f"{cell.suite}/{cell.task}"
-    return Place(where, cell.method, cell.profile, known, cell.steps, conditions(cell), cell.score)
+    return Place(where, cell.method, cell.profile, known, cell.total, conditions(cell), cell.score)
 
 
 def places(cells: Sequence[CellRecord]) -> list[Place]:
@@ -91,8 +92,11 @@ def headings(found: Iterable[Place]) -> dict[Place, str]:
 def planned(record: Mapping[str, Any]) -> Place:
     """Return the place of a planned cell, from its record (`guidebench.harness.identity.cells.record`)."""
     suite, task, profile = record["suite"], record["task"], record["profile"]
+    stage, steps = record.get("stage"), record["steps"]
+    while stage:
+        stage, steps = stage.get("stage"), steps + stage["steps"]
     return Place(
-        f"{suite}/{task}", record["method"], profile, record["versions"]["suite"], record["steps"],
+        f"{suite}/{task}", record["method"], profile, record["versions"]["suite"], steps,
         _conditions(suite, task, profile, record["settings"]), schema.score_of(record),
     )  # fmt: skip
 

@@ -200,7 +200,7 @@ def plain(found: Compared) -> dict[str, Any]:
             "seeds": list(entry.seeds),
             "runs": list(entry.directories),
             "last_step": entry.last,
-            "steps": entry.cell.steps,
+            "steps": entry.cell.total,
             "complete": entry.complete,
             "score": asdict(entry.score),
             "final": spread(entry.final),

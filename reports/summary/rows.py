@@ -40,6 +40,7 @@ class ReportRow:
     episodes: tuple[int, int]
     """Fewest and most episodes in one evaluation of one seed."""
     steps: Array
+    """Environment steps, those of pre-training stages included."""
     scores: Array
     """Mean score of the episodes of each evaluation (`CellRecord.score`), [seeds, checkpoints]."""
     success: Array
@@ -109,7 +110,7 @@ class ReportRow:
     @property
     def budget(self) -> int:
         """Return the steps within which `target` could have been reached."""
-        return self.cell.steps if self.complete else self.last
+        return self.cell.total if self.complete else self.last
 
     @property
     def where(self) -> str:

@@ -204,7 +204,7 @@ def _row(
         seeds=tuple(curves),
         directories=tuple(by_seed[number].directory for number in curves),
         episodes=(min(int(curve["episodes"].min()) for curve in curves.values()), usual),
-        steps=np.asarray(common),
+        steps=cell.before + np.asarray(common),
         scores=scores,
         success=success,
         returns=returns,

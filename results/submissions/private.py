@@ -56,6 +56,8 @@ def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
         told["overrides"] = {
             name: None if _hidden(name, placed) else value for name, value in cell["overrides"].items()
         }
+    if "stage" in cell:
+        told["stage"] = without_servers(cell["stage"])
     return told
 
 
@@ -72,11 +74,13 @@ def _placed(suite: str) -> Collection[str]:
 
 
 def places_in(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each setting of a cell that contains a path or an address, with the first one; they stay, because the
-    cell's id hashes them."""
+    """Yield each setting of a cell and its stages that contains a path or an address, with the first one; they stay,
+    because the cell's id hashes them."""
     for name, entry in cell["settings"].items():
         values = entry["value"] if isinstance(entry["value"], list) else [entry["value"]]
         for text in values:
             if isinstance(text, str) and (found := _ADDRESS.search(text) or _PATH.search(text)):
                 yield name, found[0]
                 break
+    if "stage" in cell:
+        yield from ((f"pretraining.{name}", found) for name, found in places_in(cell["stage"]))

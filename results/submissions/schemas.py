@@ -102,33 +102,32 @@ OF_STUDY = _object(
         ),
     }
 )
-OF_CELL = _object(
-    {
-        "schema": {"const": SCHEMA_VERSION},
-        "cell": {"type": "string", "pattern": "^[0-9a-f]{10}$"},
-        **dict.fromkeys(("suite", "task", "method", "learner", "backend", "model", "profile"), _TEXT),
-        "parts": _mapping(
-            _object(dict.fromkeys(RecordedPart._fields, _TEXT), optional=("backend", "model")), parts.MOST
-        ),
-        "steps": _COUNT | {"minimum": 1},
-        "variant": _LONG,
-        "overrides": _mapping(_VALUE, 1_000),
-        "versions": _mapping(_COUNT, 50),
-        "score": _object(
-            {
-                "name": _TEXT | {"minLength": 1},
-                "direction": {"enum": ["higher", "lower"]},
-                "low": _BOUND,
-                "high": _BOUND,
-            }
-        ),
-        "logs": _mapping(
-            _object({"meaning": _TEXT | {"maxLength": MEANING}, "columns": _mapping(_COLUMN, COLUMNS)}), LOGS
-        ),
-        "settings": _mapping(_object({"value": _VALUE, "layer": _TEXT, "source": _LONG}), 1_000),
-    },
-    optional=("parts", "overrides", "score", "logs"),
-)
+STAGES = 4
+"""Most pre-training stages of a cell."""
+_CELL_ENTRIES = {
+    "schema": {"const": SCHEMA_VERSION},
+    "cell": {"type": "string", "pattern": "^[0-9a-f]{10}$"},
+    **dict.fromkeys(("suite", "task", "method", "learner", "backend", "model", "profile"), _TEXT),
+    "parts": _mapping(_object(dict.fromkeys(RecordedPart._fields, _TEXT), optional=("backend", "model")), parts.MOST),
+    "steps": _COUNT | {"minimum": 1},
+    "variant": _LONG,
+    "overrides": _mapping(_VALUE, 1_000),
+    "versions": _mapping(_COUNT, 50),
+    "score": _object(
+        {
+            "name": _TEXT | {"minLength": 1},
+            "direction": {"enum": ["higher", "lower"]},
+            "low": _BOUND,
+            "high": _BOUND,
+        }
+    ),
+    "logs": _mapping(_object({"meaning": _TEXT | {"maxLength": MEANING}, "columns": _mapping(_COLUMN, COLUMNS)}), LOGS),
+    "settings": _mapping(_object({"value": _VALUE, "layer": _TEXT, "source": _LONG}), 1_000),
+}
+_OPTIONAL = ("parts", "overrides", "score", "logs")
+OF_CELL = _object(_CELL_ENTRIES, optional=_OPTIONAL)
+for _ in range(STAGES):
+    OF_CELL = _object({**_CELL_ENTRIES, "stage": OF_CELL}, optional=(*_OPTIONAL, "stage"))
 OF_RUN = _object(
     {
         "schema": {"const": SCHEMA_VERSION},
@@ -144,11 +143,12 @@ OF_RUN = _object(
                 "packages": _mapping(_TEXT, 100),
                 "hardware": _mapping(_TEXT | {"type": ["string", "integer"]}, 20),
                 "demonstrations": _TEXT,
+                "pretraining": _TEXT,
                 "datasets": _mapping(_TEXT, 20),
                 "sources": _mapping(_TEXT, 500),
                 "continued_by": {"type": "array", "maxItems": 500, "items": _TEXT},
             },
-            optional=("demonstrations", "datasets", "sources", "continued_by"),
+            optional=("demonstrations", "pretraining", "datasets", "sources", "continued_by"),
         ),
     },
     optional=("seed", "step", "steps", "error", "provenance"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from guidebench.harness import registry, settings
@@ -54,27 +54,33 @@ def configuration(directory: Path, id: str) -> Cell:
                 f"cell.json was changed: its names and settings make another cell than {id}, by which it is known"
             )
         cell = _without_files(recorded(content))
-        _ = cell.sections
-        told = record(cell)
-        unstated = next(_unstated(cell), "")
+        stages = [(content, cell)]
+        while (last := stages[-1])[1].stage is not None:
+            stages.append((last[0]["stage"], last[1].stage))
+        _ = [each.sections for _, each in stages]
+        told = [(given, record(each)) for given, each in stages]
+        unstated = next((each for _, stage in stages for each in _unstated(stage)), "")
     except UserError as error:
         raise Unusable(str(error)) from None
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unusable(f"cell.json is not as this program writes it ({type(error).__name__}: {error})") from None
-    for name in DERIVED:
-        if content.get(name, asdict(SUCCESS) if name == "score" else None) != told[name]:
-            raise Altered(
-                f"cell.json was changed: {name} is {content.get(name)!r}, and its settings and parts make it "
-                f"{told[name]!r}"
-            )
+    for given, own in told:
+        for name in DERIVED:
+            if given.get(name, asdict(SUCCESS) if name == "score" else None) != own[name]:
+                raise Altered(
+                    f"cell.json was changed: {name} is {given.get(name)!r}, and its settings and parts make it "
+                    f"{own[name]!r}"
+                )
     if unstated:
         raise Altered(f"cell.json was changed: {unstated}, which its overrides do not say")
     return cell
 
 
 def _without_files(cell: Cell) -> Cell:
-    """Return the cell without the places of files that its suite names, so that a stranger's record opens no file of
-    this machine: settings of the suite that no cell id hashes have their defaults."""
+    """Return the cell and its stages without the places of files that their suites name, so that a stranger's record
+    opens no file of this machine: settings of a suite that no cell id hashes have their defaults."""
+    if cell.stage is not None:
+        cell = replace(cell, stage=_without_files(cell.stage))
     known = config.cell_fields(cell.names)["suite"]
     own = {
         key: value
@@ -83,7 +89,8 @@ def _without_files(cell: Cell) -> Cell:
     }
     if not own.keys() & cell.settings.keys():
         return cell
-    return Cell(cell.names, {**cell.settings, **own}, {key: v for key, v in cell.overrides.items() if key not in own})
+    overrides = {key: value for key, value in cell.overrides.items() if key not in own}
+    return replace(cell, settings={**cell.settings, **own}, overrides=overrides)
 
 
 def _unstated(cell: Cell) -> Iterator[str]:

@@ -196,7 +196,7 @@ def _reaching(cell: Cell, reached: Mapping[str, Mapping[str, Any]]) -> Cell:
     """Return the cell with the verifier's models in the given roles."""
     own = {f"{role}.{name}": value for role, values in reached.items() for name, value in values.items()}
     values = {key: Value(own.get(key, old.value), old.layer, old.source) for key, old in cell.settings.items()}
-    return Cell(cell.names, values, cell.overrides)
+    return replace(cell, settings=values)
 
 
 def check_policy(path: Path, cell: Cell) -> None:

@@ -409,5 +409,8 @@ class ActorCriticLearner(BaseLearner, ABC):
         return {**self.encoder.arrays(row), **self.actor.arrays(row), **self.critic.arrays(row)}
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
+        """Set the networks of a seed, and each target network to its online network."""
         for own in (self.encoder, self.actor, self.critic):
             own.load(row, {name: array for name, array in parameters.items() if name in own.specs})
+        for target, online in self.targets():
+            target.load(row, online.arrays(row))

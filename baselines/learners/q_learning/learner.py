@@ -254,4 +254,6 @@ class QLearner(BaseLearner, ABC):
         return self.online.arrays(row)
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
+        """Set the network and, to the same, the target network of a seed."""
         self.online.load(row, parameters)
+        self.target.load(row, parameters)

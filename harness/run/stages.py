@@ -1,0 +1,87 @@
+"""Pre-training stages: the policies from which runs begin."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Agent, Array
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.plan.config import NONE, PRETRAINING, Cell
+from guidebench.harness.records.study import RunDirectory, StudyDirectory
+
+POLICY = "policy.safetensors"
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def check(cell: Cell) -> None:
+    """Raise UserError if the policy of a cell's stage does not fit its agent. Both agents are built for one seed."""
+    assert cell.stage is not None
+    _compare(cell, _shapes(cell.stage), _shapes(cell))
+
+
+def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int]) -> list[str]:
+    """Give each seed row of a new agent the policy of the same seed of the stage; return the SHA-256 of their files.
+    Raise UserError if a run of the stage is not finished, or its policy is missing or does not fit."""
+    from safetensors.numpy import load
+
+    assert cell.stage is not None
+    digests = []
+    for row, seed in enumerate(seeds):
+        run = study.run(cell.stage.directory, seed)
+        content = _policy(run)
+        held = load(content)
+        _compare(cell, _shaped(held), _shaped(agent.parameters(row)))
+        agent.load_parameters(row, held)
+        digests.append(hashlib.sha256(content).hexdigest())
+    return digests
+
+
+def _policy(run: RunDirectory) -> bytes:
+    if run.status != "finished":
+        error = str(run.read().get("error") or "").strip().splitlines()
+        raise UserError(
+            f"the pre-training stage {run.path} is {run.status}, so this run cannot begin"
+            + (f" ({error[-1]})" if error else "")
+            + "; the same command continues once it is mended"
+        )
+    try:
+        return (run.path / POLICY).read_bytes()
+    except FileNotFoundError:
+        raise UserError(
+            f"{run.path / POLICY} is missing, from which this run begins; restore the file, or delete {run.path} to "
+            f"train the stage anew"
+        ) from None
+
+
+def _shapes(cell: Cell) -> Shapes:
+    """Return name -> shape of the parameters of a cell's agent for one seed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        build = make_build(cell, [0], "cpu", [Path(scratch)])
+        agent: Any = build.parts["agent"].spawn(build)
+        return _shaped(agent.parameters(0))
+
+
+def _shaped(parameters: Mapping[str, Array]) -> Shapes:
+    return {name: tuple(values.shape) for name, values in parameters.items()}
+
+
+def _compare(cell: Cell, held: Shapes, needed: Shapes) -> None:
+    """Raise UserError if the parameters of a stage are not those that the agent needs."""
+    wrong = next((name for name in {**needed, **held} if held.get(name) != needed.get(name)), None)
+    if wrong is None:
+        return
+    assert cell.stage is not None
+    one, other = (
+        f"has no {wrong}" if shapes.get(wrong) is None else f"has {wrong} of shape {list(shapes[wrong])}"
+        for shapes in (held, needed)
+    )
+    raise UserError(
+        f"the policy of the pre-training stage {cell.stage.directory} does not fit {cell.directory}: the stage {one}, "
+        f"and the network of {cell.names.method!r} {other}; give both the same observations, agent and learner "
+        f"({PRETRAINING}.learner=…, {PRETRAINING}.suite.…), or set {PRETRAINING}={NONE}"
+    )

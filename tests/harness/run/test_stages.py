@@ -1,0 +1,208 @@
+"""Pre-training stages: which cells a command describes, where their runs begin, and that a kill changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.harness.identity.cells import record, recorded, rehashed
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.plan import matrix, variations
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.run import stages, study
+from guidebench.reports.summary import comparability
+
+BASE = ("suite=classic", "task=CartPole-v1", "profile=smoke")
+METHOD = (*BASE, "method=uer")
+STAGED = (*METHOD, "pretraining=per")
+TINY = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2", "learner.hidden=[8]", "seeds=[0,1]")
+
+
+def cell(*words: str) -> Cell:
+    named = any(word.startswith("pretraining=") for word in words)
+    (found,) = matrix.plan([*(METHOD if named else STAGED), *words]).cells
+    return found
+
+
+# What a command means
+
+
+def test_the_id_of_a_cell_includes_its_stage_s() -> None:
+    plain, staged, longer = cell("pretraining=none"), cell(), cell("pretraining.training.steps=700")
+    assert plain.stage is None and len({plain.id, staged.id, longer.id}) == 3
+    assert staged.stage is not None and longer.stage is not None
+    assert (staged.stage.names.method, longer.stage.steps) == ("per", 700)
+    (alone,) = matrix.plan([*BASE, "method=per"]).cells
+    assert staged.stage.id == alone.id  # a stage is a cell like any other
+
+
+def test_a_stage_comes_first_and_methods_share_it() -> None:
+    plan = matrix.plan([*BASE, "method=uer,relo", "pretraining=per,none"])
+    assert [each.names.method for each in plan.cells] == ["uer", "uer", "relo", "relo"]
+    assert [each.names.method for each in plan.trained] == ["per", "uer", "uer", "relo", "relo"]
+
+
+def test_a_stage_takes_over_what_is_said_of_suite_agent_and_learner_and_words_for_parts_that_only_it_has() -> None:
+    one = cell("learner.hidden=[8]", "training.steps=700", "replay.alpha=0.3")
+    assert one.stage is not None
+    assert one.settings["learner.hidden"].value == one.stage.settings["learner.hidden"].value == (8,)
+    assert one.stage.steps != one.steps == 700
+    assert "replay.alpha" not in one.settings and one.stage.settings["replay.alpha"].value == 0.3
+    assert one.variant == "learner.hidden=[8], pretraining=per, pretraining.replay.alpha=0.3, training.steps=700"
+
+
+def test_words_of_a_stage_come_before_those_it_takes_over() -> None:
+    one = cell("learner.lr=0.1", "pretraining.learner.lr=0.2")
+    assert one.stage is not None
+    assert (one.settings["learner.lr"].value, one.stage.settings["learner.lr"].value) == (0.1, 0.2)
+
+
+def test_stages_have_stages() -> None:
+    one = cell("pretraining.pretraining=relo", "pretraining.pretraining.training.steps=200")
+    assert [(each.names.method, each.steps) for each in one.stages] == [("relo", 200), ("per", 600)]
+    assert recorded(json.loads(json.dumps(record(one)))).id == rehashed(record(one)) == one.id
+
+
+def test_a_sweep_over_a_stage_s_setting_gives_a_cell_for_each() -> None:
+    plan = matrix.plan([*STAGED, "pretraining.training.steps=300,400"])
+    assert len(plan.cells) == 2 and len(plan.trained) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["pretraining=uer"], r"uer on classic/CartPole-v1 would be its own pre-training stage .*pretraining.task=…"),
+        (["pretraining=perr"], "unknown method 'perr'.*did you mean 'per'"),
+        (["pretraining=none", "pretraining.training.steps=300"], "none of the chosen methods has a pre-training stage"),
+        (["pretraining.seeds=3"], "a stage has the seeds of the runs after it"),
+        (["pretraining.method=per"], "write pretraining=… to name the stage's method"),
+        (["pretraining.training.stepz=3"], "unknown setting of the stage .*'training.stepz'"),
+        (["pretraining.guide=none", "pretraining.repla=uer"], "unknown setting of a stage 'repla'"),
+        (["pretraining.task=Acrobot-v1"], "chooses one of 3 actions, and here are one of 2 actions"),
+        (["pretraining.training.steps=10"], "training.steps=10 ends before learner.learning_starts"),
+    ],
+)
+def test_a_stage_that_cannot_be_is_named_while_the_command_is_planned(words: list[str], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        cell(*words)
+
+
+def test_a_stage_whose_network_is_another_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    plan = matrix.plan([*STAGED, *TINY, "pretraining.learner.hidden=[9]", f"output={tmp_path}"])
+    with pytest.raises(
+        UserError, match=r"the stage has \S+ of shape \[\S+ 9\], and the network of 'uer' has \S+ of shape"
+    ):
+        study.carry_out(plan)
+    assert not list(tmp_path.glob("classic/*"))
+
+
+def test_variations_keep_the_stage_vary_it_and_remove_it() -> None:
+    one = cell()
+    assert one.stage is not None
+    assert variations._varied(one, {"learner.lr": 0.5}, "test").stage == one.stage
+    other = variations._varied(one, {"pretraining.replay.alpha": 0.1}, "test")
+    assert other.stage is not None and other.stage.settings["replay.alpha"].value == 0.1 and other.id != one.id
+    assert variations._varied(one, {"pretraining": "none"}, "test").id == cell("pretraining=none").id
+    with pytest.raises(UserError, match="no pre-training stage"):
+        variations._varied(cell("pretraining=none"), {"pretraining.replay.alpha": 0.1}, "test")
+
+
+# Where runs begin
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
+    """A study of two methods that share a stage."""
+    directory = tmp_path_factory.mktemp("stages")
+    words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={directory}"]
+    found = study.carry_out(matrix.plan(words))
+    assert found.finished and [run.cell.names.method for run in found.runs] == 2 * ["per"] + 2 * ["uer"] + 2 * ["relo"]
+    return found
+
+
+def test_a_run_begins_with_the_policy_of_its_seed_in_network_and_target_network(done: study.Study) -> None:
+    run = done.runs[3]
+    assert run.cell.names.method == "uer" and run.seed == 1 and run.cell.stage is not None
+    held = load_file(done.runs[1].directory / stages.POLICY)
+    build = make_build(run.cell, [1], "cpu", [run.directory / "scratch"])
+    agent = build.parts["agent"].spawn(build)
+    assert any(not np.array_equal(values, held[name]) for name, values in agent.parameters(0).items())
+    digests = stages.begin(run.cell, agent, StudyDirectory(done.directory), [1])
+    assert all(np.array_equal(values, held[name]) for name, values in agent.parameters(0).items())
+    learner = next(iter(agent.learners.values()))
+    assert all(np.array_equal(values, held[name]) for name, values in learner.target.arrays(0).items())
+    provenance = json.loads((run.directory / "run.json").read_text())["provenance"]
+    assert provenance["pretraining"] == digests[0]
+
+
+def test_reports_count_the_steps_of_stages(done: study.Study) -> None:
+    cells = {each.method: each for each in results.study(done.directory).cells}
+    assert (cells["per"].total, cells["uer"].before, cells["uer"].total) == (600, 600, 900)
+    assert comparability.place(cells["uer"]).steps == comparability.planned(record(done.runs[2].cell)).steps == 900
+
+
+def test_bench_eval_loads_the_policy_of_a_stage(done: study.Study) -> None:
+    words = ["eval", str(done.runs[0].directory), "--episodes", "2", "--json"]
+    found = subprocess.run(
+        [sys.executable, "-P", "-m", "guidebench", *words], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert len(json.loads(found.stdout)) == 2
+
+
+def test_a_run_whose_stage_failed_says_so_and_one_without_its_policy_names_the_file(
+    done: study.Study, tmp_path: Path
+) -> None:
+    run = done.runs[2]
+    agent = None
+    other = StudyDirectory(tmp_path)
+    stage = other.run(run.cell.stages[0].directory, 0)
+    stage.path.mkdir(parents=True)
+    stage.update(status="failed", error="Traceback\nValueError: no luck")
+    with pytest.raises(UserError, match=r"is failed, so this run cannot begin \(ValueError: no luck\)"):
+        stages.begin(run.cell, agent, other, [0])  # type: ignore[arg-type]
+    stage.update(status="finished", error=None)
+    with pytest.raises(UserError, match=r"policy.safetensors is missing.*train the stage anew"):
+        stages.begin(run.cell, agent, other, [0])  # type: ignore[arg-type]
+
+
+def written(directory: Path) -> dict[str, bytes]:
+    names = ("evaluations.parquet", "policy.safetensors")
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for name in names
+        for path in directory.glob(f"*/*/*/seed-*/{name}")
+    }
+
+
+@pytest.mark.slow
+def test_kills_before_between_and_after_stages_change_no_byte(done: study.Study, tmp_path: Path) -> None:
+    words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'killed'}", "report=false"]
+    command = [sys.executable, "-P", "-m", "guidebench", "run", *words, "checkpoint_every=100", "workers=1"]
+    moments = iter([("per", "started"), ("per", "finished"), ("uer", "started"), ("relo", "started")])
+    left = next(moments)
+    for _ in range(12):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if left and f"{left[0]} " in line and line.rstrip().endswith(left[1]):
+                time.sleep(0.2)
+                os.killpg(process.pid, signal.SIGKILL)
+                left = next(moments, ())  # type: ignore[arg-type]
+                break
+        process.communicate(timeout=240)
+        if process.returncode == 0:
+            break
+    assert process.returncode == 0 and not left
+    assert written(tmp_path / "killed") == written(done.directory) and len(written(done.directory)) == 12
