@@ -202,7 +202,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
     on_gpu = places[0].device != "cpu"
     by_cell: list[list[Job]] = []
     for cell in plan.trained:
-        at_step: dict[int, list[int]] = {}
+        at_step: dict[tuple[int, bool], list[int]] = {}
         for seed in plan.seeds:
             run = study.run(cell.directory, seed)
             if run.status == "finished":
@@ -210,7 +210,9 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
                     tidy(run, cell, execution.keep_replay)
                 continue
             saved = checkpoints.existing(run.path)
-            at_step.setdefault(checkpoints.step_of(saved[-1]) if saved else 0, []).append(seed)
+            # a seed whose stage has failed cannot begin, and must not keep others from it
+            barred = cell.stage is not None and study.run(cell.stage.directory, seed).status == "failed"
+            at_step.setdefault((checkpoints.step_of(saved[-1]) if saved else 0, barred), []).append(seed)
         pack = execution.pack or (len(plan.seeds) if on_gpu else 1)
         packs = [tuple(group) for seeds in at_step.values() for group in _batched(seeds, pack)]
         by_cell.append(

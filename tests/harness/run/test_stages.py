@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, recorded, rehashed
+from guidebench.harness.launchers.local import Slot
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell
@@ -175,6 +176,17 @@ def test_a_run_whose_stage_failed_says_so_and_one_without_its_policy_names_the_f
     stage.update(status="finished", error=None)
     with pytest.raises(UserError, match=r"policy.safetensors is missing.*train the stage anew"):
         stages.begin(run.cell, agent, other, [0])  # type: ignore[arg-type]
+
+
+def test_a_seed_whose_stage_failed_shares_no_worker_with_others(tmp_path: Path) -> None:
+    plan = matrix.plan([*STAGED, "seeds=[0,1,2]", f"output={tmp_path}"])
+    (one,) = plan.cells
+    assert one.stage is not None
+    home = StudyDirectory(tmp_path)
+    home.run(one.stage.directory, 1).path.mkdir(parents=True)
+    home.run(one.stage.directory, 1).update(status="failed")
+    jobs = study._jobs(plan, "study", home, [Slot("cuda", "0")])
+    assert [job.seeds for job in jobs if job.cell["cell"] == one.id] == [(0, 2), (1,)]
 
 
 def written(directory: Path) -> dict[str, bytes]:
