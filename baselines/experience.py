@@ -82,8 +82,7 @@ class Experience:
         self.rows = np.arange(build.rows) if rows is None else rows
         self._learners = tuple(learners)
         self.sampler = replay.spawn(build)
-        ordered = build.events and build.parts["suite"].ordered
-        self._phases = TaskPhases(build.rows, build.events) if ordered else None
+        self._phases = TaskPhases(build.rows, build.events) if build.events and _phased(build) else None
         batched = (*guided, *(column for learner in self._learners for column in learner.columns))
         kept = (*self.sampler.columns, *((self._phases.column,) if self._phases else ()))
         self.store = Storage(build, batched, kept, f"replay/{name}" if name else "replay", broken or _fed(build))
@@ -323,6 +322,12 @@ def _unready(store: Storage, nothing: Array, n_step: NStep | None) -> Drawn:
     drawn = Drawn(draw, store.gather(nothing), ready) if n_step is None else _stretched(store, draw, ready, n_step)
     stretch = drawn.stretch and drawn.stretch._replace(batch=_zeros(drawn.stretch.batch))
     return drawn._replace(batch=_zeros(drawn.batch), stretch=stretch)
+
+
+def _phased(build: Build) -> bool:
+    """Return whether the task's episodes have task phases."""
+    suite = build.parts["suite"]
+    return bool(suite.ordered) and build.task not in suite.goalless
 
 
 def _fed(build: Build) -> bool:

@@ -56,6 +56,8 @@ def check_suite(name: str, tasks: Sequence[str] | None = None, steps: int = 200,
     no name twice.
     """
     suite = registry.get("suite", name)()
+    for task in (*suite.goalless, *filter(None, [suite.pretraining])):
+        assert task in suite.tasks, f"{name}: goalless or pretraining names {task!r}, which is none of {suite.tasks}"
     for task in suite.tasks if tasks is None else tasks:
         check_task(suite, task, steps, seed)
 

@@ -24,6 +24,11 @@ class Demonstrates(Protocol):
         (`harness.episodes.demonstrations.play`), or None where the solver never succeeds."""
 
 
+def demonstrates(suite: object, task: str) -> bool:
+    """Return whether the suite has a solver of a task: not of one without a goal (`SuitePart.goalless`)."""
+    return isinstance(suite, Demonstrates) and task not in getattr(suite, "goalless", ())
+
+
 @runtime_checkable
 class HasGoal(Protocol):
     def goal_snapshot(self, task: str, seed: int) -> Array | None:
@@ -31,6 +36,11 @@ class HasGoal(Protocol):
         that begins with `reset(seed)` (`harness.episodes.demonstrations.first_success`), or None where it never does.
         It is the same to the byte whenever it is asked for. A method that shows it to a model as a goal image is told
         something that no reward tells, which its page says."""
+
+
+def shows_goal(suite: object, task: str) -> bool:
+    """Return whether the suite can show the goal of a task: not of one without a goal (`SuitePart.goalless`)."""
+    return isinstance(suite, HasGoal) and task not in getattr(suite, "goalless", ())
 
 
 @runtime_checkable

@@ -85,6 +85,9 @@ class SuitePart(Part):
     """Task on which a pre-training stage runs if the command names none; "" for the task of the method that follows."""
     ordered: ClassVar[bool] = True
     """Whether the suite's events occur in a fixed order, so that episodes have task phases."""
+    goalless: ClassVar[tuple[str, ...]] = ()
+    """Tasks without a goal: nothing in them is a success, so they have no solver, no goal image, no events and no task
+    phases."""
 
     def ready(self, task: str) -> None:
         """Raise UserError if a package is missing that the task needs. Imports nothing heavy."""

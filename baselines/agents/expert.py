@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
-from guidebench.harness.capabilities import Demonstrates
+from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.interfaces import Actor, Agent, Array, Build, Context, Place
 from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.recipes import Method
@@ -32,7 +32,7 @@ class Expert(AgentPart):
 
     def fits(self, there: There) -> str:
         """Return why it cannot act in this cell, or ""."""
-        if isinstance(there.suite, Demonstrates):
+        if demonstrates(there.suite, there.task):
             return ""
         return f"it acts as the suite's scripted solver, and no solver comes with the task {there.task!r}"
 

@@ -42,6 +42,9 @@ class Scripted(DatasetPart):
         unknown = [task for task in self.tasks if task not in there.suite.tasks]
         if unknown:
             return f"the suite has no task {unknown[0]!r} (known: {', '.join(there.suite.tasks)})"
+        goalless = [task for task in self.tasks or (there.task,) if task in there.suite.goalless]
+        if goalless:
+            return f"the task {goalless[0]!r} has no goal that a scripted policy could follow"
         return ""
 
     def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:

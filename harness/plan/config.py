@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from guidebench.harness import registry, settings
-from guidebench.harness.capabilities import Demonstrates
+from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError, a, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
@@ -521,10 +521,10 @@ def validate(cell: Cell) -> None:
                 f"{role}.batch_size={learner.batch_size} is larger than training.capacity={training.capacity}; "
                 f"lower the batch size or raise the capacity"
             )
-    if training.demonstrations and not isinstance(suite, Demonstrates):
+    if training.demonstrations and not demonstrates(suite, cell.names.task):
         raise UserError(
             f"training.demonstrations={training.demonstrations} is given, but suite {cell.names.suite!r} has no "
-            f"solver that demonstrates; leave it out"
+            f"solver that demonstrates the task {cell.names.task!r}; leave it out"
         )
     if evaluation.every > training.steps:
         raise UserError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from guidebench.harness.capabilities import HasGoal
+from guidebench.harness.capabilities import shows_goal
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.parts import AskingPart, There
 from guidebench.harness.recipes import Method
@@ -112,8 +112,8 @@ class Furl(LivProj):
 
     def fits(self, there: There) -> str:
         """Return why this guide cannot work there, or ""."""
-        if self.goal and not isinstance(there["suite"], HasGoal):
-            return "its suite has no goal image; set guide.goal=false"
+        if self.goal and not shows_goal(there.suite, there.task):
+            return "its suite has no goal image of the task; set guide.goal=false"
         return super().fits(there)
 
     def spawn(self, build: Build) -> Guide:

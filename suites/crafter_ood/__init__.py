@@ -1,4 +1,5 @@
-"""DSADF's tasks 1 to 10 on Crafter, with verb-noun actions: known tasks, longer and shorter ones, and new dangers."""
+"""DSADF's tasks 1 to 10 on Crafter, with verb-noun actions: known tasks, longer and shorter ones, new dangers; and a
+task without a goal for pre-training."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from guidebench.harness.errors import unknown
-from guidebench.harness.interfaces import Actions, Array, Observations
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.interfaces import Actions, Array, Observations, Score
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -25,10 +26,11 @@ from guidebench.suites.crafter.settings import (
     need,
 )
 from guidebench.suites.crafter_ood.actions import Kind, actions
-from guidebench.suites.crafter_ood.quests import ALIASES, LONGEST, QUESTS
+from guidebench.suites.crafter_ood.quests import ALIASES, FREE_PLAY, LONGEST, QUESTS
 
 if TYPE_CHECKING:
     from guidebench.harness.trajectories import Demonstration
+    from guidebench.suites.crafter_ood.playing import VerbNounTask
     from guidebench.suites.crafter_ood.task import OodTask
 
 TASKS = tuple(QUESTS)
@@ -38,7 +40,7 @@ DSADF = "DSADF, §5.3"
 @register.suite("crafter_ood")
 @dataclass(frozen=True, kw_only=True)
 class CrafterOod(WorldSettings, SuitePart):
-    """Ten tasks of Crafter in three groups: in-domain, long and short."""
+    """Ten tasks of Crafter in three groups: in-domain, long and short; and free play, which has no goal."""
 
     actions: Kind = "pairs"
     """`pairs`: the 28 verb-noun actions that can have an effect. `find`: also one for each of eight nouns that takes
@@ -66,6 +68,9 @@ class CrafterOod(WorldSettings, SuitePart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("crafter_ood.bib")
     tasks: ClassVar[tuple[str, ...]] = TASKS
     aliases: ClassVar[Mapping[str, str]] = ALIASES
+    pretraining: ClassVar[str] = FREE_PLAY
+    goalless: ClassVar[tuple[str, ...]] = (FREE_PLAY,)
+    scores: ClassVar[Mapping[str, Score]] = {FREE_PLAY: Score("achievements", low=0.0, high=22.0)}
     learner: ClassVar[str] = "dueling_dqn"
     method: ClassVar[str] = "sparse"
     events: ClassVar[tuple[str, ...]] = tuple(f"subgoal {number}" for number in range(1, LONGEST + 1))
@@ -141,26 +146,42 @@ class CrafterOod(WorldSettings, SuitePart):
         QUESTS[task].check(self.area, self.view)
         need("crafter_ood")
 
-    def make(self, task: str) -> OodTask:
+    def make(self, task: str) -> VerbNounTask:
         """Return the task; errors as in `ready`."""
         self.ready(task)
+        if task != FREE_PLAY:
+            return self._with_goal(task)
+        from guidebench.suites.crafter_ood.free_play import FreePlay
+
+        return FreePlay(task, self)
+
+    def _with_goal(self, task: str) -> OodTask:
+        """Return a task that has a goal; UserError for free play."""
+        if task == FREE_PLAY:
+            raise UserError(
+                f"task {FREE_PLAY!r} of suite crafter_ood has no goal, so the scripted player can show neither how to "
+                f"reach it nor what it looks like; choose another task"
+            )
         from guidebench.suites.crafter_ood.task import OodTask
 
         return OodTask(task, self)
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
-        """Return the scripted player's episode in world `seed`; None if it does not reach the goal."""
+        """Return the scripted player's episode in world `seed`; None if it does not reach the goal. UserError for free
+        play."""
         from guidebench.harness.episodes.demonstrations import play
 
-        solved = self.make(task)
+        self.ready(task)
+        solved = self._with_goal(task)
         return play(solved, seed, lambda observation: solved.expert())
 
     def goal_snapshot(self, task: str, seed: int) -> Array | None:
         """Return the snapshot of the first state in which the scripted player has reached the goal in world `seed`;
-        None if it does not."""
+        None if it does not. UserError for free play."""
         from guidebench.harness.episodes.demonstrations import first_success
 
-        solved = self.make(task)
+        self.ready(task)
+        solved = self._with_goal(task)
         return first_success(solved, seed, lambda observation: solved.expert())
 
 

@@ -1,4 +1,4 @@
-"""DSADF's tasks 1 to 10 on Crafter: start, goal and ordered sub-goals (app. A.1.1).
+"""DSADF's tasks 1 to 10 on Crafter, and free play: start, goal and ordered sub-goals (app. A.1.1).
 
 What the paper leaves open is chosen here: how many of a thing a sub-goal takes follows from the package's recipes, and
 all counts begin at the reset, so what the player is given at the start is no progress.
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from guidebench.harness.errors import UserError
 
-Group = Literal["in-domain", "long", "short"]
+Group = Literal["in-domain", "long", "short", "free"]
 FOUND = ("tree", "stone", "coal", "iron", "diamond", "cow")
 """What a sub-goal may ask to find."""
 
@@ -58,11 +58,11 @@ ATTACK = Subgoal("attack cow", "eat_cow")
 
 @dataclass(frozen=True)
 class Quest:
-    """A task: the goal is reached once its achievement has its count since the reset. UserError for a start that
-    reaches the goal by itself, or a goal without sub-goal."""
+    """A task: the goal is reached once its achievement has its count since the reset. A task of the group `free` has no
+    sub-goals and no goal. UserError for a start that reaches the goal by itself, or another task without sub-goals."""
 
     number: str
-    """Number in the paper's appendix."""
+    """Number in the paper's appendix; "" for a task that is not the paper's."""
     group: Group
     instruction: str
     subgoals: tuple[Subgoal, ...]
@@ -74,6 +74,8 @@ class Quest:
     """Whether there are zombies, unless the suite's setting decides otherwise."""
 
     def __post_init__(self) -> None:
+        if self.group == "free" and not self.subgoals:
+            return
         if not self.subgoals:
             raise UserError(f"the task {self.instruction!r} has no sub-goals; its last one is its goal")
         made = self.goal.achievement.removeprefix("collect_").removeprefix("make_")
@@ -85,6 +87,7 @@ class Quest:
 
     @property
     def goal(self) -> Subgoal:
+        """Return the last sub-goal; a task of the group `free` has none."""
         return self.subgoals[-1]
 
     @property
@@ -118,6 +121,8 @@ WOODEN = (TABLE, make("wood_pickaxe"), find("stone"), mine("stone"))
 STONE_PICKAXE = (find("tree"), chop(4), *WOODEN, make("stone_pickaxe"))
 IRON = (find("tree"), chop(5), *WOODEN, make("stone_pickaxe"), find("iron"), mine("iron"))
 COW = (find("tree"), chop(3), TABLE, make("wood_sword"), find("cow"), ATTACK)
+FREE_PLAY = "free_play"
+"""The task without a goal, for pre-training (choice: DSADF, §5.1, pre-trains and does not say on what)."""
 TOOLS: Mapping[str, int] = {"wood_pickaxe": 1, "stone_pickaxe": 1, "wood": 1, "stone": 4, "coal": 1}
 QUESTS: Mapping[str, Quest] = {
     "stone_sword": Quest("1", "in-domain", "make a stone sword", (find("tree"), chop(4), *WOODEN, make("stone_sword"))),
@@ -161,6 +166,7 @@ QUESTS: Mapping[str, Quest] = {
         table=True,
     ),
     "wood_sword": Quest("10", "short", "make a wood sword", (find("tree"), chop(3), TABLE, make("wood_sword"))),
+    FREE_PLAY: Quest("", "free", "survive, and unlock as many different achievements as possible", ()),
 }
 ALIASES: Mapping[str, str] = {f"task{quest.number}": name for name, quest in QUESTS.items() if quest.number.isdigit()}
 LONGEST = max(len(quest.subgoals) for quest in QUESTS.values())

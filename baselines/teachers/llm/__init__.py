@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from guidebench.harness.capabilities import Demonstrates, HasSurroundings, coordinates
+from guidebench.harness.capabilities import HasSurroundings, coordinates, demonstrates
 from guidebench.harness.interfaces import Build, Dialogue, Suite
 from guidebench.harness.parts import ModelPart, TeacherPart, There
 from guidebench.harness.registry import register
@@ -89,7 +89,7 @@ class Llm(TeacherPart):
             return "teacher.keep_sampled=false and teacher.augment=none leave nothing to learn from"
         if self.augment == "decision_transformer" and there["guide"].segment >= there.suite.horizon(there.task):
             return "teacher.augment=decision_transformer learns from stretches of an episode longer than guide.segment"
-        if self.augment == "decision_transformer" and not isinstance(there.suite, Demonstrates):
+        if self.augment == "decision_transformer" and not demonstrates(there.suite, there.task):
             return "teacher.augment=decision_transformer learns from a solver, and the suite has none that demonstrates"
         if self.shots and self.prompt and "{example}" not in self.prompt:
             return "teacher.shots=1 needs {example} in teacher.prompt"

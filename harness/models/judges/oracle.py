@@ -35,6 +35,8 @@ class EventOracle(ModelPart):
 
     def fits(self, there: There) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
+        if there.task in there.suite.goalless:
+            return f"the task {there.task!r} has no goal, so no event occurs in it, which is all that an oracle knows"
         return "" if there.suite.events else "its tasks tell of no events, which are all that an oracle knows"
 
     def spawn(self, suite: Suite, task: str) -> Oracle:

@@ -1,0 +1,217 @@
+"""What all tasks on Crafter share: their start, verb-noun actions over the package's dynamics, and their end."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, State, Step
+from guidebench.suites.crafter import words
+from guidebench.suites.crafter.game import ACTIONS, Game
+from guidebench.suites.crafter.observations import observed
+from guidebench.suites.crafter.snapshots import pack
+from guidebench.suites.crafter_ood.actions import actions, primitive
+from guidebench.suites.crafter_ood.quests import LONGEST, QUESTS
+from guidebench.suites.crafter_ood.seen import CODE, Seen, find
+
+if TYPE_CHECKING:
+    from guidebench.suites.crafter_ood import CrafterOod
+
+NUMBER = {name: number for number, name in enumerate(ACTIONS)}
+WORLDS = 50
+"""Largest number of worlds to try for one that holds what a task needs."""
+BESIDE = ((1, 0), (-1, 0), (0, -1), (0, 1))
+"""Cells beside the player, in the order in which a table at the start is tried."""
+
+
+class VerbNounTask(ABC):
+    """One task; its name is a key of `guidebench.suites.crafter_ood.quests.QUESTS`.
+
+    The reward is 1 in a step of success, which ends the episode, and else 0. Impossible actions do nothing and are
+    counted. A subclass says what progress is.
+    """
+
+    def __init__(self, name: str, settings: CrafterOod) -> None:
+        self.quest, self._settings = QUESTS[name], settings
+        zombies = self.quest.zombies if settings.zombies == "task" else settings.zombies == "on"
+        self._game = Game(settings.area, settings.view, settings.size, 0, zombies, settings.hunger)
+        self._observed = observed(settings.observation, settings.area, settings.view, settings.size)
+        self._space, _ = settings.spaces(name)
+        self._actions = actions(settings.actions)
+        self._seen = Seen(settings.area)
+        self._new = np.zeros(LONGEST, bool)
+        self._elapsed = self.impossible = self.deaths = 0
+        self._caption = ""
+        self.instruction = self.quest.instruction
+        self.max_steps = settings.length
+
+    def reset(self, seed: int | None = None) -> Array:
+        self._elapsed = self.impossible = self.deaths = 0
+        self._caption = ""
+        self._begin(seed)
+        return self._shown(self._observed.first(self._game))
+
+    def _begin(self, seed: int | None) -> None:
+        """Begin in the first world from here on that holds what the task needs. UserError if there is none."""
+        for attempt in range(WORLDS):
+            self._game.begin(seed if attempt == 0 else None)
+            if self._start():
+                self._seen.forget()
+                self._seen.look(self._game)
+                self._begun()
+                self._new[:] = False
+                return
+        raise UserError(
+            f"none of {WORLDS} worlds of suite.area={self._settings.area} holds the start of the task "
+            f"{self.instruction!r}: {', '.join(self.quest.found)}{' and room for a table' * self.quest.table}; raise "
+            f"suite.area"
+        )
+
+    def _start(self) -> bool:
+        """Give the player what it begins with; return whether this world holds what the task needs."""
+        game, quest = self._game, self.quest
+        cows = any(type(thing).__name__ == "Cow" for thing in game.world.objects)
+        present = {name for name, code in CODE.items() if (game.world._mat_map == code).any()}
+        if not set(quest.found) <= present | ({"cow"} if cows else set()):
+            return False
+        if quest.table:
+            x, y = game.player.pos.tolist()
+            free = [at for at in ((x + dx, y + dy) for dx, dy in BESIDE) if game.player.is_free(at)]
+            if not free:
+                return False
+            game.world[free[0]] = "table"
+        game.player.inventory.update(quest.inventory)
+        game.changed()
+        return True
+
+    def step(self, action: Any) -> Step:
+        game, chosen = self._game, self._actions[int(action)]
+        name: str | None
+        if game.player.sleeping:  # the package sleeps on, whatever the action
+            name = "noop"
+        elif chosen.verb == "find":
+            name = find(self._seen, game, chosen.noun)
+        else:
+            name = primitive(chosen, game)
+        self.impossible += name is None
+        game.step(NUMBER[name or "noop"])
+        self._caption = game.caption
+        self._elapsed += 1
+        self._seen.look(game)
+        self._advance()
+        success, dead = self._succeeded(), game.dead
+        if dead and not success:
+            self.deaths += 1
+            if self._settings.death == "restart":
+                new = self._new.copy()
+                self._begin(None)
+                self._new[:], dead = new, False
+        return Step(
+            self._shown(self._observed.next(game)),
+            float(success),
+            success or dead,
+            self._elapsed >= self.max_steps,
+            success,
+        )
+
+    def _shown(self, observation: Array) -> Array:
+        """Return the observation, with the possible actions if they are shown."""
+        if self._settings.impossible == "counted":
+            return observation
+        record = self._space.join(observation[None], admissible=self.admissible()[None])[0]
+        return np.asarray(record, self._space.numpy)
+
+    def admissible(self) -> Array:
+        """Return which actions are possible now, bool [actions]. One to find something always is; a sleeping player can
+        do nothing."""
+        if self._game.player.sleeping:
+            return np.array([action.verb == "do nothing" for action in self._actions])
+        return np.array(
+            [action.verb == "find" or primitive(action, self._game) is not None for action in self._actions]
+        )
+
+    def action_of(self, name: str) -> int:
+        """Return the number of an action that does Crafter's action `name` in the present state, or of `do nothing`."""
+        for number, action in enumerate(self._actions):
+            if action.verb != "find" and primitive(action, self._game) == name:
+                return number
+        return 0
+
+    # Progress
+
+    @abstractmethod
+    def _begun(self) -> None:
+        """Forget the progress of the world before: another has begun, in a new episode or after a death."""
+
+    @abstractmethod
+    def _advance(self) -> None:
+        """Note the progress of the last step; `_new` holds the sub-goals that it met."""
+
+    def _succeeded(self) -> bool:
+        """Return whether the goal is reached."""
+        return False
+
+    def events(self) -> Array:
+        """Return which sub-goals the last step met, bool [15], by their numbers; a task with fewer leaves the rest."""
+        return self._new.copy()
+
+    @abstractmethod
+    def completion(self) -> float:
+        """Return the share of what there is to do that has been done in this episode, in [0, 1]."""
+
+    def outcomes(self) -> Mapping[str, float]:
+        """Return `completion`; `alive`, 1 unless the player has died in this episode; and the number of its
+        `impossible actions`."""
+        return {
+            "completion": self.completion(),
+            "alive": float(self.deaths == 0),
+            "impossible actions": float(self.impossible),
+        }
+
+    # What is seen
+
+    def text(self) -> str:
+        """Return the present state in sentences (`guidebench.suites.crafter.words`)."""
+        return words.text(self._game)
+
+    def caption(self) -> str:
+        """Return what the player did in the last step, such as `chop tree` (`guidebench.suites.crafter.captions`)."""
+        return self._caption
+
+    def find(self, noun: str) -> int | None:
+        """Return the action of the next step towards something, through what has been seen; None if the player faces
+        it, or there is no way (`guidebench.suites.crafter_ood.seen.find`)."""
+        name = find(self._seen, self._game, noun)
+        return None if name is None else self.action_of(name)
+
+    def snapshot(self) -> Array:
+        """Return what a picture shows, uint8 [2654] for a view of 9 cells (`guidebench.suites.crafter.snapshots`)."""
+        return pack(self._game.scene())
+
+    def position(self) -> None:
+        """Return None: the dynamics are random."""
+        return None
+
+    def state(self) -> State:
+        """Return the complete state, including that of later episodes; call after the first `reset`."""
+        return {
+            "game": self._game.state(),
+            "observed": self._observed.state(),
+            "seen": self._seen.state(),
+            "elapsed": self._elapsed,
+            "impossible": self.impossible,
+            "deaths": self.deaths,
+        }
+
+    def load_state(self, state: State) -> None:
+        self._game.load_state(state["game"])
+        self._observed.load_state(state["observed"])
+        self._seen.load_state(state["seen"])
+        self._new[:] = False
+        self._caption = ""
+        self._elapsed = int(state["elapsed"])
+        self.impossible, self.deaths = int(state["impossible"]), int(state["deaths"])
