@@ -206,3 +206,14 @@ def test_a_study_that_would_be_refused_is_not_packed(study: Path, cell: str, tmp
     with pytest.raises(UserError, match=r"classic/<b>.* cannot be handed in: names of suites, tasks and methods"):
         pack(tmp_path / "odd", tmp_path / "a.zip")
     assert not (tmp_path / "a.zip").exists()
+
+
+def test_a_study_with_stages_can_be_handed_in(tmp_path: Path) -> None:
+    tiny = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2", "seeds=2", "report=false")
+    words = ("suite=classic", "task=CartPole-v1", "profile=smoke", "method=uer", "pretraining=per", *tiny)
+    done = guidebench.run(*words, output=str(tmp_path / "study"))
+    assert done.finished
+    made = pack(done.directory, tmp_path / "a.zip")
+    with submissions.unpacked(made.file) as opened:
+        cells = {each.method: each for each in opened.study.cells}
+    assert cells.keys() == {"per", "uer"} and cells["uer"].before == cells["per"].total == 600

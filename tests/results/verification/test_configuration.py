@@ -15,7 +15,7 @@ from guidebench.harness.identity.cells import record
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell
 from guidebench.results.submissions import private
-from guidebench.results.verification.configuration import Altered, configuration
+from guidebench.results.verification.configuration import Altered, Unusable, configuration
 
 Check = Callable[[dict[str, Any]], Cell]
 
@@ -61,6 +61,7 @@ def test_every_method_ablation_and_perturbation_is_accepted(checked: Check, prof
 DOORKEY = ("suite=minigrid_doorkey", "task=6x6", "profile=smoke")
 ARM = ("suite=metaworld", "task=reach", "profile=smoke", "method=sac")
 TAUGHT = (*ARM[:-1], "method=pebble")
+STAGED = ("suite=classic", "task=CartPole-v1", "profile=smoke", "method=uer", "pretraining=per")
 SERVED = ("judge=openai", "judge.model=org/name", "judge.base_url=http://localhost:1/v1")
 
 
@@ -74,6 +75,8 @@ SERVED = ("judge=openai", "judge.model=org/name", "judge.base_url=http://localho
         (*ARM, "suite.goal=hidden"),
         ("suite=housekeep", "task=task12", "profile=smoke", "suite.preferences=mine.csv", "suite.table=file-abc"),
         (*TAUGHT, "teacher=oracle"),
+        (*STAGED, "pretraining.training.steps=700", "learner.lr=0.5"),
+        (*STAGED, "pretraining.pretraining=relo", "pretraining.replay.alpha=0.3"),
         (*TAUGHT, "teacher=llm", "chat=openai", "chat.model=a", "chat.base_url=http://localhost:1/v1"),
     ],
 )
@@ -100,6 +103,20 @@ def test_an_override_left_unsaid_is_noticed(checked: Check, words: tuple[str, ..
     cell = next(planned(*words))
     with pytest.raises(Altered, match=f"{message}.*which its overrides do not say"):
         checked({**record(cell), "overrides": {}, "variant": ""})
+
+
+def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check) -> None:
+    content = record(next(planned(*STAGED, "pretraining.replay.alpha=0.3")))
+    stage = content["stage"]
+    for told, changed in {
+        "make another cell": {**stage, "settings": {**stage["settings"], "replay.alpha": {"value": 0.4}}},
+        "steps is 1 ": {**stage, "steps": 1},
+        "replay.alpha is 0.3 and not .*overrides do not say": {**stage, "overrides": {}, "variant": ""},
+    }.items():
+        with pytest.raises((Altered, Unusable), match=told):
+            checked({**content, "stage": changed})
+    with pytest.raises(Altered, match="make another cell"):
+        checked({key: value for key, value in content.items() if key != "stage"})
 
 
 def test_a_record_names_no_file_that_is_opened_here(checked: Check) -> None:
