@@ -53,7 +53,7 @@ class BaseAgent:
             )
         self.active = np.ones(build.rows, bool)
         self.repeatable = self.deterministic
-        self.wants_measures = False
+        self.wants_measures = self.wants_told = False
         self.wants_snapshots = any(experience.judged for experience in experiences.values())
         self._steps = build.steps
 

@@ -30,6 +30,7 @@ from guidebench.harness.interfaces import (
     Question,
     Response,
     State,
+    Told,
     Transition,
     TransitionColumn,
     Update,
@@ -345,8 +346,9 @@ def _alone(build: Build, row: int) -> Build:
 
 def _of(transition: Transition, row: int) -> Transition:
     """Return the transition of one seed."""
-    fields: Any = (None if values is None else values[row : row + 1] for values in transition)
-    return Transition(*fields)
+    *arrays, told = transition
+    fields: Any = (None if values is None else values[row : row + 1] for values in arrays)
+    return Transition(*fields, told=told and Told(*(words[row : row + 1] for words in told)))
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

@@ -32,6 +32,7 @@ class BaseGuide:
     columns: tuple[TransitionColumn, ...] = ()
     wants_snapshots = False
     wants_measures = False
+    wants_told = False
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         return (RunPhase("train", steps),)

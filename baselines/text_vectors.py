@@ -52,9 +52,9 @@ class TextVectors:
     the rest of the run; such a run cannot be replayed by `bench verify`, which asks for the text anew.
     """
 
-    def __init__(self, width: int, directories: Sequence[Path]) -> None:
-        """`directories`: the run directory of each seed, in which checkpoints keep texts and vectors."""
-        self._seeds = [Memory(width, directory / FILE) for directory in directories]
+    def __init__(self, width: int, directories: Sequence[Path], file: Path = FILE) -> None:
+        """`directories`: the run directory of each seed, in which checkpoints keep texts and vectors in `file`."""
+        self._seeds = [Memory(width, directory / file) for directory in directories]
 
     def of(self, texts: Sequence[bytes], places: Sequence[Place], active: Array, ctx: Context) -> Array:
         """Return the vectors, float32 [n, width], of texts in UTF-8, each read at a place, and ask about the new ones

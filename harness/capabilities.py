@@ -81,6 +81,13 @@ class NamesActions(Protocol):
         lists and a model answers with. No two are equal."""
 
 
+@runtime_checkable
+class NamesDeeds(Protocol):
+    def deeds(self, task: str) -> tuple[str, ...]:
+        """Return the captions (`HasCaptions`) that can be goals, such as `chop tree`: each a verb, with a noun of one
+        or more words or none. Moves are left out. No two are equal."""
+
+
 # Capabilities of tasks
 
 
@@ -123,6 +130,11 @@ class HasCaptions(Protocol):
     def caption(self) -> str:
         """Return what the last step did, in a few words such as `chop tree`; "" if it did nothing, and before an
         episode's first step."""
+
+
+@runtime_checkable
+class Telling(HasText, HasCaptions, Protocol):
+    """A task that tells its state and its steps in words."""
 
 
 @runtime_checkable

@@ -240,6 +240,15 @@ class Coordinates(NamedTuple):
     """Minimum and maximum of each entry in the task, in the entry's unit; empty means unbounded."""
 
 
+class Told(NamedTuple):
+    """What the tasks say of one step of every seed, in words."""
+
+    before: tuple[str, ...]
+    """Each task's `text()` in the state before the step (`harness.capabilities.HasText`)."""
+    captions: tuple[str, ...]
+    """Each task's `caption()` of the step (`harness.capabilities.HasCaptions`)."""
+
+
 class Transition(NamedTuple):
     """One step of every seed. `next_observation` is the true successor, never the first observation of the next
     episode."""
@@ -256,6 +265,9 @@ class Transition(NamedTuple):
     measures: Array | None = None
     """The tasks' `measures()` (`harness.capabilities.HasMeasures`) after the step, float32 [S, P], if the agent asked
     for them on behalf of an oracle; None for a step that no task took, such as a demonstration's."""
+    told: Told | None = None
+    """State and step in words, if the agent asked for them; None for a step that no task took, such as a
+    demonstration's."""
 
 
 class Episode(NamedTuple):
@@ -416,6 +428,8 @@ class Agent(Protocol):
     """Whether transitions must carry snapshots."""
     wants_measures: bool
     """Whether transitions must carry measures, which an oracle will read."""
+    wants_told: bool
+    """Whether transitions must carry state and step in words (`Transition.told`)."""
     deterministic: bool
     """Whether evaluation actions are a function of the observation alone, so that a repeated state is a cycle. False
     for an actor with memory."""
@@ -581,6 +595,8 @@ class Guide(Protocol):
     """Whether transitions must carry snapshots."""
     wants_measures: bool
     """Whether transitions must carry measures, which it sends to an oracle (`Question.measures`) and does not read."""
+    wants_told: bool
+    """Whether transitions must carry state and step in words (`Transition.told`)."""
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         """Return the run phases of a run of `steps` steps."""

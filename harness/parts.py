@@ -176,6 +176,9 @@ class AskingPart(Part):
     Their models have no delay."""
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
     """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model."""
+    shares: ClassVar[Mapping[str, type]] = NOTHING
+    """Role -> class of the dialogue, made without arguments, that the part has in that role. Parts that name the same
+    class may share the role."""
     adds: ClassVar[tuple[str, ...]] = ()
     """Parameter groups of the learner (`LearnerPart.groups`) to whose losses the part adds terms (`Guide.losses`)."""
 

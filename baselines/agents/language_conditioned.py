@@ -63,6 +63,7 @@ class LanguageConditioned(Standard):
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("language_conditioned.bib")
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({**AgentPart.needs, ROLE: "embedder"})
+    shares: ClassVar[Mapping[str, type]] = {ROLE: TextVector}
     consults: ClassVar[tuple[str, ...]] = (ROLE,)
 
     def observes(self, observations: Observations) -> Observations:

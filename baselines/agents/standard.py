@@ -84,7 +84,7 @@ class StandardAgent(BaseAgent):
         super().__init__(build, {"": learner}, {"": experience})
         self.learner, self.experience, self.guide = learner, experience, guide
         self.wants_snapshots |= guide.wants_snapshots
-        self.wants_measures = guide.wants_measures
+        self.wants_measures, self.wants_told = guide.wants_measures, guide.wants_told
         self._losses = (Loss(f"the guide {type(guide).__name__}", adds, guide.losses),) if adds else ()
 
     def phases(self) -> tuple[RunPhase, ...]:

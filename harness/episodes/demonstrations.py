@@ -31,7 +31,9 @@ ATTEMPTS = 10
 
 def together(episodes: Sequence[Demonstration], step: int) -> Transition:
     """Return one step of a worker's seeds as a transition, from one episode per seed."""
-    columns = {name: np.array([getattr(episode, name)[step] for episode in episodes]) for name in ARRAYS}
+    columns: dict[str, Any] = {
+        name: np.array([getattr(episode, name)[step] for episode in episodes]) for name in ARRAYS
+    }
     return Transition(**columns)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from guidebench.harness.capabilities import Measured
+from guidebench.harness.capabilities import Measured, Telling
 from guidebench.harness.episodes.datasets import Dataset, transitions
 from guidebench.harness.episodes.demonstrations import together
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
@@ -25,6 +25,7 @@ from guidebench.harness.interfaces import (
     RunPhase,
     State,
     Task,
+    Told,
     Transition,
 )
 from guidebench.harness.loop.evaluation import Evaluator, Note, Result
@@ -67,6 +68,11 @@ def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple
             raise UserError(
                 f"{name} takes the dataset {phase.source!r}, which holds no measures, and an oracle of the cell reads "
                 f"measures of stored transitions; choose another model in its role"
+            )
+        if phase.source in datasets and agent.wants_told:
+            raise UserError(
+                f"{name} takes the dataset {phase.source!r}, which holds no words about its steps, and a part of the "
+                f"cell reads them; choose another guide"
             )
     if (total := sum(phase.steps for phase in phases)) != steps:
         told = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
@@ -126,6 +132,13 @@ class Loop:
         if agent.wants_measures and len(self._measured) < len(tasks):
             raise UserError(
                 "an oracle of the cell reads measures, and the task has none; choose another model in its role"
+            )
+        self._telling = [task for task in tasks if isinstance(task, Telling)] if agent.wants_told else []
+        """The tasks whose state and steps the agent wants in words; all or none."""
+        if agent.wants_told and len(self._telling) < len(tasks):
+            raise UserError(
+                "a part of the cell reads state and steps in words, and the task tells its state in no sentences or "
+                "has no captions; choose a suite that does both, such as crafter_ood"
             )
         self.agent, self.tasks, self.streams = agent, tasks, streams
         self.rows = np.arange(len(tasks))
@@ -247,6 +260,7 @@ class Loop:
             self._begun = True
             self.agent.begin(self.rows, seen, self)
         actions = self._finite(self.agent.act(seen, self))
+        before = tuple(task.text() for task in self._telling)
         steps = [task.step(action) for task, action in zip(self.tasks, actions, strict=True)]
         transition = Transition(
             observation=seen,
@@ -259,6 +273,7 @@ class Loop:
             snapshot=np.array([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
             success=np.array([step.success for step in steps], bool),
             measures=np.array([task.measures() for task in self._measured]) if self._measured else None,
+            told=Told(before, tuple(task.caption() for task in self._telling)) if self._telling else None,
         )
         self._returns += [step.reward for step in steps]
         self._lengths += 1

@@ -59,7 +59,7 @@ def _needing(chosen: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Pa
 @functools.lru_cache(maxsize=4096)
 def check(chosen: tuple[Chosen, ...]) -> None:
     """Raise UserError if a part makes a kind of call that its model does not answer or that is not registered, or if
-    two parts have dialogues with one model."""
+    two parts have different dialogues with one model."""
     for role, of, name in (part for part in chosen if part.kind in registry.MODELS):
         answers = answered(of, registry.get(of, name))
         for kind, asker in put(chosen, role).items():
@@ -69,7 +69,9 @@ def check(chosen: tuple[Chosen, ...]) -> None:
                     f"the {asker} makes calls of kind {kind!r} to its {role}, and {of} {name!r} answers only "
                     f"{' and '.join(answers)}; choose another {role}=…"
                 )
-        if len(leading := speakers(chosen, role)) > 1:
+        leading = speakers(chosen, role)
+        same = {getattr(config, "shares", {}).get(role) for _, config in _needing(chosen, role)}
+        if len(leading) > 1 and (len(same) > 1 or None in same):
             raise UserError(
                 f"the {' and the '.join(leading)} both have a dialogue with the {of} in the role {role!r}; give the "
                 f"role another name in the `needs` of one of them"

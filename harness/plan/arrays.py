@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,7 +49,11 @@ def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
         if getattr(type(there[part.role]), "array", AskingPart.array) is not AskingPart.array:
             needs = there[part.role].needs.items()
             found += [_declared(part, there, role) for role, kind in needs if kind in registry.MODELS]
-    return [*filter(None, found)]
+    arrays = [*filter(None, found)]
+    for one, other in itertools.combinations(arrays, 2):
+        if one.role == other.role and one.spec != other.spec:
+            raise UserError(f"{one}, and {other}; give both the same shape")
+    return arrays
 
 
 def of(chosen: Sequence[Chosen], there: There, role: str) -> Declared | None:

@@ -12,6 +12,7 @@ from guidebench.harness.interfaces import Actions, Observations, Score
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.suites.crafter.captions import DEEDS
 from guidebench.suites.crafter.observations import space
 from guidebench.suites.crafter.settings import (
     DQN,
@@ -94,6 +95,11 @@ class Crafter(WorldSettings, SuitePart):
 
         check(task)
         return tuple(name.replace("_", " ") for name in names)
+
+    def deeds(self, task: str) -> tuple[str, ...]:
+        """Return the captions of what is no move, such as `chop tree`."""
+        check(task)
+        return DEEDS
 
     def horizon(self, task: str) -> int:
         """Return `suite.length`."""

@@ -18,6 +18,12 @@ PHRASES: Mapping[str, str] = {
 """Achievement -> how a caption says that it was achieved. All but `wake up` are actions of ELLM's."""
 ATTACKED = ("Zombie", "Skeleton", "Cow")
 """Classes of the package's objects that `do` harms."""
+DEEDS = tuple(
+    dict.fromkeys(
+        (*sorted({*PHRASES.values()} - {"wake up"}), *(f"attack {name.lower()}" for name in ATTACKED), "sleep")
+    )
+)
+"""Captions of what is no move and does not happen by itself."""
 
 
 class Before(NamedTuple):

@@ -13,6 +13,7 @@ from guidebench.harness.interfaces import Actions, Array, Observations, Score
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.suites.crafter.captions import DEEDS
 from guidebench.suites.crafter.observations import space
 from guidebench.suites.crafter.settings import (
     DQN,
@@ -124,6 +125,11 @@ class CrafterOod(WorldSettings, SuitePart):
         """Return the verb and the noun of each action, such as `chop tree`."""
         check(task)
         return tuple(map(str, actions(self.actions)))
+
+    def deeds(self, task: str) -> tuple[str, ...]:
+        """Return the captions of what is no move, such as `chop tree`."""
+        check(task)
+        return DEEDS
 
     def horizon(self, task: str) -> int:
         """Return `suite.length`."""

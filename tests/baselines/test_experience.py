@@ -10,13 +10,22 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.acting import BaseAgent
-from guidebench.baselines.experience import Experience, Uneven
+from guidebench.baselines.experience import Experience, Uneven, _of
 from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.uer import Uer
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Actions, Build, Observations, Response, Transition, TransitionColumn, Update
+from guidebench.harness.interfaces import (
+    Actions,
+    Build,
+    Observations,
+    Response,
+    Told,
+    Transition,
+    TransitionColumn,
+    Update,
+)
 from guidebench.harness.streams import Streams
 from guidebench.methods.vlm_rb import VlmRb
 from guidebench.suites.classic import Classic
@@ -224,3 +233,10 @@ def test_parts_are_joined_to_what_a_task_shows() -> None:
     seen["a"] = [1, 2, 3]
     twice = record.joined(goal=goal).join(seen, goal=np.ones((3, 2), np.float32))
     assert twice.dtype.names == ("a", "b", "goal") and twice["a"].tolist() == [1, 2, 3]
+
+
+def test_a_seeds_part_of_a_transition_has_its_own_words() -> None:
+    told = Told(("you see tree.", "you see cow."), ("chop tree", ""))
+    mine = _of(happened(4)._replace(told=told, snapshot=None), 1)
+    assert mine.told == Told(("you see cow.",), ("",)) and mine.snapshot is None
+    assert mine.reward.tolist() == [504.0] and _of(happened(4), 0).told is None

@@ -28,6 +28,7 @@ class Relay:
     deterministic = True
     wants_snapshots = False
     wants_measures = False
+    wants_told = False
 
     def __init__(self, build: Build) -> None:
         self.active = np.ones(build.rows, bool)

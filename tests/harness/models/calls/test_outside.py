@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from guidebench.baselines.text_vectors import TextVector
 from guidebench.harness import registry
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError
@@ -293,6 +294,29 @@ def test_two_parts_do_not_lead_dialogues_in_one_role(colours: Any) -> None:
         UserError, match="the guide and the agent both have a dialogue with the embedder in the role 'em"
     ):
         answering.check(chosen(Asks, "transformers", "talking"))
+
+
+def test_two_parts_share_a_role_in_which_they_have_the_same_dialogue(colours: Any) -> None:
+    @dataclass(frozen=True)
+    class Sharing(AgentPart):
+        """An agent that may ask the same embedder as its guide."""
+
+        version: ClassVar[int] = 1
+        needs: ClassVar[Mapping[str, str]] = {**AgentPart.needs, **Asks.needs}
+        shares: ClassVar[Mapping[str, type]] = {"embedder": TextVector}
+        dialogue = Asks.dialogue
+
+    class Willing(Asks):
+        shares: ClassVar[Mapping[str, type]] = {"embedder": TextVector}
+
+    class Other(Asks):
+        shares: ClassVar[Mapping[str, type]] = {"embedder": str}
+
+    registry.register.agent("sharing")(Sharing)
+    answering.check(chosen(Willing, "transformers", "sharing"))
+    for guide in (Asks, Other):
+        with pytest.raises(UserError, match="the guide and the agent both have a dialogue"):
+            answering.check(chosen(guide, "transformers", "sharing"))
 
 
 def test_a_plan_whose_parts_do_not_fit_is_refused(colours: Any) -> None:
