@@ -1,0 +1,192 @@
+"""ELLM's exploration reward: a language model suggests goals for a state, and achieving one is rewarded (Du et al.).
+
+The method `ellm_exploration` learns from this reward alone, as a stage of pre-training does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from guidebench.baselines.text_vectors import ROLE as TEXTS
+from guidebench.baselines.text_vectors import TextVector, spec
+from guidebench.harness.capabilities import NamesDeeds, Telling
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
+from guidebench.harness.logs import Column, Log, amount, count
+from guidebench.harness.parts import AskingPart, ModelPart, There
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Message
+
+ROLE = "goals"
+"""Role of the chat that suggests goals."""
+CODE = "ELLM, released code"
+LOGS: Mapping[str, Log] = {
+    "goals": Log(
+        "the goals that were suggested for a state, asked about for the first time",
+        {
+            "state": Column(str, "the state in words, as the model was told it"),
+            "goals": Column(str, "goals that are kept, separated by commas"),
+            "kept": count("number of these goals"),
+            "proposed": count("distinct goals of the answer"),
+            "unknown": count("goals that are kept out because they are no verb and noun of the task"),
+            "senseless": count("goals of the task's words that no step can achieve"),
+            "cut": count("goals beyond the number that is kept"),
+            "failed": Column(bool, "whether there was no valid answer, so that the state has no goals"),
+        },
+    ),
+    "achieved": Log(
+        "the goals that one episode of training achieved",
+        {
+            "episode": count("index of the episode in the run, from 0"),
+            "goals": Column(str, "distinct goals in the order in which they were first achieved, separated by commas"),
+            "count": count("number of these goals"),
+            "reward": amount("sum of the exploration reward, before its weight"),
+            "length": count("environment steps of the episode"),
+        },
+    ),
+}
+
+
+@register.guide("ellm")
+@dataclass(frozen=True)
+class Ellm(AskingPart):
+    """Rewards a step that achieves a goal which a language model suggested for the state before it (ELLM)."""
+
+    weight: Annotated[float, Bounds(0)] = 1.0
+    """Weight of the exploration reward, which lies in [0, 1] (ELLM, released code)."""
+    task_weight: Annotated[float, Bounds(0)] = 0.0
+    """Weight of the task's reward (ELLM, §4: none in pre-training)."""
+    threshold: Annotated[float, Bounds(-1, 1)] = 0.99
+    """Cosine T of caption and goal above which the goal is achieved (ELLM, released code)."""
+    once: bool = True
+    """Whether a goal is rewarded only the first time that an episode achieves it: the novelty bonus (ELLM, released
+    code)."""
+    most: Annotated[int, Bounds(1, 256), Unit("goals")] = 10
+    """Goals of an answer that are kept (choice: ELLM bounds the answer at 200 tokens instead)."""
+    formed: bool = True
+    """Whether goals that are no verb and noun of the task are kept out (choice: ELLM's code does so only where its
+    threshold is 1; with another, such goals are compared too)."""
+    every_state: bool = False
+    """Whether goals are asked for in every state, as in ELLM, where the policy reads them; if false, only in states in
+    which the step did something, since no other step can be rewarded (choice: the reward is the same)."""
+    omit: tuple[str, ...] = ()
+    """Beginnings of sentences of the state, such as `you feel`, that are left out of a question, so that more states
+    share it (choice: none)."""
+    brief: bool = False
+    """Whether what stands in brackets in the state's sentences, such as distances, is left out of a question (choice:
+    Crafter's sentences have no brackets)."""
+    width: Annotated[int, Bounds(1, 65_536), Unit("numbers")] = 384
+    """Numbers in a vector of the text embedder (ELLM, released code: Sentence-BERT paraphrase-MiniLM-L3)."""
+
+    version: ClassVar[int] = 1
+    needs: ClassVar[Mapping[str, str]] = {ROLE: "chat", TEXTS: "embedder"}
+    shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
+    consults: ClassVar[tuple[str, ...]] = (ROLE, TEXTS)
+    logs: ClassVar[Mapping[str, Log]] = LOGS
+    citation: ClassVar[str | Path] = Path(__file__).with_name("ellm.bib")
+
+    def __post_init__(self) -> None:
+        check_settings(self, "guide")
+        if "" in self.omit:
+            raise UserError("guide.omit has an empty beginning, which every sentence has; leave it out")
+
+    def fits(self, there: There) -> str:
+        """Return why this guide cannot work there, or ""."""
+        if not isinstance(there.suite, NamesDeeds):
+            return (
+                "it rewards what the task's captions say, and the suite does not name the captions that can be goals "
+                "(`deeds`); choose a suite that does, such as crafter_ood"
+            )
+        known = there[TEXTS].dimensions()
+        if known is not None and known != self.width:
+            return (
+                f"its text_embedder's vectors have {known} numbers, and guide.width={self.width}; set "
+                f"guide.width={known}, or choose a text embedder of {self.width} numbers"
+            )
+        return ""
+
+    def ready(self, there: There) -> None:
+        """Raise UserError if the task tells its state in no sentences, or its steps in no captions."""
+        if not isinstance(there.suite.make(there.task), Telling):
+            raise UserError(
+                f"guide 'ellm' reads a state in sentences and a step's caption, and task {there.task!r} does not tell "
+                f"both (`text` and `caption`); choose another task"
+            )
+
+    def spawn(self, build: Build) -> Guide:
+        from guidebench.methods.ellm.guide import EllmGuide
+
+        return EllmGuide(self, build)
+
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
+        """Return the call that asks for the goals of a state, or that makes a text a vector."""
+        if role == TEXTS:
+            return TextVector()
+        from guidebench.methods.ellm.dialogue import GoalsDialogue
+
+        assert isinstance(suite, NamesDeeds), "`fits` refuses other suites"
+        return GoalsDialogue(suite.deeds(task), self.most)
+
+    def array(self, there: There, role: str) -> ArraySpec | None:
+        """Return the declaration of a text's vector; the chat answers in JSON."""
+        return spec(self.width) if role == TEXTS else None
+
+
+@register.chat("scripted_goals")
+@dataclass(frozen=True)
+class ScriptedGoals(ModelPart):
+    """Hand-written: suggests what Crafter's rules allow with what the prompt says is in sight, held and felt."""
+
+    senseless: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.1
+    """Probability that a goal is replaced by a verb with a noun to which it does not apply, by a hash of state and goal
+    (choice)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 0
+    """Steps between a question and the use of its answer; a part that waits for each answer ignores it (choice)."""
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
+    """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes a
+    millisecond)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% hand-written: Crafter's rules over the words of a prompt"
+    backend: ClassVar[str] = "scripted"
+    title: ClassVar[str] = "hand-written: Crafter's rules over the words of a prompt"
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        asked = any(ROLE in getattr(part, "needs", ()) for part in there.parts.values())
+        return "" if asked and there[ROLE] == self else "it suggests goals in words, for ELLM's guide alone"
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], dict[str, Any]]:
+        """Return the callable that answers. It is given neither suite nor task, only the messages of the
+        conversation."""
+        from guidebench.methods.ellm.scripted import PromptReader
+
+        return PromptReader(self.senseless)
+
+
+SERVED = "choice: ELLM's code-davinci-002 is served no more; small, free and open"
+register.method("ellm_exploration")(
+    Method(
+        summary="without the task's reward: a language model suggests goals, and achieving one is rewarded (ELLM); "
+        "meant as a pre-training stage",
+        guide="ellm",
+        suite="crafter_ood",
+        defaults={
+            "goals.openai.model": cite("qwen2_5_vl_7b", SERVED),
+            "goals.transformers.model": cite("qwen2_5_vl_7b", SERVED),
+        },
+        ablations={
+            "novelty=off": {"guide.once": False},
+            "threshold=0.9": {"guide.threshold": 0.9},
+            "goals=any": {"guide.formed": False},
+        },
+        citation=Ellm.citation,
+    )
+)

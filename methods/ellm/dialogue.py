@@ -1,0 +1,75 @@
+"""The question for goals: what a language model is told of the game and of a state, and the form of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
+from guidebench.methods.ellm.goals import Words
+
+NAMED, LONGEST = 256, 200
+"""Most goals of an answer, and most characters of one; an answer beyond them is not in the schema."""
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["goals"],
+    "properties": {
+        "goals": {
+            "type": "array",
+            "maxItems": NAMED,
+            "items": {"type": "string", "maxLength": LONGEST},
+            "description": "the goals, the most useful first",
+        }
+    },
+}
+EXAMPLES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("you see cow, grass, and water. you feel thirsty.", ("drink water", "attack cow", "chop grass")),
+    (
+        "you see coal, path, and stone. you are targeting coal. you have in your inventory stone and wood pickaxe.",
+        ("mine coal", "mine stone", "place stone"),
+    ),
+    (
+        "you see crafting table and tree. you have in your inventory wood. you feel sleepy.",
+        ("make wood pickaxe", "make wood sword", "chop tree", "sleep"),
+    ),
+)
+"""States and their goals; a prompt holds those whose goals are all of the task (choice)."""
+VERBS, NOUNS, ALONE, STATE = "Verbs: ", "Nouns: ", "Verbs without a noun: ", "State: "
+"""How lines of the prompt begin."""
+
+
+def prompt(state: str, deeds: Sequence[str], words: Words, most: int) -> str:
+    """Return the prompt about a state. `deeds`: what steps can achieve, and `words` its words; `most`: goals that are
+    wanted at most."""
+    told = [
+        "A player explores a game. Suggest what it could usefully do next in the state below.",
+        f"Each goal is one verb and one noun of these lists{', or a verb that needs no noun' if words.alone else ''}.",
+        f"{VERBS}{', '.join(words.verbs)}",
+        f"{NOUNS}{', '.join(words.nouns)}",
+        *([f"{ALONE}{', '.join(words.alone)}"] if words.alone else []),
+        "A goal has to be possible now: the thing is in sight, or the player has what it needs for it. Leave out what "
+        f"makes no sense. Name at most {most} goals, the most useful first.",
+        *(f"Example. {state} -> {', '.join(goals)}" for state, goals in EXAMPLES if set(goals) <= set(deeds)),
+        f"{STATE}{state or 'nothing is in sight.'}",
+    ]
+    return "\n".join(told)
+
+
+class GoalsDialogue:
+    """Asks a language model for goals in a state (a Dialogue)."""
+
+    calls = 1
+
+    def __init__(self, deeds: Sequence[str], most: int) -> None:
+        """`deeds`: what steps of the task can achieve; `most`: goals that are wanted at most."""
+        self._deeds, self._words, self._most = deeds, Words.of(deeds), most
+
+    async def __call__(
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+    ) -> list[str] | None:
+        """Return the goals for the state `content`, as the model wrote them; None if it gave no valid answer."""
+        asked = Message("user", (prompt(content, self._deeds, self._words, self._most),))
+        found = await ask(ChatCall((asked,), SCHEMA))
+        return None if found.failure else [*found.value["goals"]]

@@ -1,0 +1,59 @@
+"""The states that one seed has asked about, and the goals that were suggested for each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from guidebench.baselines.appended import Appended
+from guidebench.harness.interfaces import State
+
+FILE = Path("replay", "goals.jsonl")
+"""The file in a run's directory that holds states and goals; it is deleted with the stored transitions."""
+
+
+class StateGoals:
+    """State in words -> goals; a failed question has none. A checkpoint appends what is new to a file."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory`: the run's directory."""
+        self._file = Appended(directory / FILE, "states and goals")
+        self._clear()
+
+    def _clear(self) -> None:
+        self._goals: dict[str, tuple[str, ...] | None] = {}
+        self._stored = 0
+        """States in the file."""
+        self.failed = self.suggested = 0
+        """States whose question failed, and goals of all states."""
+
+    def __len__(self) -> int:
+        return len(self._goals)
+
+    def __contains__(self, state: str) -> bool:
+        return state in self._goals
+
+    def __getitem__(self, state: str) -> tuple[str, ...]:
+        """Return the goals for a state that was asked about."""
+        return self._goals[state] or ()
+
+    def add(self, state: str, goals: tuple[str, ...] | None) -> None:
+        """Keep the goals for a new state; None if its question failed."""
+        self._goals[state] = goals
+        self.failed += goals is None
+        self.suggested += len(goals or ())
+
+    def state(self) -> State:
+        """Write what is new to the file and return where it ends."""
+        new = [*self._goals.items()][self._stored :]
+        self._stored = len(self)
+        content = "".join(f"{json.dumps([state, goals])}\n" for state, goals in new)
+        return {"states": self._stored, **self._file.append(content.encode())}
+
+    def load_state(self, state: State) -> None:
+        """Read the states of a checkpoint; UserError if the file does not hold them any more."""
+        self._clear()
+        for line in self._file.restore(state).splitlines():
+            told, goals = json.loads(line)
+            self.add(told, None if goals is None else tuple(goals))
+        self._stored = len(self)

@@ -1,0 +1,104 @@
+"""A hand-written substitute for a language model, which reads goals for Crafter off the prompt.
+
+It is given the messages alone, neither suite nor task. A goal is suggested if all that it needs is in the sentences of
+the state, as `NEEDS` says, and if its words are in the prompt's lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from guidebench.harness.models.calls import Message
+from guidebench.methods.ellm.dialogue import ALONE, NOUNS, STATE, VERBS
+
+
+class Needs(NamedTuple):
+    """What has to be in sight, in the inventory, and felt."""
+
+    sight: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    felt: tuple[str, ...] = ()
+
+
+TABLE = ("crafting table",)
+SMITHY = ("crafting table", "furnace")
+NEEDS: Mapping[str, Needs] = {
+    "drink water": Needs(("water",), felt=("thirsty",)),
+    "eat cow": Needs(("cow",)),
+    "eat plant": Needs(("plant",), felt=("hungry",)),
+    "sleep": Needs(felt=("sleepy",)),
+    "mine diamond": Needs(("diamond",), ("iron pickaxe",)),
+    "make iron pickaxe": Needs(SMITHY, ("wood", "coal", "iron")),
+    "make iron sword": Needs(SMITHY, ("wood", "coal", "iron")),
+    "mine iron": Needs(("iron",), ("stone pickaxe",)),
+    "make stone pickaxe": Needs(TABLE, ("wood", "stone")),
+    "make stone sword": Needs(TABLE, ("wood", "stone")),
+    "make wood pickaxe": Needs(TABLE, ("wood",)),
+    "make wood sword": Needs(TABLE, ("wood",)),
+    "mine coal": Needs(("coal",), ("wood pickaxe",)),
+    "mine stone": Needs(("stone",), ("wood pickaxe",)),
+    "place crafting table": Needs((), ("wood",)),
+    "place furnace": Needs(TABLE, ("stone",)),
+    "place plant": Needs(("grass",), ("sapling",)),
+    "place stone": Needs((), ("stone",)),
+    "chop tree": Needs(("tree",)),
+    "attack zombie": Needs(("zombie",)),
+    "attack skeleton": Needs(("skeleton",)),
+    "attack cow": Needs(("cow",)),
+    "chop grass": Needs(("grass",)),
+}
+"""Goal -> what it needs of Crafter's rules, as far as sentences tell, the most useful first."""
+PARTS = {"sight": "you see ", "held": "you have in your inventory ", "felt": "you feel "}
+"""How the sentence begins that tells what a goal may need."""
+
+
+class PromptReader:
+    """Answers the question for goals; equal prompts get equal answers."""
+
+    def __init__(self, senseless: float) -> None:
+        """`senseless`: probability that a goal is replaced by a verb with a noun to which it does not apply, by a hash
+        of prompt and goal."""
+        self._senseless = senseless
+
+    def __call__(self, messages: tuple[Message, ...]) -> dict[str, Any]:
+        """Return {"goals": goals} for the state of the last message."""
+        said = "".join(part for part in messages[-1].content if isinstance(part, str))
+        verbs, nouns, alone = (_listed(said, begin) for begin in (VERBS, NOUNS, ALONE))
+        states = _lines(said, STATE)
+        state = states[-1] if states else ""
+        told = {part: _named(state, begin) for part, begin in PARTS.items()}
+        wild = [f"{verb} {noun}" for verb in verbs for noun in nouns if f"{verb} {noun}" not in NEEDS]
+        goals = []
+        for goal, needs in NEEDS.items():
+            verb, _, noun = goal.partition(" ")
+            worded = (verb in verbs and noun in nouns) or goal in alone
+            if worded and all(set(getattr(needs, part)) <= told[part] for part in PARTS):
+                spoilt = wild and _chance(state, goal) < self._senseless
+                goals.append(wild[int(len(wild) * _chance(state, goal, "which"))] if spoilt else goal)
+        return {"goals": [*dict.fromkeys(goals)]}
+
+
+def _lines(prompt: str, begin: str) -> list[str]:
+    """Return the lines of a prompt that begin so, without their beginning."""
+    return [line.removeprefix(begin) for line in prompt.splitlines() if line.startswith(begin)]
+
+
+def _listed(prompt: str, begin: str) -> list[str]:
+    return [word for line in _lines(prompt, begin)[:1] for word in line.split(", ")]
+
+
+def _named(state: str, begin: str) -> set[str]:
+    """Return the names in the sentence of a state that begins so."""
+    for sentence in re.split(r"(?<=\.)\s+", state):
+        if sentence.startswith(begin):
+            return {*filter(None, re.split(r", and |, | and ", sentence.removeprefix(begin).rstrip(".")))}
+    return set()
+
+
+def _chance(*texts: str) -> float:
+    """Return a number in [0, 1), uniform and independent for different texts."""
+    hashed = hashlib.blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=8)
+    return int.from_bytes(hashed.digest(), "big") / 2**64

@@ -1,0 +1,107 @@
+"""The question for goals, and the hand-written chat that reads it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from guidebench.harness.models.calls import CallResult, ChatCall, Message
+from guidebench.methods.ellm.dialogue import NAMED, SCHEMA, STATE, GoalsDialogue, prompt
+from guidebench.methods.ellm.goals import Words
+from guidebench.methods.ellm.scripted import NEEDS, PromptReader
+from guidebench.suites.crafter.captions import DEEDS
+
+WORDS = Words.of(DEEDS)
+
+
+def goals(state: str, senseless: float = 0.0, deeds: tuple[str, ...] = DEEDS) -> list[str]:
+    asked = Message("user", (prompt(state, deeds, Words.of(deeds), 10),))
+    found: list[str] = PromptReader(senseless)((asked,))["goals"]
+    return found
+
+
+def test_a_prompt_says_what_is_seen_and_which_words_there_are() -> None:
+    said = prompt("you see tree.", DEEDS, WORDS, 7)
+    lines = said.splitlines()
+    assert lines[-1] == "State: you see tree." and "at most 7 goals" in said
+    assert "Verbs: mine, drink, chop" in said.replace("\n", " ") or "chop" in said.partition("Verbs: ")[2]
+    assert "Verbs without a noun: sleep" in lines and said.count("Example. ") == 3
+    for goal in DEEDS:
+        verb, _, noun = goal.partition(" ")
+        assert verb in said and noun in said
+    assert prompt("", DEEDS, WORDS, 7).endswith("State: nothing is in sight.")
+
+
+def test_a_prompt_has_no_example_of_other_tasks() -> None:
+    deeds = ("chop tree", "chop grass", "drink water", "attack cow")
+    said = prompt("you see tree.", deeds, Words.of(deeds), 7)
+    assert said.count("Example. ") == 1 and "without a noun" not in said and "pickaxe" not in said
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("you see grass and tree.", ["chop tree", "chop grass"]),
+        ("you see water. you feel thirsty.", ["drink water"]),
+        ("you see water.", []),
+        ("you see path and stone. you have in your inventory wood pickaxe.", ["mine stone"]),
+        ("you see path and stone.", []),
+        (
+            "you see crafting table. you have in your inventory wood.",
+            ["make wood pickaxe", "make wood sword", "place crafting table"],
+        ),
+        ("you see cow, grass, and zombie. you feel hungry and sleepy.",
+         ["eat cow", "sleep", "attack zombie", "attack cow", "chop grass"]),
+        ("nothing", []),
+    ],
+)  # fmt: skip
+def test_the_hand_written_chat_suggests_what_the_state_allows(state: str, expected: list[str]) -> None:
+    assert goals(state) == expected
+
+
+def test_it_knows_every_goal_of_crafter_and_uses_no_word_that_the_prompt_lacks() -> None:
+    assert set(NEEDS) == set(DEEDS)
+    assert goals("you see cow and tree.", deeds=("chop tree",)) == ["chop tree"]
+
+
+def test_it_errs_at_the_stated_rate_and_always_alike() -> None:
+    states = [f"you see cow, grass, and tree. you feel {number}." for number in range(500)]
+    said = [goals(state, 0.2) for state in states]
+    assert said == [goals(state, 0.2) for state in states]
+    senseless = [goal for each in said for goal in each if goal not in NEEDS]
+    assert len(senseless) / (4 * 500) == pytest.approx(0.2, abs=0.03), "eat cow, chop tree, attack cow, chop grass"
+    assert all(WORDS.form(goal) for goal in senseless) and len({*senseless}) > 50
+    assert not set(goals(states[0], 1.0)) & set(NEEDS)
+
+
+def test_a_dialogue_is_one_call_with_a_schema_and_returns_what_the_model_wrote() -> None:
+    calls: list[Any] = []
+
+    async def ask(call: Any) -> CallResult:
+        calls.append(call)
+        return CallResult({"goals": ["Chop tree", "fly"]}, "")
+
+    dialogue = GoalsDialogue(DEEDS, 5)
+    assert asyncio.run(dialogue("you see tree.", None, ask)) == ["Chop tree", "fly"]
+    (call,) = calls
+    assert isinstance(call, ChatCall) and call.schema == SCHEMA
+    assert call.messages[0].content[0].splitlines()[-1] == f"{STATE}you see tree."  # type: ignore[union-attr]
+
+    async def fails(call: Any) -> CallResult:
+        return CallResult(None, "malformed")
+
+    assert asyncio.run(dialogue("you see tree.", None, fails)) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "fits"),
+    [
+        ({"goals": []}, True), ({"goals": ["a"] * NAMED}, True), ({"goals": ["a"] * (NAMED + 1)}, False),
+        ({"goals": [1]}, False), ({"goals": "chop tree"}, False), ({"goals": ["x" * 201]}, False), ({}, False),
+        ({"goals": [], "why": "because"}, False), (["chop tree"], False), ("chop tree", False),
+    ],
+)  # fmt: skip
+def test_an_answer_of_another_form_is_a_failure(answer: Any, fits: bool) -> None:
+    assert (ChatCall((Message("user", ("?",)),), SCHEMA).fault(answer) == "") == fits

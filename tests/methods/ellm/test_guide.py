@@ -1,0 +1,250 @@
+"""The exploration reward of single steps, with numbers worked by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("crafter")
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Batch, Episode, Mode, RunPhase, Told, Transition
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.plan import matrix
+from guidebench.harness.streams import Streams
+from guidebench.methods.ellm.guide import REWARD, VECTORS, EllmGuide, cosine
+from guidebench.methods.ellm.memory import FILE
+
+WORDS = (
+    "suite=crafter_ood", "task=deforestation", "method=ellm_exploration", "profile=smoke", "goals=scripted",
+    "text_embedder=scripted", "text_embedder.width=16", "guide.width=16", "suite.observation=symbols",
+)  # fmt: skip
+TREE, COW = "you see tree.", "you see cow and tree."
+VECTOR: Mapping[str, Sequence[float]] = {
+    "chop tree": (1, 0), "chop grass": (3, 4), "eat tree": (24, 7), "attack cow": (0, 2), "eat cow": (0, 0),
+    "sleep": (-1, 0),
+}  # fmt: skip
+"""Cosines with `chop tree`: chop grass .6, eat tree .96, attack cow 0, sleep -1; eat cow has none."""
+SAID: Mapping[str, Any] = {TREE: ["chop tree", "eat tree", "chop grass"], COW: ["attack cow", "fly", "chop tree"]}
+
+
+class Asked:
+    """A context that answers from the tables above and keeps questions and notes; a state without goals fails."""
+
+    mode, step, phase = Mode.TRAIN, 1, RunPhase("train", 300)
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.streams = np.arange(rows), [Streams(seed) for seed in range(rows)]
+        self.asked, self.batches = list[tuple[int, str, str]](), list[int]()
+        self.notes: list[tuple[str, int, dict[str, Any]]] = []
+
+    def consult(self, questions: Sequence[Any]) -> list[Any]:
+        told = [json.loads(question.content) for question in questions]
+        self.batches.append(len(told))
+        self.asked += [(question.row, question.to, text) for question, text in zip(questions, told, strict=True)]
+        return [
+            SAID.get(text) if question.to == "goals" else _vector(text)
+            for question, text in zip(questions, told, strict=True)
+        ]
+
+    def note(self, log: str, row: int, values: dict[str, Any]) -> None:
+        self.notes.append((log, row, values))
+
+
+def _vector(text: str) -> Any:
+    if text not in VECTOR:
+        return None
+    vector = np.zeros((1, 16), np.float32)
+    vector[0, :2] = VECTOR[text]
+    return vector
+
+
+class Player:
+    """The guide of seeds 0 … S-1 with a real store, fed with steps in words."""
+
+    def __init__(self, where: Path, *words: str, rows: int = 1) -> None:
+        (cell,) = matrix.plan([*WORDS, *words]).cells
+        places = [where / f"seed-{seed}" for seed in range(rows)]
+        self.build = make_build(cell, range(rows), "cpu", places)
+        self.agent = cell.section("agent").spawn(self.build)
+        self.guide: EllmGuide = self.agent.guide
+        self.ctx, self.rows, self.count = Asked(rows), rows, 0
+
+    def step(self, told: Sequence[tuple[str, str]] | None, ended: bool = False) -> list[float]:
+        """Observe a step of all seeds, each (state before it, caption), and return what is stored for it."""
+        seen, zeros = np.zeros(self.rows, self.build.observations.numpy), np.zeros(self.rows, np.float32)
+        words = None if told is None else Told(*map(tuple, zip(*told, strict=True)))
+        self.agent.observe(
+            Transition(
+                seen, np.zeros(self.rows, np.int64), zeros, zeros > 0, np.full(self.rows, ended), seen,
+                np.zeros((self.rows, 15), bool), None, zeros > 0, told=words,
+            ),
+            self.ctx,
+        )  # fmt: skip
+        self.count += 1
+        if ended:
+            self.agent.end([Episode(row, 0.0, self.count, False) for row in range(self.rows)], self.ctx)
+        store = self.agent.experience.store
+        index = np.full((self.rows, 1), store.slot(np.array([self.count - 1]))[0])
+        return [round(float(value), 6) for value in store.column(REWARD.name, index)[:, 0]]
+
+    def one(self, state: str, caption: str, ended: bool = False) -> float:
+        return self.step([(state, caption)], ended)[0]
+
+
+def test_a_step_is_rewarded_by_the_largest_cosine_above_the_threshold(tmp_path: Path) -> None:
+    player = Player(tmp_path, "guide.threshold=0.5")
+    assert player.one(TREE, "chop grass") == 1.0, "of chop tree .6, eat tree .8 and chop grass 1"
+    assert cosine(np.array([3.0, 4.0]), np.array([24.0, 7.0])) == pytest.approx((3 * 24 + 4 * 7) / (5 * 25))
+    (log, row, said) = player.ctx.notes[0]
+    assert (log, row, said["goals"]) == ("goals", 0, "chop tree, eat tree, chop grass")
+    assert (said["kept"], said["proposed"], said["unknown"], said["senseless"]) == (3, 3, 0, 1)
+
+
+def test_the_threshold_is_exceeded_not_reached_and_below_it_there_is_nothing(tmp_path: Path) -> None:
+    for threshold, expected in (("0.79", 0.8), ("0.81", 0.0)):
+        player = Player(tmp_path / threshold, f"guide.threshold={threshold}")
+        # the step is `chop grass` where only `eat tree` and `chop tree` are suggested
+        player.ctx.consult = _only(player.ctx, ["eat tree", "chop tree"])  # type: ignore[method-assign]
+        assert player.one(TREE, "chop grass") == pytest.approx(expected)
+    player = Player(tmp_path / "one", "guide.threshold=1.0")
+    assert player.one(TREE, "chop tree") == 0.0, "a cosine of 1 does not exceed 1"
+    assert Player(tmp_path / "default").one(TREE, "chop tree") == 1.0
+
+
+def _only(ctx: Asked, goals: list[str]) -> Any:
+    def consult(questions: Sequence[Any]) -> list[Any]:
+        return [goals if each.to == "goals" else _vector(json.loads(each.content)) for each in questions]
+
+    return consult
+
+
+def test_a_goal_is_rewarded_once_an_episode_wherever_it_is_suggested(tmp_path: Path) -> None:
+    player = Player(tmp_path)
+    paid = [player.one(TREE, "chop tree"), player.one(TREE, "chop tree"), player.one(COW, "chop tree")]
+    assert paid == [1.0, 0.0, 0.0]
+    assert player.one(COW, "attack cow", ended=True) == 1.0
+    assert player.ctx.notes[-1] == (
+        "achieved", 0, {"episode": 0, "goals": "chop tree, attack cow", "count": 2, "reward": 2.0, "length": 4}
+    )  # fmt: skip
+    assert player.one(COW, "chop tree") == 1.0, "a new episode"
+    always = Player(tmp_path / "always", "guide.once=false")
+    assert [always.one(TREE, "chop tree") for _ in range(3)] == [1.0, 1.0, 1.0]
+
+
+def test_each_goal_above_the_threshold_is_achieved_at_once(tmp_path: Path) -> None:
+    player = Player(tmp_path, "guide.threshold=0.55")
+    assert player.one(TREE, "chop tree") == 1.0  # chop tree 1, eat tree .96, chop grass .6: all three
+    assert player.one(TREE, "chop grass") == 0.0
+    player.one(COW, "sleep", ended=True)
+    assert player.ctx.notes[-1][2]["goals"] == "chop tree, eat tree, chop grass"
+
+
+def test_moves_and_nothing_are_not_rewarded_and_raise_no_question(tmp_path: Path) -> None:
+    player = Player(tmp_path)
+    assert [player.one(TREE, caption) for caption in ("", "move left", "wake up")] == [0.0, 0.0, 0.0]
+    assert not player.ctx.asked
+    every = Player(tmp_path / "every", "guide.every_state=true")
+    assert [every.one(TREE, ""), every.one(TREE, "chop tree"), every.one(COW, "move up")] == [0.0, 1.0, 0.0]
+    assert [text for _, role, text in every.ctx.asked if role == "goals"] == [TREE, COW]
+
+
+def test_each_seed_asks_once_for_a_state_and_a_text_and_all_seeds_in_one_batch(tmp_path: Path) -> None:
+    player = Player(tmp_path, rows=3)
+    told = [(TREE, "chop tree"), (COW, "attack cow"), (TREE, "chop tree")]
+    assert player.step(told) == [1.0, 1.0, 1.0]
+    assert player.ctx.batches == [3, 8], "the goals of three states, then 3, 2 and 3 texts"
+    assert player.step(told) == [0.0, 0.0, 0.0] and player.ctx.batches == [3, 8]
+    assert player.step([(COW, "attack cow"), (TREE, ""), (COW, "sleep")]) == [1.0, 0.0, 0.0]
+    assert player.ctx.batches[2:] == [2, 3], "states of seeds 0 and 2; attack cow, and sleep and attack cow"
+    assert len(player.ctx.asked) == len({*player.ctx.asked})
+    alone = Player(tmp_path / "alone")
+    assert [alone.one(*told[0]), alone.one(*told[0]), alone.one(COW, "attack cow")] == [1.0, 0.0, 1.0]
+    assert alone.ctx.asked == [each for each in player.ctx.asked if each[0] == 0], "as beside two others"
+
+
+def test_a_failed_question_gives_no_goals_and_a_failed_vector_no_reward(tmp_path: Path) -> None:
+    player = Player(tmp_path)
+    assert player.one("you see nothing of note.", "chop tree") == 0.0
+    assert player.ctx.notes[-1][2] | {"state": ""} == {
+        "state": "", "goals": "", "kept": 0, "proposed": 0, "unknown": 0, "senseless": 0, "cut": 0, "failed": True
+    }  # fmt: skip
+    assert player.one("you see nothing of note.", "chop tree") == 0.0 and len(player.ctx.asked) == 1
+    assert player.one(COW, "drink water") == 0.0, "no vector of this caption"
+    assert player.guide.metrics()["guide/failed"].tolist() == [1.0]
+    assert player.guide.metrics()["guide/questions"].tolist() == [2.0]
+    assert player.guide.metrics()["guide/goals"].tolist() == [1.0], "2 goals for 2 states"
+    assert cosine(np.zeros(3), np.ones(3)) == 0.0
+
+
+def test_a_step_without_words_has_no_reward(tmp_path: Path) -> None:
+    player = Player(tmp_path)
+    assert player.one(TREE, "chop tree") == 1.0 and player.step(None) == [0.0]
+
+
+def test_coarser_questions_are_shared_by_more_states(tmp_path: Path) -> None:
+    player = Player(tmp_path, "guide.omit=[you feel]")
+    assert [player.one(f"{TREE} you feel {how}.", "chop tree") for how in ("hurt", "hungry", "sleepy")] == [1, 0, 0]
+    assert [text for _, role, text in player.ctx.asked if role == "goals"] == [TREE]
+
+
+def test_the_learner_gets_the_weighted_sum(tmp_path: Path) -> None:
+    player = Player(tmp_path, "guide.weight=0.5", "guide.task_weight=2")
+    empty = np.zeros((1, 3))
+    batch = Batch(
+        empty,
+        empty,
+        np.array([[1, 0, 3]], np.float32),
+        empty,
+        empty,
+        None,
+        {REWARD.name: np.array([[0, 1, 0.98]], np.float32)},
+    )
+    shaped = player.guide.shape(batch)
+    assert shaped.reward == pytest.approx(np.array([[2.0, 0.5, 6.49]])) and shaped.reward.dtype == np.float32
+    assert batch.reward.tolist() == [[1, 0, 3]] and player.guide.unguided(batch) is batch
+    assert player.guide.metrics()["guide/reward"] == pytest.approx([1.98 / 3])
+    assert Player(tmp_path / "own").guide.shape(batch).reward == pytest.approx(batch.columns[REWARD.name])
+
+
+def test_a_seed_goes_on_from_either_of_two_checkpoints_in_another_packing(tmp_path: Path) -> None:
+    both = Player(tmp_path, rows=2)
+    both.step([(TREE, "chop tree"), (COW, "attack cow")])
+    older = both.guide.state(1)
+    both.step([(TREE, "sleep"), (TREE, "chop grass")])
+    newer = json.loads(json.dumps(both.guide.state(1)))
+    file = tmp_path / "seed-1" / FILE
+    told = [json.loads(line) for line in file.read_text().splitlines()]
+    assert told == [[COW, ["attack cow", "chop tree"]], [TREE, ["chop tree", "eat tree", "chop grass"]]]
+
+    def again(state: Any) -> Player:
+        player = Player(tmp_path / "alone")
+        for name in (FILE, VECTORS):
+            (place := tmp_path / "alone" / "seed-0" / name).parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes((tmp_path / "seed-1" / name).read_bytes())
+        player.guide.load_state(0, state)
+        return player
+
+    late = again(newer)
+    assert [late.one(COW, "attack cow"), late.one(TREE, "chop grass"), late.one(COW, "chop tree")] == [0.0, 0.0, 1.0]
+    assert not late.ctx.asked, "all is known"
+    early = again(older)
+    assert [early.one(COW, "attack cow"), early.one(TREE, "chop grass")] == [0.0, 1.0]
+    assert [text for _, role, text in early.ctx.asked if role == "goals"] == [TREE]
+    early.count = 2
+    assert {**early.guide.state(0), "reward": 0} == {**newer, "reward": 0}
+    assert (tmp_path / "alone" / "seed-0" / FILE).read_bytes() == file.read_bytes()
+
+
+def test_a_file_that_lost_states_is_refused_by_name(tmp_path: Path) -> None:
+    player = Player(tmp_path)
+    player.one(TREE, "chop tree")
+    state = player.guide.state(0)
+    (tmp_path / "seed-0" / FILE).write_bytes(b"[]\n")
+    with pytest.raises(UserError, match=r"goals\.jsonl does not hold the states and goals that were written to it"):
+        player.guide.load_state(0, state)

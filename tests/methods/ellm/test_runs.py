@@ -1,0 +1,197 @@
+"""Whole runs on the real game: hand-written models, real tiny ones, and a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("crafter")
+
+from guidebench import results, testing
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Message
+from guidebench.harness.plan import matrix
+from guidebench.methods.ellm.scripted import PromptReader
+from tests.harness.models.canned import completion, serving
+
+SMALL = (
+    "suite.impossible=masked", "suite.length=50", "text_embedder=scripted", "text_embedder.width=16",
+    "guide.width=16", "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=8",
+)  # fmt: skip
+"""Random actions among the possible ones, which achieve something in every episode."""
+SCRIPTED = ("suite=crafter_ood", "task=deforestation", *SMALL, "goals=scripted")
+SHORT = (
+    *SCRIPTED, "method=ellm_exploration", "training.steps=200", "evaluation.every=200", "evaluation.episodes=1",
+    "learner.learning_starts=64",
+)  # fmt: skip
+
+
+def planned(*words: str) -> Any:
+    (cell,) = matrix.plan(["method=ellm_exploration", "profile=smoke", *words]).cells
+    return cell
+
+
+# Planning
+
+
+def test_the_papers_embedder_and_a_served_chat_are_the_default() -> None:
+    cell = planned()
+    assert (cell.names.suite, cell.section("text_embedder").model, cell.section("guide").width) == (
+        "crafter_ood", "sbert", 384
+    )  # fmt: skip
+    assert (cell.section("goals").backend, cell.section("goals").model) == ("openai", "qwen2_5_vl_7b")
+    assert (cell.section("guide").weight, cell.section("guide").task_weight) == (1.0, 0.0)
+
+
+def test_a_suite_without_captions_is_refused() -> None:
+    with pytest.raises(UserError, match=r"suite 'housekeep'.*does not name the captions that can be goals"):
+        planned("suite=housekeep")
+
+
+def test_an_encoder_of_another_width_is_refused_with_both_widths() -> None:
+    with pytest.raises(UserError, match=r"vectors have 64 numbers, and guide\.width=384; set guide\.width=64, or"):
+        planned("text_embedder=scripted", "text_embedder.width=64")
+
+
+@pytest.mark.parametrize("word", ["guide.threshold=1.5", "guide.most=0", "guide.weight=-1", "guide.omit=['']"])
+def test_settings_out_of_bounds_are_refused_by_name(word: str) -> None:
+    with pytest.raises(UserError, match=word.partition("=")[0].replace(".", r"\.")):
+        planned(word)
+
+
+def test_a_task_that_tells_nothing_is_refused_before_training() -> None:
+    from guidebench.harness.parts import There
+
+    class Mute:
+        def make(self, task: str) -> object:
+            return object()
+
+    cell = planned()
+    there = There({**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation"))
+    with pytest.raises(UserError, match=r"task 'deforestation' does not tell both"):
+        cell.section("guide").ready(there)
+    cell.section("guide").ready(There(cell.sections, "deforestation", *cell.section("suite").spaces("deforestation")))
+
+
+def test_the_hand_written_chat_is_for_this_guide_alone() -> None:
+    with pytest.raises(UserError, match="suggests goals in words, for ELLM's guide alone"):
+        matrix.plan(["suite=metaworld_mt10", "task=reach", "method=lagea", "feedback=scripted_goals"])
+
+
+# Runs
+
+
+def test_achieved_goals_are_those_that_were_suggested_for_the_state_before(train: Callable[..., Path]) -> None:
+    study = train(*SHORT, "guide.every_state=true", "goals.senseless=0.3", "seeds=[0]", packs=[(0,)])
+    suggested, achieved = (results.load(study, what=name) for name in ("goals", "achieved"))
+    assert suggested["state"].is_unique and len(suggested) > 20 and not suggested["failed"].any()
+    assert suggested["senseless"].sum() > 0 and not suggested["unknown"].any()
+    assert achieved["episode"].tolist() == [*range(len(achieved))] and achieved["length"].sum() <= 200
+    everything = {goal for told in suggested["goals"] for goal in told.split(", ")}
+    reached = [goal for told in achieved["goals"] for goal in told.split(", ") if goal]
+    assert reached and {*reached} <= everything
+    assert achieved["reward"].to_numpy() == pytest.approx(achieved["count"].to_numpy()), "a cosine of 1 each"
+    spent = results.load(study, what="ledger").iloc[-1]
+    metrics = results.load(study, what="metrics").iloc[-1]
+    assert 0 < metrics["guide/questions"] <= len(suggested) and metrics["guide/failed"] == 0, "a mean over steps"
+    assert spent["questions"] > len(suggested), "and vectors"
+
+
+def test_asking_only_where_something_was_done_changes_no_reward(train: Callable[..., Path]) -> None:
+    kept = [word for word in SHORT if not word.startswith("goals=")]
+    both = [
+        train(*kept, "goals=scripted", f"guide.every_state={every}", "seeds=[0]", packs=[(0,)])
+        for every in ("true", "false")
+    ]
+    one, other = (results.load(study, what="achieved") for study in both)
+    columns = ["step", "episode", "goals", "count", "reward", "length"]
+    assert one[columns].to_dict("list") == other[columns].to_dict("list") and one["count"].sum() > 0
+    often, seldom = (len(results.load(study, what="goals")) for study in both)
+    assert seldom < often
+    assert _policies(both[0]) == _policies(both[1])
+
+
+def _policies(study: Path) -> list[bytes]:
+    return [file.read_bytes() for file in sorted(study.glob("*/*/*/seed-*/policy.safetensors"))]
+
+
+@pytest.mark.slow
+def test_seeds_packings_and_kills_change_no_byte(tmp_path: Path) -> None:
+    testing.check_method("ellm_exploration", tmp_path, *SCRIPTED, "goals.senseless=0.3", "guide.every_state=true")
+
+
+@pytest.mark.slow
+def test_a_real_model_of_chats_and_a_real_encoder(train: Callable[..., Path], tiny: Callable[[str], Path]) -> None:
+    """A tiny random model writes no JSON, so its questions fail and are counted; real vectors are asked for nothing."""
+    given = {word.partition("=")[0]: word for word in SHORT}
+    given |= {
+        "goals": "goals=transformers", "text_embedder": "text_embedder=transformers", "guide.width": "guide.width=32",
+    }  # fmt: skip
+    del given["text_embedder.width"]
+    study = train(
+        *given.values(), f"goals.model={tiny('llama')}", "goals.dtype=float32", "goals.max_tokens=8",
+        "goals.attempts=1", f"text_embedder.model={tiny('sentence_bert')}", "seeds=[0]", packs=[(0,)],
+    )  # fmt: skip
+    goals = results.load(study, what="goals")
+    assert len(goals) and goals["failed"].all() and results.load(study, what="achieved")["count"].sum() == 0
+    metrics = results.load(study, what="metrics").iloc[-1]
+    assert metrics["guide/failed"] == metrics["guide/questions"] > 0
+
+
+def test_a_server_is_asked_once_for_each_state(train: Callable[..., Path], tiny: Callable[[str], Path]) -> None:
+    """The server answers well, with a hundred goals, with goals that do not exist, in prose, and with an error."""
+    pytest.importorskip("openai")
+    asked: list[str] = []
+
+    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
+        if path != "/chat/completions":
+            return 200, {"object": "list", "data": [{"id": "any", "object": "model"}]}
+        said = body["messages"][0]["content"]
+        text = said if isinstance(said, str) else "".join(part["text"] for part in said)
+        state = [line for line in text.splitlines() if line.startswith("State: ")]
+        if not state:
+            return 200, completion("yes")
+        if len(body["messages"]) == 1:
+            asked.append(state[-1])
+        good = PromptReader(0.0)((Message("user", (text,)),))["goals"]
+        return 200, completion(
+            [
+                json.dumps({"goals": good}),
+                "Sure! " + json.dumps({"goals": [*good, *(f"eat {n} trees" for n in range(100))]}),
+                json.dumps({"goals": [*good, *(f"{v} {n}" for v in ("eat", "mine") for n in ("tree", "cow", "iron"))]}),
+                "You could chop the tree.",
+            ][len(state[-1]) % 4]
+        )
+
+    given = {word.partition("=")[0]: word for word in SHORT} | {
+        "goals": "goals=openai", "text_embedder": "text_embedder=transformers", "guide.width": "guide.width=32",
+    }  # fmt: skip
+    del given["text_embedder.width"]
+    with serving(answers) as url:
+        study = train(
+            *given.values(), "guide.every_state=true", "guide.most=3", f"goals.base_url={url}", "goals.model=any",
+            "goals.attempts=1", f"text_embedder.model={tiny('sentence_bert')}", "seeds=[0]", packs=[(0,)],
+        )  # fmt: skip
+    goals = results.load(study, what="goals")
+    assert set(Counter(asked).values()) == {1} and {*asked} == {f"State: {state}" for state in goals["state"]}
+    way = goals["state"].map(lambda state: len(f"State: {state}") % 4)
+    assert goals["failed"].tolist() == (way == 3).tolist() and 0 < goals["failed"].mean() < 1
+    assert (goals.loc[way == 1, "unknown"] == 100).all() and (goals.loc[way != 1, "unknown"] == 0).all()
+    assert (goals.loc[way == 2, "senseless"] > 0).all() and goals["kept"].max() == 3 and goals["cut"].max() > 0
+    assert results.load(study, what="achieved")["count"].sum() > 0
+
+
+def test_the_agent_that_reads_sentences_shares_the_text_embedder(train: Callable[..., Path]) -> None:
+    words = (*SHORT, "agent=language_conditioned", "agent.width=16", "suite.observation=text", "seeds=[0]")
+    study = train(*words, packs=[(0,)])
+    assert results.load(study, what="achieved")["count"].sum() > 0
+    with pytest.raises(UserError, match=r"give both the same shape"):
+        matrix.plan([
+            *(word for word in words if "text_embedder" not in word and word != "agent.width=16"), "profile=smoke",
+            "text_embedder=transformers", "text_embedder.model=unknown/model", "agent.width=8",
+        ])  # fmt: skip
