@@ -44,6 +44,7 @@ HERE = (
     "models_desk",
     "arrays",
     "consulting",
+    "ellm_questions",
     "observations",
     "preferences",
     "lagea",
@@ -72,6 +73,7 @@ SMALL = {
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
     "models_desk": ["--calls", "30", "--large-calls", "4"],
     "arrays": ["--numbers", "16", "--stretch", "4", "--questions", "4", "--transitions", "2000", "--repeats", "1"],
+    "ellm_questions": ["--steps", "100", "--questions", "1", "--latency", "0.02"],
     "consulting": ["--episodes", "4", "--steps", "1", "--latency", "0.02"],
     "observations": ["--rounds", "2", "--start", "1024", "--turn", "256"],
     "preferences": [
@@ -243,6 +245,9 @@ def lines(results: dict[str, Any]) -> list[Line]:
         found.append(
             Line(f"an evaluation that asks at each step ({size}): one by one", *ways, consulting["ratio"], "8")
         )
+    if ellm := results.get("ellm_questions"):
+        for rows, took in ellm["guide_microseconds"].items():
+            found.append(Line(f"ELLM's guide, known texts, µs per step and seed, {rows} seeds", "", "", took, "<100"))
     if observations := results.get("observations"):
         rates = [f"{observations[f'{kind}_steps_per_second']:,.0f} steps/s" for kind in ("record", "array")]
         found.append(Line("DQN on CartPole, one named part: an array", *rates, observations["ratio"], "0.97"))

@@ -19,7 +19,7 @@ import contextlib
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -29,9 +29,15 @@ from benchmarks.turns import Contender, cell_arguments, interleave
 METHODS = ("uer", "vlm_rb")
 
 
+def yes_or_no(length: int) -> str:
+    """Return a judge's answer to a request of so many bytes."""
+    return "Answer: Yes" if length % 2 else "Answer: No"
+
+
 @contextlib.contextmanager
-def served(latency: float) -> Iterator[dict[str, str]]:
-    """Yield the settings of a judge behind a server that answers every chat after `latency` seconds."""
+def served(latency: float, says: Callable[[int], str] = yes_or_no) -> Iterator[dict[str, str]]:
+    """Yield the settings of a judge behind a server that answers every chat after `latency` seconds. `says`: bytes of a
+    request -> the answer's text."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -40,7 +46,7 @@ def served(latency: float) -> Iterator[dict[str, str]]:
             length = int(self.headers["Content-Length"])
             self.rfile.read(length)
             time.sleep(latency)
-            message = {"role": "assistant", "content": "Answer: Yes" if length % 2 else "Answer: No"}
+            message = {"role": "assistant", "content": says(length)}
             content = json.dumps(
                 {
                     "id": "", "object": "chat.completion", "created": 0, "model": "slow",
