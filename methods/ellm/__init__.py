@@ -1,6 +1,7 @@
 """ELLM's exploration reward: a language model suggests goals for a state, and achieving one is rewarded (Du et al.).
 
-The method `ellm_exploration` learns from this reward alone, as a stage of pre-training does.
+The method `ellm_exploration` learns from this reward alone. The method `ellm` begins from its policies and learns from
+the task's.
 """
 
 from __future__ import annotations
@@ -186,6 +187,20 @@ register.method("ellm_exploration")(
             "novelty=off": {"guide.once": False},
             "threshold=0.9": {"guide.threshold": 0.9},
             "goals=any": {"guide.formed": False},
+        },
+        citation=Ellm.citation,
+    )
+)
+register.method("ellm")(
+    Method(
+        summary="a stage of ellm_exploration, then the task's own reward (ELLM)",
+        pretraining="ellm_exploration",
+        suite="crafter_ood",
+        defaults={"learner.dueling_dqn.lr": cite(2e-5, f"{CODE}: fine-tuning")},
+        ablations={
+            "pretraining=none": {"pretraining": "none"},
+            "novelty=off": {"pretraining.guide.once": False},
+            "threshold=0.9": {"pretraining.guide.threshold": 0.9},
         },
         citation=Ellm.citation,
     )

@@ -195,3 +195,19 @@ def test_the_agent_that_reads_sentences_shares_the_text_embedder(train: Callable
             *(word for word in words if "text_embedder" not in word and word != "agent.width=16"), "profile=smoke",
             "text_embedder=transformers", "text_embedder.model=unknown/model", "agent.width=8",
         ])  # fmt: skip
+
+
+# Pre-training, then fine-tuning
+
+
+def test_ellm_explores_a_task_without_a_goal_and_then_learns_at_the_rate_of_fine_tuning() -> None:
+    (cell,) = matrix.plan(["method=ellm", "profile=paper", "task=deforestation"]).cells
+    stage = cell.stage
+    assert stage is not None and (stage.names.method, stage.names.task) == ("ellm_exploration", "free_play")
+    assert (cell.settings["learner.lr"].value, stage.settings["learner.lr"].value) == (2e-5, 6.25e-5)
+    assert not cell.models and cell.model == stage.model == "qwen2_5_vl_7b+sbert"
+
+
+@pytest.mark.slow
+def test_both_stages_pass_the_checks_of_a_method(tmp_path: Path) -> None:
+    testing.check_method("ellm", tmp_path, *SCRIPTED, "learner.learning_starts=64")
