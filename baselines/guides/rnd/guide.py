@@ -8,8 +8,8 @@ from torch import Tensor
 
 from guidebench.baselines.encoders import read
 from guidebench.baselines.guides.rnd import Rnd
-from guidebench.baselines.guides.rnd.moments import Moments
 from guidebench.baselines.guiding import BaseGuide
+from guidebench.baselines.moments import Moments
 from guidebench.baselines.networks import MLP
 from guidebench.baselines.parameters import Adam, Parameters
 from guidebench.baselines.tensors import Seen, tensors

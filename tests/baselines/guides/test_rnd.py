@@ -13,32 +13,15 @@ import pytest
 from guidebench import results, testing
 from guidebench.baselines.guides.rnd import Rnd
 from guidebench.baselines.guides.rnd.guide import LEAST, RndGuide
-from guidebench.baselines.guides.rnd.moments import Moments
 from guidebench.baselines.storage import Storage
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Actions, Batch, Build, Observations, RunPhase, Transition
+from guidebench.harness.interfaces import Batch, Observations, RunPhase
 from guidebench.harness.plan import matrix
-from guidebench.harness.streams import Streams
+from tests.baselines.guides.conftest import VECTOR, build, step
 from tests.baselines.learners.conftest import GRID, RECORD, observed
 
-VECTOR = Observations((1,), "float32")
 SMALL: dict[str, Any] = {"hidden": (8,), "out": 4, "channels": 4, "features": 6, "batch_size": 8, "every": 4}
-
-
-def build(path: Path, seeds: tuple[int, ...] = (0, 1), space: Observations = VECTOR) -> Build:
-    return Build(
-        seeds=seeds, observations=space, actions=Actions(count=2), horizon=100, events=(), steps=100, device="cpu",
-        streams=[Streams(seed) for seed in seeds], capacity=60, slots=80,
-        directories=tuple(path / f"seed-{seed}" for seed in seeds),
-    )  # fmt: skip
-
-
-def step(seen: np.ndarray, following: np.ndarray) -> Transition:
-    count = len(seen)
-    no = np.zeros(count, bool)
-    return Transition(seen, np.zeros(count, np.int64), np.zeros(count, np.float32), no, no, following,
-                      np.zeros((count, 0), bool), None, no)  # fmt: skip
 
 
 def batch(seen: np.ndarray) -> Batch:
@@ -70,18 +53,6 @@ def test_the_bonus_is_the_mean_squared_error_of_the_normalised_next_observation(
     found = guide.bonus(np.array([[1], [3], [99]], np.float32), np.zeros(3, np.int64))
     assert found.tolist() == [0.5, 2.5, 30.5]
     assert guide.reward(np.array([[3]], np.float32), np.zeros(1, np.int64)).tolist() == [1.25]
-
-
-def test_moments_of_two_batches_are_those_of_all(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    values = rng.normal(3, 2, (50, 4)).astype(np.float32)
-    found = Moments(2, 4)
-    assert (found.variance == 1).all() and (found.mean == 0).all()
-    for part in (values[:7], values[7:8], values[8:]):
-        found.add(1, part)
-    np.testing.assert_allclose(found.mean[1], values.mean(0, np.float64), rtol=1e-12)
-    np.testing.assert_allclose(found.variance[1], values.var(0, np.float64), rtol=1e-12)
-    assert (found.variance[0] == 1).all() and found.count.tolist() == [0, 50]
 
 
 def test_statistics_are_those_of_what_was_stored_and_of_the_bonus_returns(tmp_path: Path) -> None:
