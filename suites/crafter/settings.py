@@ -29,6 +29,7 @@ QUICK_DQN: Mapping[str, Any] = {
     **cited("learner.dueling_dqn", QUICK, lr=3e-4, channels=16, features=128, trunk=(128,), hidden=(128,),
             target_every=1_000, learning_starts=1_000, epsilon_end=0.05),
     **cited("guide.rnd", QUICK, channels=16, features=128, hidden=(128,), out=128),
+    **cited("guide.apt", QUICK, channels=16, features=128, hidden=(128,), out=128),
     **cited("guide.self_imitation", QUICK, batch_size=128),
 }  # fmt: skip
 SMOKE_DQN: Mapping[str, Any] = {
@@ -37,6 +38,7 @@ SMOKE_DQN: Mapping[str, Any] = {
     **cited("learner.dueling_dqn", SMOKE, channels=8, features=16, trunk=(16,), hidden=(16,), batch_size=32,
             learning_starts=128, train_every=16, target_every=64),
     **cited("guide.rnd", SMOKE, channels=8, features=16, hidden=(16,), out=16, batch_size=32),
+    **cited("guide.apt", SMOKE, channels=8, features=16, hidden=(16,), out=16, batch_size=32),
     **cited("guide.self_imitation", SMOKE, batch_size=32, capacity=300),
 }  # fmt: skip
 

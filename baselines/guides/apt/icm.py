@@ -1,0 +1,75 @@
+"""The feature network and what trains it: a forward and an inverse model of the dynamics (Pathak et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from guidebench.baselines.encoders import read
+from guidebench.baselines.guides.apt import Apt
+from guidebench.baselines.networks import MLP, Chain, layer_norm, linear, linear_specs, one_hot
+from guidebench.baselines.parameters import Spec
+from guidebench.baselines.tensors import Seen
+from guidebench.harness.interfaces import Actions, Observations
+
+
+class Trunk:
+    """z = tanh(layer norm(W·x + b)), [S, B, in] -> [S, B, out], each entry in (−1, 1) (URLB, released code)."""
+
+    def __init__(self, into: int, out: int) -> None:
+        self._widths = into, out
+
+    def specs(self) -> dict[str, Spec]:
+        shape = (self._widths[1],)
+        norm = {"trunk.scale": Spec(shape, "constant", 1.0), "trunk.shift": Spec(shape, "constant", 0.0)}
+        return linear_specs("trunk", *self._widths, orthogonal=True) | norm
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        found = linear(inputs, parameters["trunk.weight"], parameters["trunk.bias"])
+        return layer_norm(found, parameters["trunk.scale"], parameters["trunk.shift"]).tanh()
+
+
+class Losses(NamedTuple):
+    """Losses [S, B] of the two models."""
+
+    forward: Tensor
+    inverse: Tensor
+
+
+class Icm:
+    """Features z = φ(s) of observations, a forward model f and an inverse model g.
+
+    The forward model is to predict the next features, with the loss ‖z′ − f(z, a)‖. The inverse model is to tell the
+    action: of discrete ones by the cross-entropy of softmax g(z, z′), of vectors by ‖a − tanh g(z, z′)‖. Both losses
+    train φ, through z and z′, as in URLB's released code.
+    """
+
+    def __init__(self, config: Apt, observations: Observations, actions: Actions) -> None:
+        reading = read(observations, config.sizes())
+        self._count = actions.count
+        width = actions.count if actions.count is not None else math.prod(actions.shape)
+        self.features = Chain(reading.network(), Trunk(reading.width, config.out))
+        self._forward = MLP(config.out + width, config.hidden, config.out, "forward", orthogonal=True)
+        self._inverse = MLP(2 * config.out, config.hidden, width, "inverse", orthogonal=True)
+
+    def specs(self) -> dict[str, Spec]:
+        return {**self.features.specs(), **self._forward.specs(), **self._inverse.specs()}
+
+    def losses(self, parameters: Mapping[str, Tensor], seen: Seen, action: Tensor, following: Seen) -> Losses:
+        """Return the losses of transitions: observations [S, B, …], actions [S, B] or [S, B, …], next observations."""
+        here, there = self.features(parameters, seen), self.features(parameters, following)
+        told = self._inverse(parameters, torch.cat([here, there], 2))
+        if self._count is not None:
+            taken = one_hot(action.long().unsqueeze(2), (self._count,))
+            missed = F.cross_entropy(told.flatten(0, 1), action.long().flatten(), reduction="none")
+            inverse = missed.view(action.shape)
+        else:
+            taken = action.flatten(2)
+            inverse = torch.linalg.vector_norm(taken - told.tanh(), dim=2)
+        expected = self._forward(parameters, torch.cat([here, taken], 2))
+        return Losses(torch.linalg.vector_norm(there - expected, dim=2), inverse)
