@@ -48,6 +48,7 @@ HERE = (
     "observations",
     "preferences",
     "lagea",
+    "apt_neighbours",
     "crafter_language",
 )
 SMALL = {
@@ -84,6 +85,7 @@ SMALL = {
         *("--pairs", "1", "--turns", "1", "--profile", "smoke", "--widths", "32", "--batches", "2", "--size", "32"),
         *("--frames", "4", "--episodes", "2", "--start", "140", "--turn", "16"),
     ],
+    "apt_neighbours": ["--rounds", "1"],
     "replays": [
         *("--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"),
         *("--replays", "vlm_rb"),
@@ -186,6 +188,13 @@ def lines(results: dict[str, Any]) -> list[Line]:
             )
         for count, rate in lagea["frames_per_second"].items():
             found.append(Line(f"frames drawn and embedded, {count} at once", f"{rate:.0f}/s", "", rate, ""))
+    if neighbours := results.get("apt_neighbours"):
+        for row in neighbours["rows"]:
+            rates = [f"{row[f'{way}_per_second']:,.0f}/s" for way in ("ours", "loop")]
+            what = (
+                f"APT's reward, {row['points']} points of {row['features']} among {row['among']:,}: a loop over points"
+            )
+            found.append(Line(what, *rates, row["ratio"], "5"))
     if judged := results.get("judged_training"):
         rates = [f"{judged[f'{name}_steps_per_second']:.0f} steps/s" for name in ("vlm_rb", "uer")]
         found.append(Line(f"DoorKey {judged['task']}, vlm_rb + sprite: uer", *rates, judged["ratio"], "0.98"))
