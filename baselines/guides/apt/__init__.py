@@ -1,6 +1,7 @@
 """Active pre-training: particle entropy of learnt features in place of the task's reward (Liu and Abbeel 2021).
 
-The guide of the method `apt_exploration`, with the features and the normalisation of URLB's released code.
+The guide of the method `apt_exploration`, with the features and the normalisation of URLB's released code. The method
+`apt` begins from the policies of `apt_exploration` and learns from the task's reward.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from guidebench.harness.interfaces import Build, Guide
 from guidebench.harness.parts import AskingPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, check_settings
+from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 
 
 @register.guide("apt")
@@ -93,6 +94,16 @@ register.method("apt_exploration")(
         guide="apt",
         suite="crafter_ood",
         ablations={"k=3": {"guide.k": 3}, "task_weight=1": {"guide.task_weight": 1.0}},
+        citation=Apt.citation,
+    )
+)
+register.method("apt")(
+    Method(
+        summary="a stage of apt_exploration, then the task's own reward (APT)",
+        pretraining="apt_exploration",
+        suite="crafter_ood",
+        defaults={"learner.dueling_dqn.lr": cite(2e-5, "ELLM, released code: fine-tuning")},
+        ablations={"pretraining=none": {"pretraining": "none"}, "k=3": {"pretraining.guide.k": 3}},
         citation=Apt.citation,
     )
 )

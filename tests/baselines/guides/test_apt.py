@@ -293,3 +293,13 @@ def test_killed_runs_and_packed_seeds_change_no_byte(tmp_path: Path, more: tuple
     told = results.load(tmp_path / "together", what="metrics")
     assert told["guide/entropy"].gt(0).all() and told["guide/distance"].gt(0).all()
     assert np.isfinite(told[["guide/forward", "guide/inverse"]]).all().all()
+
+
+def test_apt_explores_a_task_without_a_goal_and_methods_share_its_stage() -> None:
+    words = ["suite=crafter_ood", "task=deforestation", "profile=paper"]
+    plan = matrix.plan([*words, "method=apt,sparse", "pretraining=apt_exploration"])
+    explored, tuned, sparse = plan.trained
+    assert (explored.names.method, explored.names.task) == ("apt_exploration", "free_play")
+    assert tuned.stage is not None and sparse.stage is not None and tuned.stage.id == sparse.stage.id == explored.id
+    assert (tuned.settings["learner.lr"].value, explored.settings["learner.lr"].value) == (2e-5, 6.25e-5)
+    assert (tuned.variant, sparse.variant) == ("", "pretraining=apt_exploration")
