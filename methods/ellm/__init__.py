@@ -23,11 +23,18 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite
 
 if TYPE_CHECKING:
-    from guidebench.harness.models.calls import Message
+    from guidebench.harness.models.calls import Message, Usage
 
 ROLE = "goals"
 """Role of the chat that suggests goals."""
 CODE = "ELLM, released code"
+STATES: Mapping[bool, tuple[float, float]] = {False: (1_952, 0.91), True: (5_560, 0.88)}
+"""`every_state` -> distinct states that 50,000 steps of possible actions ask about on Crafter, and the power of the
+steps by which they grow (`benchmarks/ellm_questions.py`)."""
+TOKENS_IN, TOKENS_OUT = 400, 40
+"""Tokens of a question for goals and of its answer, at four characters each."""
+VOCABULARY = 50
+"""Captions and goals that a run embeds on Crafter: its 23 deeds and some senseless goals."""
 LOGS: Mapping[str, Log] = {
     "goals": Log(
         "the goals that were suggested for a state, asked about for the first time",
@@ -120,6 +127,17 @@ class Ellm(AskingPart):
                 f"guide 'ellm' reads a state in sentences and a step's caption, and task {there.task!r} does not tell "
                 f"both (`text` and `caption`); choose another task"
             )
+
+    def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
+        """Return a rough estimate of a run's calls, by what random play among possible actions meets on Crafter."""
+        from guidebench.harness.models.calls import Usage
+
+        if role == TEXTS:
+            return Usage(VOCABULARY)
+        count, power = STATES[self.every_state]
+        steps = parts["training"].steps
+        calls = min(steps, round(count * (steps / 50_000) ** power))
+        return Usage(calls, tokens_in=TOKENS_IN * calls, tokens_out=TOKENS_OUT * calls)
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.ellm.guide import EllmGuide

@@ -48,6 +48,16 @@ def test_the_papers_embedder_and_a_served_chat_are_the_default() -> None:
     assert (cell.section("guide").weight, cell.section("guide").task_weight) == (1.0, 0.0)
 
 
+def test_the_estimate_of_calls_is_what_random_play_measured() -> None:
+    short, long = (planned(f"training.steps={steps}") for steps in (50_000, 1_000_000))
+    often = planned("training.steps=1000000", "guide.every_state=true")
+    calls = [cell.section("guide").asked(cell.sections, "goals").calls for cell in (short, long, often)]
+    assert calls == [1_952, 29_814, 77_621], "1,952 · 20^.91 and 5,560 · 20^.88"
+    usage = short.section("guide").asked(short.sections, "goals")
+    assert (usage.tokens_in, usage.tokens_out) == (400 * 1_952, 40 * 1_952)
+    assert short.section("guide").asked(short.sections, "text_embedder").calls == 50
+
+
 def test_a_suite_without_captions_is_refused() -> None:
     with pytest.raises(UserError, match=r"suite 'housekeep'.*does not name the captions that can be goals"):
         planned("suite=housekeep")
