@@ -61,6 +61,9 @@ class Part:
     it. The kind `human` stands for a person and has no part."""
     logs: ClassVar[Mapping[str, Log]] = NOTHING
     """Log name -> its columns, for the table rows that the part logs during a run (`harness/logs.py`)."""
+    tuned_as: ClassVar[str] = ""
+    """Name of another part of the same kind on which this one is built: what suites, methods and profiles set for that
+    part (`learner.dueling_dqn.lr`) holds for this one too, unless the same layer sets this one's own."""
     shows_frames: ClassVar[bool] = False
     """Whether the part's questions hold snapshots, from which frames are drawn."""
 
@@ -226,9 +229,10 @@ class AgentPart(AskingPart):
     """Name of what acts in an agent whose `backend` is `oracle`, for its rows."""
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", "guide": "guide"})
 
-    def observes(self, observations: Observations) -> Observations:
-        """Return the observations that the agent gives to its learner, replay and guide, given those of the task.
-        Called during planning, so that these parts can refuse what they cannot read; by default they are the task's."""
+    def observes(self, observations: Observations, actions: Actions) -> Observations:
+        """Return the observations that the agent gives to its learner, replay and guide, given the task's observations
+        and actions. Called during planning, so that these parts can refuse what they cannot read; by default they are
+        the task's."""
         return observations
 
 

@@ -42,6 +42,9 @@ class Method:
     """Role -> part, for roles that are not named after their kind and whose part differs from the one of that kind."""
     defaults: Layer = field(default_factory=dict)
     on_suite: Mapping[str, Layer] = field(default_factory=dict)
+    """Suite -> settings there, over which the suite's profiles have precedence."""
+    on_profile: Mapping[str, Mapping[str, Layer]] = field(default_factory=dict)
+    """Suite -> profile -> settings that have precedence over that profile: what the method cannot do without."""
     ablations: Mapping[str, Layer] = field(default_factory=dict)
     """Ablation name -> overrides, which may replace parts (`"judge": "oracle"`). The text before "=" in a name is its
     group."""

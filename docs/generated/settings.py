@@ -94,6 +94,8 @@ def _recipe(method: Method) -> str:
     )
     lines = [f"\nIts parts: {', '.join(parts)}.\n"]
     layers = {"every suite": method.defaults, **{f"suite `{name}`": each for name, each in method.on_suite.items()}}
+    for suite, profiles in method.on_profile.items():
+        layers |= {f"suite `{suite}`, profile `{name}`": layer for name, layer in profiles.items()}
     rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
     if rows:
         lines.append(f"What it sets:\n{table(('setting', 'value', 'on', 'source'), rows)}")

@@ -1,7 +1,8 @@
 """Resolves names and overrides to cells: every setting gets its value from the highest layer that sets it.
 
-Precedence: the part's default < suite < method < method on this suite < profile < command line. A cell id hashes
-everything that can change results: names, versions and every resolved value; never seeds, paths, launcher or device.
+Precedence: the part's default < suite < method < method on this suite < profile < method on this profile < command
+line. A cell id hashes everything that can change results: names, versions and every resolved value; never seeds, paths,
+launcher or device.
 """
 
 from __future__ import annotations
@@ -397,7 +398,8 @@ def laid(names: Names, layer: Layer, called: str, within: str = "") -> Iterator[
 
 def _targets(names: Names, layer: Layer, key: str) -> list[str]:
     """Return every `section.field` that a layer's key means. `learner.sac.batch_size` means each role of kind learner
-    that SAC fills, unless the same layer has a key for that role."""
+    that SAC fills, or a part that takes SAC's settings (`Part.tuned_as`), unless the same layer has a key for that role
+    or that part."""
     pieces = key.split(".")
     if len(pieces) != 3:
         target = target_of(names, key)
@@ -405,6 +407,10 @@ def _targets(names: Names, layer: Layer, key: str) -> list[str]:
     kind, name, field = pieces
     filled = [part for part in names.parts if (part.kind, part.name) == (kind, name) or part.named(kind, name)]
     own = {part.role for part in filled if part.role != kind and f"{part.role}.{name}.{field}" in layer}
+    for part in names.of(kind):
+        if registry.get(kind, part.name).tuned_as == name:
+            filled.append(part)
+            own |= {part.role for called in (kind, part.role) if f"{called}.{part.name}.{field}" in layer}
     return [f"{part.role}.{field}" for part in filled if part.role not in own]
 
 
@@ -423,6 +429,8 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
     yield f"method {names.method} on {names.suite}", recipe.on_suite.get(names.suite, {})
     yield f"profile {names.profile}", profile
     yield f"profile {names.profile} on {names.task}", by_task
+    needed = recipe.on_profile.get(names.suite, {}).get(names.profile, {})
+    yield f"method {names.method} on {names.suite}, profile {names.profile}", needed
 
 
 def target_of(names: Names, key: str) -> str | None:
@@ -471,7 +479,7 @@ def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
     """Return the cell as its parts see it in `fits`, optionally with another suite and task."""
     suite, task = suite or cell.section("suite"), task or cell.names.task
     observations, actions = suite.spaces(cell.names.task)
-    seen = cell.section("agent").observes(observations)
+    seen = cell.section("agent").observes(observations, actions)
     return There({**cell.sections, "suite": suite}, cell.names.task, seen, actions)
 
 

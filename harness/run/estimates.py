@@ -225,7 +225,7 @@ def _key(cell: Cell) -> tuple[object, ...]:
 @functools.lru_cache(maxsize=4096)
 def _counted(suite, task, agent, learners, training, evaluation) -> float:  # type: ignore[no-untyped-def]
     observations, actions = suite.spaces(task)
-    observations = agent.observes(observations)
+    observations = agent.observes(observations, actions)
     step = suite.seconds_per_step(task)
     train = training.steps * (step + sum(learner.seconds_per_step(observations, actions) for learner in learners))
     # Greedy episodes end early, at the goal or in a cycle: after a few dozen steps in measured runs.

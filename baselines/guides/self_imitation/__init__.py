@@ -60,7 +60,7 @@ class SelfImitation(AskingPart):
 
     def stored_bytes(self, parts: Any, task: str) -> int:
         """Return the bytes per transition of the replay that the guide's own store takes."""
-        observations = parts["agent"].observes(parts["suite"].spaces(task)[0])
+        observations = parts["agent"].observes(*parts["suite"].spaces(task))
         each = observations.parts.values() or (observations,)
         own = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in each)
         return int(own * (1 + self.capacity / parts["training"].capacity))

@@ -21,7 +21,8 @@ pytest.importorskip("transformers")
 
 from guidebench import results
 from guidebench.baselines.agents.language_conditioned import LanguageAgent
-from guidebench.baselines.text_vectors import FILE, HEAD
+from guidebench.baselines.by_text import HEAD
+from guidebench.baselines.text_vectors import FILE
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Mode, Place, RunPhase, Transition
@@ -62,14 +63,14 @@ def real(model: Path, batch: int = 1) -> tuple[str, ...]:
 def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bytes]]:
     """Every text that agents of this process read, with its seed row, as often as they read it."""
     found: list[tuple[int, bytes]] = []
-    texts = LanguageAgent._texts
+    texts = LanguageAgent.texts
 
     def listening(self: LanguageAgent, observation: Array, rows: Sequence[int]) -> list[bytes]:
         read = texts(self, observation, rows)
         found.extend(zip([*rows] * (len(read) // len(rows)), read, strict=True))
         return read
 
-    monkeypatch.setattr(LanguageAgent, "_texts", listening)
+    monkeypatch.setattr(LanguageAgent, "texts", listening)
     return found
 
 
@@ -208,7 +209,7 @@ def test_what_is_stored_is_the_vector_of_the_text_and_of_the_instruction_and_all
                     assert np.array_equal(mine["goal"], vector(EmbedCall((tasks[row].instruction,)))[0])
     assert set(ctx.asked().values()) == {1}, "no seed asks about a text twice"
     assert len({text for _, text in ctx.asked()}) < len(ctx.asked()), "two seeds met the same text"
-    assert agent.vectors.met.sum() == len(ctx.questions) and not agent.vectors.failed.any()
+    assert agent.asked.met.sum() == len(ctx.questions) and not agent.asked.failed.any()
 
 
 def test_texts_read_in_an_evaluation_are_asked_in_its_episode_once_for_all_of_a_seeds_episodes(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def test_a_failed_text_is_zeros_and_not_asked_again_and_the_goal_and_other_seeds
     stored = agent.experience.store.gather(np.array([np.arange(6)] * 2)).observation
     assert not stored["text"].any() and np.abs(stored["goal"]).max(2).all()
     assert set(ctx.asked().values()) == {1}
-    assert agent.vectors.failed.tolist() == (agent.vectors.met - 1).tolist() != [0, 0]
+    assert agent.asked.failed.tolist() == (agent.asked.met - 1).tolist() != [0, 0]
 
 
 def test_a_stopped_seed_asks_nothing_and_keeps_nothing(tmp_path: Path) -> None:
@@ -244,7 +245,7 @@ def test_a_stopped_seed_asks_nothing_and_keeps_nothing(tmp_path: Path) -> None:
     ctx, tasks = Asked(2), [suite.make("deforestation") for _ in range(2)]
     agent.active[0] = False
     played(agent, tasks, ctx, 4)
-    assert {question.row for question in ctx.questions} == {1} and agent.vectors.met[0] == 0
+    assert {question.row for question in ctx.questions} == {1} and agent.asked.met[0] == 0
 
 
 def test_values_of_texts_that_were_never_met_are_nan_and_nothing_is_asked(tmp_path: Path) -> None:
@@ -265,49 +266,49 @@ def test_a_seed_goes_on_in_another_packing_from_either_of_two_checkpoints(tmp_pa
     agent, suite = made(tmp_path)
     ctx, tasks = Asked(2, "tree"), [suite.make("deforestation") for _ in range(2)]
     played(agent, tasks, ctx, 5)
-    older = agent.vectors.state(1)
+    older = agent.asked.state(1)
     more = [observation[1:] for observation, _ in played(agent, tasks, ctx, 60)]
-    newer = agent.vectors.state(1)
-    assert newer["texts"] == agent.vectors.met[1] > older["texts"] and newer["bytes"] > older["bytes"]
-    assert 0 < agent.vectors.failed[1] < agent.vectors.met[1]
+    newer = agent.asked.state(1)
+    assert newer["texts"] == agent.asked.met[1] > older["texts"] and newer["bytes"] > older["bytes"]
+    assert 0 < agent.asked.failed[1] < agent.asked.met[1]
 
     again, _ = made(tmp_path, seeds=(1,))
-    again.vectors.load_state(0, newer)
+    again.asked.load_state(0, newer)
     unasked = Asked(1)
     for observation in more:
         known, _ = agent.recall(observation, np.array([1]))
         assert np.array_equal(again.read(observation, [Place(0, 0)], unasked), known)
-    assert not unasked.questions and again.vectors.failed[0] == agent.vectors.failed[1]
+    assert not unasked.questions and again.asked.failed[0] == agent.asked.failed[1]
 
-    again.vectors.load_state(0, older)
-    assert again.vectors.met[0] == older["texts"]
+    again.asked.load_state(0, older)
+    assert again.asked.met[0] == older["texts"]
     anew = Asked(1, "tree")
     for observation in more:
         again.read(observation, [Place(0, 0)], anew)
     assert len(anew.questions) == newer["texts"] - older["texts"]
     file = tmp_path / "seed-1" / FILE
     before = file.read_bytes()
-    assert again.vectors.state(0) == newer and file.read_bytes() == before, "the file is what it was without the kill"
+    assert again.asked.state(0) == newer and file.read_bytes() == before, "the file is what it was without the kill"
 
-    again.vectors.load_state(0, older)
-    again.vectors.of([b"you see nothing new."], [Place(0, 0)], np.ones(1, bool), anew)
-    shorter = again.vectors.state(0)
+    again.asked.load_state(0, older)
+    again.asked.of([b"you see nothing new."], [Place(0, 0)], np.ones(1, bool), anew)
+    shorter = again.asked.state(0)
     assert file.stat().st_size == shorter["bytes"] < newer["bytes"], "what the older checkpoint lacks is overwritten"
-    again.vectors.load_state(0, shorter)
+    again.asked.load_state(0, shorter)
 
 
 def test_a_file_that_lost_texts_is_refused_by_name(tmp_path: Path) -> None:
     agent, suite = made(tmp_path, seeds=(0,))
     played(agent, [suite.make("deforestation")], Asked(1), 5)
-    state, file = agent.vectors.state(0), tmp_path / "seed-0" / FILE
+    state, file = agent.asked.state(0), tmp_path / "seed-0" / FILE
     whole = file.read_bytes()
     for content in (whole[:-1], whole[:40] + b"?" + whole[41:], b""):
         file.write_bytes(content)
         with pytest.raises(UserError, match=r"text_vectors\.bin does not hold the texts and vectors"):
-            agent.vectors.load_state(0, state)
+            agent.asked.load_state(0, state)
     file.unlink()
     with pytest.raises(UserError, match="restore the file, or delete"):
-        agent.vectors.load_state(0, state)
+        agent.asked.load_state(0, state)
 
 
 # Whole runs

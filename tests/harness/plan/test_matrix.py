@@ -197,7 +197,8 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
             assert {key for each in layers for key in each} - {"tasks", "by_task", "judge"} <= known, suite
     for method in registry.names("method"):
         recipe = registry.get("method", method)
-        for layer in [recipe.defaults, *recipe.on_suite.values(), *recipe.ablations.values()]:
+        needed = [layer for profiles in recipe.on_profile.values() for layer in profiles.values()]
+        for layer in [recipe.defaults, *recipe.on_suite.values(), *needed, *recipe.ablations.values()]:
             assert set(layer) - set(registry.KINDS) <= known, method
 
 

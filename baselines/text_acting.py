@@ -1,0 +1,157 @@
+"""Shared by agents that read the sentences in observations through a model, which each seed asks once per text."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guidebench.baselines.agents.standard import StandardAgent
+from guidebench.baselines.by_text import ArraysByText
+from guidebench.harness.interfaces import (
+    Actor,
+    Array,
+    Build,
+    Context,
+    Guide,
+    Learner,
+    Metrics,
+    Observations,
+    Place,
+    State,
+    Transition,
+    Update,
+)
+
+if TYPE_CHECKING:
+    from guidebench.baselines.experience import Drawn, Experience, Uneven
+
+TEXT = "text"
+"""Name of the part of an observation that holds its sentences, UTF-8 filled up with zeros."""
+
+
+def tells(observations: Observations) -> bool:
+    """Return whether observations hold sentences: a part `text` of bytes."""
+    part = observations.parts.get(TEXT)
+    return part is not None and part.dtype == "uint8" and len(part.shape) == 1 and part.categories is None
+
+
+def untold(observations: Observations) -> str:
+    """Return why observations cannot be read as sentences, or ""."""
+    if tells(observations):
+        return ""
+    has = ", ".join(observations.parts) or f"one array, {observations.dtype} {list(observations.shape)}"
+    return (
+        f"it reads the sentences in the part 'text' of the observations, and these are {has}; choose observations with "
+        f"sentences, as suite.observation=text makes those of crafter, crafter_ood and housekeep, or agent=standard"
+    )
+
+
+class TextAgent(StandardAgent):
+    """The standard agent whose learner, replay and guide get, instead of an observation's sentences, what a model says
+    of them, for S seeds."""
+
+    def __init__(
+        self,
+        asked: ArraysByText,
+        build: Build,
+        learner: Learner,
+        experience: Experience,
+        guide: Guide,
+        adds: tuple[str, ...] = (),
+    ) -> None:
+        """`asked`: what the model says of each text; `build.observations`: those of the learner; the others as of
+        StandardAgent."""
+        super().__init__(build, learner, experience, guide, adds)
+        self._sees, self.asked = build.observations, asked
+
+    @abstractmethod
+    def seen(self, observation: Array, arrays: Array) -> Array:
+        """Return the learner's observations for the task's, [n, …], and the arrays [k·n, width] of their `texts`."""
+
+    def texts(self, observation: Array, rows: Sequence[int]) -> list[bytes]:
+        """Return the texts that are read for observations [n, …] of seed rows `rows`: their n sentences, and after all
+        of them any other n texts."""
+        return [item.tobytes().rstrip(b"\0") for item in observation[TEXT]]
+
+    def read(self, observation: Array, places: Sequence[Place], ctx: Context) -> Array:
+        """Return the learner's observations for the task's, [n, …], made at these places; ask about new texts."""
+        texts = self.texts(observation, [place.row for place in places])
+        return self.seen(observation, self.asked.of(texts, [*places] * (len(texts) // len(places)), self.active, ctx))
+
+    def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
+        """Return the learner's observations for the task's, [n, …], of seed rows `rows` [n], without asking, and of
+        which of them the texts are known, bool [n]."""
+        texts = self.texts(observation, rows.tolist())
+        found, known = self.asked.known(texts, [*rows.tolist()] * (len(texts) // len(rows)))
+        return self.seen(observation, found), np.asarray(known.reshape(-1, len(rows)).all(0))
+
+    def act(self, observation: Array, ctx: Context) -> Array:
+        return self.act_on(self.read(observation, _training(ctx.rows), ctx), ctx)
+
+    def act_on(self, seen: Array, ctx: Context) -> Array:
+        """Return the standard agent's actions for the learner's observations."""
+        return super().act(seen, ctx)
+
+    def actor(self, places: Sequence[Place]) -> Actor:
+        """Return an actor that reads the sentences of these episodes."""
+        return Reader(self, places)
+
+    def observe(self, transition: Transition, ctx: Context) -> None:
+        places = _training(np.arange(len(self.active)))
+        before, after = (self.read(each, places, ctx) for each in (transition.observation, transition.next_observation))
+        super().observe(transition._replace(observation=before, next_observation=after), ctx)
+
+    def learn(
+        self, learner: Learner, experience: Experience | Uneven, ctx: Context, **given: Any
+    ) -> tuple[Drawn, Update]:
+        here = self.read(ctx.observation, _training(np.arange(len(self.active))), ctx)
+        return super().learn(learner, experience, ctx, **{"observation": here, **given})
+
+    def update(self, ctx: Context) -> Metrics:
+        told = super().update(ctx)
+        return {**told, "texts/distinct": self.asked.met, "texts/failed": self.asked.failed} if told else told
+
+    def value(self, observation: Array, rows: Array) -> Array | None:
+        """Return value estimates [n]; NaN for observations whose texts the seed has not met, since nothing is asked."""
+        seen, known = self.recall(observation, rows)
+        found = super().value(seen, rows)
+        return None if found is None else np.where(known, found, np.nan)
+
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        """Return the learnt rewards [n], as `value` does; None without any."""
+        seen, known = self.recall(observation, rows)
+        found = super().reward(seen, rows)
+        return None if found is None else np.where(known, found, np.nan)
+
+    def state(self, row: int) -> State:
+        return {**super().state(row), "texts": self.asked.state(row)}
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self.asked.load_state(row, state["texts"])
+
+
+class Reader:
+    """The agent in an evaluation. The answers that it asks for stay known in training; they change no action there,
+    since a text has one array wherever it is read."""
+
+    def __init__(self, agent: TextAgent, places: Sequence[Place]) -> None:
+        self._agent, self._places = agent, places
+
+    def begin(self, observation: Array, ctx: Context) -> None:
+        """Do nothing."""
+
+    def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
+        places = [self._places[number] for number in numbers.tolist()]
+        return self._agent.act_on(self._agent.read(observation, places, ctx), ctx)
+
+    def end(self, numbers: Array, ctx: Context) -> None:
+        """Do nothing."""
+
+
+def _training(rows: Array) -> list[Place]:
+    """Return the places of questions that training asks for these seed rows."""
+    return [Place(row, 0) for row in rows.tolist()]
