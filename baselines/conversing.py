@@ -1,4 +1,5 @@
-"""Conversations with a model: filling in prompts, and asking again until a reply can be read.
+"""Conversations with a model: filling in prompts, asking again until a reply can be read, and the chance of
+hand-written models.
 
 Text of a model is parsed and checked, never evaluated. If a reply cannot be read, the model is told why and asked
 again, a bounded number of times. A call without any answer is not repeated here, since the caller below has already
@@ -7,11 +8,13 @@ retried it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
+from guidebench.harness.texts import JSON, each_text, mended
 
 AskModel = Callable[[Call], Awaitable[CallResult]]
 Read = TypeVar("Read")
@@ -19,6 +22,8 @@ LONGEST = 100_000
 """Maximum number of characters of a reply that are parsed; 1000 tokens need a twentieth of this (choice)."""
 ECHOED = 8_000
 """Characters of the model's earlier reply that later messages repeat; 1000 tokens need half of this (choice)."""
+MOST_BRACES = 64
+"""Opening braces of a reply at which an object is looked for, which bounds the work (choice)."""
 BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
 
 
@@ -44,6 +49,24 @@ class Misread(ValueError):
     def __init__(self, fault: str, message: str) -> None:
         super().__init__(message)
         self.fault = fault
+
+
+def first_object(reply: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return the first JSON object in a reply that has one of the names, else the first one; text around it is ignored.
+    Raise Misread without any, and where JSON before it cannot be parsed."""
+    reply, others, fault = reply[:LONGEST], [], "it holds no JSON object"
+    for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
+        try:
+            found = each_text(JSON.raw_decode(reply, brace.start())[0], mended)
+        except (ValueError, RecursionError) as error:
+            fault = f"its JSON cannot be parsed: {error}" if fault.startswith("it holds") else fault
+            continue
+        if any(name in found for name in names):
+            return dict(found)
+        others.append(dict(found))
+    if others and fault.startswith("it holds"):
+        return others[0]
+    raise Misread("unreadable", fault)
 
 
 class Said(NamedTuple, Generic[Read]):
@@ -80,3 +103,10 @@ async def converse(
             if retry < retries:
                 messages = (*messages, Message("user", (reminder(misread),)))
     return Said(None, fault, messages, retries)
+
+
+def chance(*texts: str) -> float:
+    """Return a number in [0, 1), uniform and independent for different texts: the draw of a hand-written model, whose
+    answers are functions of what it is asked."""
+    hashed = hashlib.blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=8)
+    return int.from_bytes(hashed.digest(), "big") / 2**64

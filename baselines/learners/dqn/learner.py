@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from guidebench.baselines.learners.q_learning.learner import QLearner, Sample, Terms
 from guidebench.baselines.parameters import SeedBlock
+from guidebench.baselines.tensors import Seen
 from guidebench.harness.interfaces import Array, Batch, Difference, Loss, Update
 
 
@@ -40,10 +42,7 @@ class DqnLearner(QLearner):
         over the actions that may be taken there (`admitted`).
         """
         with torch.no_grad():
-            following = sample.next_observation
-            values = self.admitted(self.network(target.views, following), following)
-            choosing = self.admitted(self.network(online.views, following), following) if self.config.double else values
-            best = values.gather(2, choosing.argmax(2, keepdim=True)).squeeze(2)
+            best, highest = self.following(online, target, sample.next_observation)
             wanted = sample.reward + sample.continues * best
         chosen = self.network(online.views, sample.observation).gather(2, sample.action).squeeze(2)
         loss = F.huber_loss(chosen, wanted, reduction="none")
@@ -52,7 +51,14 @@ class DqnLearner(QLearner):
         if reducible is not None:
             with torch.no_grad():
                 former = self.network(target.views, sample.observation).gather(2, sample.action).squeeze(2)
-            highest = sample.reward + sample.continues * values.amax(2)
+            reachable = sample.reward + sample.continues * highest
             measure = F.l1_loss if reducible == "error" else F.huber_loss
-            less = measure(chosen, highest, reduction="none") - measure(former, highest, reduction="none")
+            less = measure(chosen, reachable, reduction="none") - measure(former, reachable, reduction="none")
         return Terms(loss, chosen, chosen - wanted, less)
+
+    def following(self, online: SeedBlock, target: SeedBlock, seen: Seen) -> tuple[Tensor, Tensor]:
+        """Return two values of the next observations `seen` [S, B, …], [S, B] each: the one in y, and the target
+        network's own maximum, with which losses are compared."""
+        values = self.admitted(self.network(target.views, seen), seen)
+        choosing = self.admitted(self.network(online.views, seen), seen) if self.config.double else values
+        return values.gather(2, choosing.argmax(2, keepdim=True)).squeeze(2), values.amax(2)

@@ -12,16 +12,13 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import LONGEST, Misread
-from guidebench.harness.texts import JSON, each_text, mended
+from guidebench.baselines.conversing import Misread, first_object
 from guidebench.methods.lagea.feedback.taxonomy import ERRORS, NO_FIX, SCHEMA, SUCCESSES
 
 ASCII_SHARE = 0.9
 """Smallest share of ASCII letters among a reply's letters (choice)."""
 COMMON = frozenset(("the", "of", "to", "and", "is", "it", "not", "with", "that", "has"))
 """Words of which English prose of a sentence has at least one (choice)."""
-MOST_BRACES = 64
-"""Opening braces of a reply at which an object is looked for, which bounds the work (choice)."""
 LONGEST_PROSE = 4_000
 """Most characters of feedback in free text (choice: GPT-2 reads about 4,000 characters)."""
 
@@ -34,7 +31,7 @@ def structured(reply: str, shown: int, told: bool | None = None) -> dict[str, An
     not fit the outcome, for another outcome than the stated one, for frames that were not shown or are cited twice, and
     for text that is not English.
     """
-    found = _object(reply[:LONGEST])
+    found = first_object(reply, ("outcome", "summary"))
     _check_schema(found)
     outcome, code = found["outcome"], found["primary_error"]["code"]
     known = SUCCESSES if outcome == "success" else ERRORS
@@ -118,24 +115,6 @@ def normalised(prose: str) -> str:
     'The gripper slipped.'
     """
     return " ".join(unicodedata.normalize("NFKC", prose).split())
-
-
-def _object(reply: str) -> dict[str, Any]:
-    """Return the first JSON object in a reply that looks like feedback, else the first one. Raise Misread without
-    any, and where JSON before it cannot be parsed."""
-    others, fault = [], "it holds no JSON object"
-    for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
-        try:
-            found = each_text(JSON.raw_decode(reply, brace.start())[0], mended)
-        except (ValueError, RecursionError) as error:
-            fault = f"its JSON cannot be parsed: {error}" if fault.startswith("it holds") else fault
-            continue
-        if "outcome" in found or "summary" in found:
-            return dict(found)
-        others.append(dict(found))
-    if others and fault.startswith("it holds"):
-        return others[0]
-    raise Misread("unreadable", fault)
 
 
 def _check_schema(found: Mapping[str, Any]) -> None:
