@@ -1,0 +1,195 @@
+"""LINVIT (Zhang et al. 2024): a language model's probabilities of actions regularise the value of a state.
+
+A part of an observation holds the probabilities, the prior: the agent `prior_guided` asks for them, and the learner
+`prior_dqn` learns and acts by them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from guidebench.baselines.agents.standard import Standard
+from guidebench.baselines.encoders import Reading
+from guidebench.baselines.learners.dueling_dqn import DuelingDqn
+from guidebench.baselines.text_acting import TEXT, tells, untold
+from guidebench.harness.capabilities import NamesActions
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Agent, Build, Dialogue, Learner, Observations, Suite
+from guidebench.harness.parts import AgentPart, ModelPart, There
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Transport, Unit, cite
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Message
+
+PRIOR = "prior"
+"""The role of the chat, and the name of the part of an observation that holds its probabilities of the actions."""
+CITATION = Path(__file__).with_name("linvit.bib")
+
+
+@register.agent("prior_guided")
+@dataclass(frozen=True)
+class PriorGuided(Standard):
+    """The standard agent, whose learner gets a chat's probabilities of the actions in place of an observation's
+    sentences: the part `text` is left out, and the part `prior`, float32 [actions] of sum 1, is added."""
+
+    smoothing: Annotated[float, Bounds(0.0001, 1)] = 0.1
+    """Share of the probability that is spread evenly over the actions that may be taken, so that none of them has the
+    probability 0, which no value could outweigh; 1 ignores the chat (choice: the paper's bound needs a prior above 0
+    wherever the best policy acts)."""
+    retries: Annotated[int, Bounds(0), Unit("calls")] = 1
+    """Further attempts after an answer that cannot be read; then the prior is uniform (choice)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str | Path] = CITATION
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({**AgentPart.needs, PRIOR: "chat"})
+    consults: ClassVar[tuple[str, ...]] = (PRIOR,)
+
+    def observes(self, observations: Observations, actions: Actions) -> Observations:
+        """Return the task's observations without sentences and with the prior; unchanged where `fits` refuses them."""
+        if not tells(observations) or actions.count is None:
+            return observations
+        others = {name: part for name, part in observations.parts.items() if name != TEXT}
+        return Observations(parts={**others, PRIOR: Observations((actions.count,), "float32")})
+
+    def spawn(self, build: Build) -> Agent:
+        from guidebench.methods.linvit.agent import PriorAgent
+
+        seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
+        return PriorAgent(self, seen, *self.built(seen))
+
+    def fits(self, there: There) -> str:
+        """Return why this agent cannot work there, or ""."""
+        told, actions = there.suite.spaces(there.task)
+        if not actions.discrete:
+            return f"it needs discrete actions, and these are vectors of shape {actions.shape}; choose agent=standard"
+        if not isinstance(there.suite, NamesActions):
+            return "it lists the actions in its prompt, and the suite names none in words (`action_names`)"
+        if reason := untold(told):
+            return reason
+        if PRIOR in told.parts:
+            return f"the task's observations have a part {PRIOR!r} of their own; choose agent=standard"
+        if [*told.parts] == [TEXT]:
+            return "the observations hold sentences alone, which its learner does not read; choose others"
+        return super().fits(there)
+
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
+        """Return the conversation that asks for the weights of the actions in a state."""
+        from guidebench.methods.linvit.dialogue import PriorDialogue
+
+        assert isinstance(suite, NamesActions), "`fits` refuses other suites"
+        return PriorDialogue(suite.action_names(task), self.retries)
+
+
+@register.learner("prior_dqn")
+@dataclass(frozen=True)
+class PriorDqn(DuelingDqn):
+    """Dueling DQN with n-step returns, regularised by the Kullback-Leibler divergence from a prior policy that the
+    observations hold. Settings of suites and profiles for `dueling_dqn` hold for it too."""
+
+    temperature: Annotated[float, Bounds(0.0001), Unit("of reward")] = 0.01
+    """Weight λ of the divergence of the policy from the prior: near 0 the best action counts alone, and a large λ keeps
+    to the prior (LINVIT's λ; choice of the value: tasks here pay at most 1 in hundreds of steps)."""
+    epsilon_start: Annotated[float, Bounds(0, 1)] = 1.0
+    """Probability ε at step 0 of an action that is drawn from the prior rather than from the policy (choice: as
+    ε-greedy acting in ELLM's released code)."""
+    epsilon_end: Annotated[float, Bounds(0, 1)] = 0.01
+    """Probability ε after annealing (choice: as ε-greedy acting in ELLM's released code)."""
+    double: bool = False
+    """No other value than false: the soft value takes no maximum whose action another network could choose (LINVIT's
+    value)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str | Path] = CITATION
+    tuned_as: ClassVar[str] = "dueling_dqn"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.double:
+            raise UserError(
+                "learner.double=true does not apply to prior_dqn, whose value takes no maximum over actions; leave it "
+                "out, or choose learner=dueling_dqn"
+            )
+
+    def fits(self, there: There) -> str:
+        """Return why this learner cannot learn in this cell, or ""."""
+        if reason := super().fits(there):
+            return reason
+        prior = there.observations.parts.get(PRIOR)
+        if prior is None or (prior.shape, prior.dtype) != ((there.actions.count,), "float32"):
+            if isinstance(there["agent"], PriorGuided):
+                return ""  # the agent's own `fits` says why it cannot add one
+            return (
+                f"it needs the part {PRIOR!r} of the observations, one probability for each of the "
+                f"{there.actions.count} actions, which agent=prior_guided adds"
+            )
+        return ""
+
+    def reading(self, observations: Observations) -> Reading:
+        """Return how the network reads observations: all parts but the prior."""
+        return super().reading(
+            Observations(parts={name: part for name, part in observations.parts.items() if name != PRIOR})
+        )
+
+    def spawn(self, build: Build) -> Learner:
+        from guidebench.methods.linvit.learner import PriorDqnLearner
+
+        return PriorDqnLearner(self, build)
+
+
+@register.chat("scripted_prior")
+@dataclass(frozen=True)
+class ScriptedPrior(ModelPart):
+    """Hand-written: weighs actions by a few rules for the sentences of Crafter and of Housekeep in a prompt."""
+
+    error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability that all weight is on one action drawn at random, by a hash of the question (choice: never)."""
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
+    """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes a
+    millisecond)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% hand-written: rules for the sentences of Crafter and of Housekeep"
+    backend: ClassVar[str] = "scripted"
+    title: ClassVar[str] = "hand-written: rules for the sentences of Crafter and of Housekeep"
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        asked = any(PRIOR in getattr(part, "needs", ()) for part in there.parts.values())
+        return "" if asked and there[PRIOR] == self else "it weighs actions, for agent=prior_guided alone"
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
+        """Return the callable that answers. It is given neither suite nor task, only the messages of the
+        conversation."""
+        from guidebench.methods.linvit.scripted import Weigher
+
+        return Weigher(self.error)
+
+
+SENTENCES = cite("text", "choice: the sentences are what the chat is told")
+PICTURES = cite("grey_text", "ELLM, released code: pictures in grey, here with the sentences that the chat is told")
+register.method("linvit")(
+    Method(
+        summary="a language model's probabilities of the actions regularise action values and lead exploration",
+        agent="prior_guided",
+        learner="prior_dqn",
+        suite="crafter_ood",
+        chat="transformers",
+        on_suite={name: {"suite.observation": SENTENCES} for name in ("crafter", "crafter_ood", "housekeep")},
+        on_profile={name: {"paper": {"suite.observation": PICTURES}} for name in ("crafter", "crafter_ood")},
+        ablations={
+            "lambda=0.1": {"learner.temperature": 0.1},
+            "lambda=0.001": {"learner.temperature": 0.001},
+            "smoothing=0.01": {"agent.smoothing": 0.01},
+            "smoothing=0.5": {"agent.smoothing": 0.5},
+            "prior=uniform": {"agent.smoothing": 1.0},
+        },
+        citation=CITATION,
+    )
+)

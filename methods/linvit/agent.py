@@ -1,0 +1,93 @@
+"""The agent that asks a chat for probabilities of the actions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from guidebench.baselines.by_text import ArraysByText, question
+from guidebench.baselines.experience import Experience
+from guidebench.baselines.text_acting import TEXT, TextAgent
+from guidebench.harness.interfaces import Array, Build, Context, Guide, Learner, Metrics, Place, Question, State
+from guidebench.methods.linvit import PRIOR, PriorGuided
+
+FILE = Path("replay", "action_weights.bin")
+"""The file in a run's directory that holds its texts and weights; it is deleted with the stored transitions."""
+
+
+def smoothed(weights: Array, may: Array | None, share: float) -> Array:
+    """Return probabilities of actions, float32 [n, A] of sum 1, for a chat's weights [n, A]: those of the actions that
+    may be taken, scaled to the sum 1 − `share`, plus `share` spread evenly over these actions.
+
+    `may`: bool [n, A], or None if all may be taken; where none may, all count. Weights that are all 0 give the uniform
+    prior.
+    """
+    allowed = np.ones(weights.shape, bool) if may is None else may | ~may.any(1, keepdims=True)
+    kept = np.where(allowed, weights, 0).astype(np.float64)
+    total, even = kept.sum(1, keepdims=True), allowed / allowed.sum(1, keepdims=True)
+    given = np.divide(kept, total, out=even.copy(), where=total > 0)
+    return np.asarray((1 - share) * given + share * even, np.float32)
+
+
+class Weights(ArraysByText):
+    """A chat's weights of the actions, for the texts that the seeds of a worker have met; 0 for all actions where the
+    chat gave no answer."""
+
+    def __init__(self, actions: int, instructions: Sequence[str], directories: Sequence[Path]) -> None:
+        """`instructions`: the instruction of each seed's task; `directories`: the run directory of each seed."""
+        super().__init__(actions, directories, FILE)
+        self._instructions = instructions
+        self.unknown = np.zeros(len(directories))
+        """Names in each seed's answers that are no action, [S]."""
+
+    def question(self, text: bytes, place: Place) -> Question:
+        told = {"instruction": self._instructions[place.row], "state": text.decode("utf-8", "replace")}
+        return question(json.dumps(told), place, PRIOR)
+
+    def array(self, answer: Any, row: int) -> Array:
+        self.unknown[row] += answer["unknown"]
+        return np.array(answer["weights"], np.float32)
+
+    def state(self, row: int) -> State:
+        return {**super().state(row), "unknown": float(self.unknown[row])}
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self.unknown[row] = state["unknown"]
+
+
+class PriorAgent(TextAgent):
+    """The standard agent whose learner, replay and guide get the prior in place of sentences, for S seeds."""
+
+    asked: Weights
+
+    def __init__(
+        self,
+        config: PriorGuided,
+        build: Build,
+        learner: Learner,
+        experience: Experience,
+        guide: Guide,
+        adds: tuple[str, ...] = (),
+    ) -> None:
+        """`build.observations` are those with the prior; the others as of StandardAgent."""
+        assert build.actions.count is not None
+        instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
+        asked = Weights(build.actions.count, instructions, build.directories)
+        super().__init__(asked, build, learner, experience, guide, adds)
+        self._smoothing, self._mask = config.smoothing, build.observations.masking
+
+    def seen(self, observation: Array, arrays: Array) -> Array:
+        """Return observations [n, …] with the prior that follows from the weights [n, A], and without sentences."""
+        assert observation.dtype.names is not None
+        kept = observation[[name for name in observation.dtype.names if name != TEXT]]
+        may = observation[self._mask] != 0 if self._mask else None
+        return self._sees.join(kept, **{PRIOR: smoothed(arrays, may, self._smoothing)})
+
+    def update(self, ctx: Context) -> Metrics:
+        told = super().update(ctx)
+        return {**told, "texts/unknown_names": self.asked.unknown.copy()} if told else told

@@ -1,0 +1,86 @@
+"""The conversation in which a chat weighs the actions that are possible in a state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from guidebench.baselines.conversing import AskModel, Misread, converse, filled, first_object
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Message
+
+PROMPT = """\
+An agent acts in a simulated world, one action at a time. Say which actions a sensible player would take next.
+
+The goal: {instruction}
+The state: {state}
+The actions:
+{actions}
+
+Give each action that helps now a weight above 0, the larger the more it helps. An action that you leave out has the \
+weight 0. Reply with a single JSON object and no other text, with names from the list:
+{"weights": {"<action>": <number>, "<action>": <number>}}"""
+"""The prompt, in our words; the paper gives none for a table of probabilities."""
+REMINDER = """\
+I cannot use this reply: {fault}. Reply again with the whole JSON object, corrected, and no other text:
+{"weights": {"<action>": <number>, "<action>": <number>}}"""
+
+
+class PriorDialogue:
+    """Asks for the weights of the actions in a state until the reply can be read, a bounded number of times (a
+    Dialogue)."""
+
+    def __init__(self, names: Sequence[str], retries: int) -> None:
+        """`names`: the actions in words, in order; `retries`: further attempts after a reply that cannot be read."""
+        self._names, self._retries = names, retries
+        self.calls = 1 + retries
+
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
+        """Return {"weights": A numbers of sum 1, in the order of the actions, "unknown": names in the reply that are no
+        action}; None if no reply could be read.
+
+        `content`: {"instruction": the task in words, "state": what the agent sees, holds and feels, in sentences}.
+        """
+        listed = "\n".join(f"- {name}" for name in self._names)
+        asked = Message("user", (filled(PROMPT, {**content, "actions": listed}),))
+
+        def read(reply: str) -> tuple[list[float], int]:
+            return weights(reply, self._names)
+
+        said = await converse(ask, (asked,), read, reminder, self._retries)
+        return None if said.value is None else {"weights": said.value[0], "unknown": said.value[1]}
+
+
+def reminder(misread: Misread) -> str:
+    """Return the message after a reply that cannot be read."""
+    return filled(REMINDER, {"fault": misread})
+
+
+def weights(reply: str, names: Sequence[str]) -> tuple[list[float], int]:
+    """Return the weights of a reply, of sum 1 and in the order of `names`, and how many of its names are no action.
+
+    Capitals, underscores and white space around a name do not count; weights under the same name are added. Raise
+    Misread, whose message is for the model, for a reply without such an object, for a weight that is no number, below 0
+    or not finite, and where no action has a weight above 0.
+    """
+    found = first_object(reply, ("weights",)).get("weights")
+    if not isinstance(found, Mapping):
+        raise Misread("unreadable", "its JSON object has no object under the name weights")
+    given, unknown = dict.fromkeys(map(_plain, names), 0.0), 0
+    for name, weight in found.items():
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
+            raise Misread("weight", f"the weight of {name[:60]!r} is {str(weight)[:40]}, and not a number from 0 on")
+        if _plain(name) in given:
+            given[_plain(name)] += float(weight)
+        else:
+            unknown += 1
+    largest = max(given.values())
+    if not 0 < largest < math.inf:
+        raise Misread("weight", "it gives no action of the list a weight above 0, or their sum is too large")
+    scaled = [weight / largest for weight in given.values()]
+    return [weight / sum(scaled) for weight in scaled], unknown
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.replace("_", " ").casefold().split())

@@ -1,0 +1,29 @@
+"""The prior that follows from a chat's weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from guidebench.methods.linvit.agent import smoothed
+
+WEIGHTS = np.array([[0.75, 0.25, 0]], np.float32)
+
+
+def test_a_share_is_spread_evenly_over_all_actions() -> None:
+    """0.9·(¾, ¼, 0) + 0.1·⅓."""
+    np.testing.assert_allclose(smoothed(WEIGHTS, None, 0.1), [[0.70833333, 0.25833333, 0.03333333]], rtol=1e-6)
+    np.testing.assert_allclose(smoothed(WEIGHTS, None, 1.0), [[1 / 3] * 3], rtol=1e-6)
+
+
+def test_actions_that_may_not_be_taken_have_no_share() -> None:
+    """Of actions 0 and 2 the chat weighs 0 alone: 0.9 + 0.05 and 0.05; of 2 alone, nothing: all of it."""
+    np.testing.assert_allclose(smoothed(WEIGHTS, np.array([[True, False, True]]), 0.1), [[0.95, 0, 0.05]], rtol=1e-6)
+    assert smoothed(WEIGHTS, np.array([[False, False, True]]), 0.1).tolist() == [[0, 0, 1]]
+
+
+@pytest.mark.parametrize("may", [None, [[True, True, True]], [[False, False, False]]])
+def test_without_an_answer_the_prior_is_uniform(may: list[list[bool]] | None) -> None:
+    found = smoothed(np.zeros((1, 3), np.float32), None if may is None else np.array(may), 0.1)
+    np.testing.assert_allclose(found, [[1 / 3] * 3], rtol=1e-6)
+    assert found.dtype == np.float32

@@ -1,0 +1,160 @@
+"""The soft value, the policy and the target, with numbers worked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Batch, Observations
+from guidebench.harness.streams import Streams
+from guidebench.methods.linvit import PriorDqn
+from guidebench.methods.linvit.learner import PriorDqnLearner, drawn, policy, soft_value, tilted
+from tests.baselines.learners.conftest import VECTOR, make, same, terms
+from tests.there import there
+
+SPACE = Observations(parts={"x": VECTOR, "prior": VECTOR})
+"""Two numbers, and the probabilities of two actions."""
+LN3 = np.log(3)
+GIVEN = ("observation", "action", "reward", "next_observation", "terminated")
+
+
+def seen(x: object, prior: object) -> np.ndarray:
+    """Records of `SPACE` of vectors [*shape, 2] and priors that broadcast to them."""
+    records = np.zeros(np.shape(x)[:-1], SPACE.numpy)
+    records["x"], records["prior"] = x, prior
+    return records
+
+
+def by_hand(temperature: float = 1.0, **more: object) -> PriorDqnLearner:
+    """Online: Q(x) = x₀ + (−x₁, x₁). Target: Q̄(x) = 1 + (x₀, −x₀)."""
+    config = PriorDqn(trunk=(), hidden=(), discount=0.5, temperature=temperature, **more)  # type: ignore[arg-type]
+    learner: PriorDqnLearner = make(config, SPACE)
+    online = {"value.0.weight": [[1], [0]], "advantage.0.weight": [[0, 0], [1, 3]]}
+    target = {"value.0.weight": [[0], [0]], "advantage.0.weight": [[2, 0], [0, 0]], "value.0.bias": [1]}
+    nothing = {"value.0.bias": [0], "advantage.0.bias": [0, 0]}
+    learner.online.load(0, {name: np.array(each, np.float32) for name, each in (nothing | online).items()})
+    learner.target.load(0, {name: np.array(each, np.float32) for name, each in (nothing | target).items()})
+    return learner
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_the_soft_value_and_the_policy_of_a_prior_of_three_quarters(temperature: float) -> None:
+    """Q = (0, λ ln 3) and π = (¾, ¼): Σ π exp(Q/λ) = ¾ + ¾ = 3/2, and both actions are equally probable."""
+    scores = tilted(torch.tensor([0, temperature * LN3]), torch.tensor([0.75, 0.25]), temperature)
+    assert soft_value(scores, temperature).item() == pytest.approx(temperature * np.log(1.5), rel=1e-6)
+    np.testing.assert_allclose(policy(scores.numpy(), temperature), [0.5, 0.5], atol=1e-6)
+
+
+def test_large_values_and_small_temperatures_stay_finite() -> None:
+    """With λ = 0.001 the better of two actions that are 1 apart counts alone: V = Q + λ ln ½."""
+    scores = tilted(torch.tensor([1000.0, 1001.0]), torch.tensor([0.5, 0.5]), 0.001)
+    assert soft_value(scores, 0.001).item() == pytest.approx(1001 + 0.001 * np.log(0.5))
+    assert policy(scores.numpy(), 0.001).tolist() == [0, 1]
+
+
+def test_an_action_without_probability_has_no_part_and_a_prior_of_zeros_is_uniform() -> None:
+    scores = tilted(torch.tensor([[0.0, 9.0], [0.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]]), 1.0)
+    assert soft_value(scores, 1.0).tolist() == [0, pytest.approx(0, abs=1e-6)]
+    assert policy(scores[0].numpy(), 1.0).tolist() == [1, 0]
+
+
+def test_a_number_draws_an_action_by_its_probability_and_never_one_without() -> None:
+    chances = np.array([0, 0.25, 0, 0.75, 0])
+    assert [drawn(chances, number) for number in (0, 0.2499, 0.25, 0.9999999999999999)] == [1, 1, 3, 3]
+
+
+def test_the_target_is_the_soft_value_after_m_steps() -> None:
+    """At s′ = (ln 3, ·), exp(Q̄) = e·(3, ⅓). With π = (0.1, 0.9) V̄ = 1 + ln 0.6, with (½, ½) 1 + ln 5/3. So y = 1 +
+    ⅛(1 + ln 0.6), 2 + ¼(1 + ln 5/3) and 3, where Q(s, a) = −1, 4, 1."""
+    batch = Batch(
+        observation=seen([[[1, 2], [3, 1], [0, 1]]], 0.5),
+        action=np.array([[0, 1, 1]]),
+        reward=np.array([[1, 2, 3]], np.float32),
+        next_observation=seen([[[LN3, 7], [LN3, 0], [LN3, 0]]], [[0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]),
+        terminated=np.array([[False, False, True]]),
+        weight=None,
+        steps=np.array([[3, 2, 3]]),
+    )
+    found = terms(by_hand(), batch)
+    wanted = np.array([1 + (1 + np.log(0.6)) / 8, 2 + (1 + np.log(5 / 3)) / 4, 3])
+    np.testing.assert_allclose(found.td_error[0], [-1, 4, 1] - wanted, rtol=1e-6)
+    assert found.reducible is not None and found.reducible[0, 2].item() == abs(1 - 3) - abs(1 - 3)
+    former = np.abs([2, -2] - wanted[:2])  # Q̄(s, a) = 2, −2
+    np.testing.assert_allclose(found.reducible[0, :2], np.abs([-1, 4] - wanted[:2]) - former, rtol=1e-5)
+
+
+def test_in_evaluation_a_strong_prior_outweighs_a_small_advantage() -> None:
+    """At x = (0, 1) Q = (−1, 1), with π = (0.9, 0.1): with λ = 1 Q + λ ln π = (−1.11, −1.30), with ½ (−1.05, −0.15)."""
+    here = seen([[0.0, 1.0]], [0.9, 0.1])
+    assert by_hand(1.0).act(here, np.array([0]), None, 0).tolist() == [0]
+    assert by_hand(0.5).act(here, np.array([0]), None, 0).tolist() == [1]
+    assert by_hand(1.0).value(here, np.array([0]))[0] == pytest.approx(np.log(0.9 / np.e + 0.1 * np.e), rel=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "chance"), [(1.0, 0.1), (0.0, 0.1 * np.e / (0.9 / np.e + 0.1 * np.e))])
+def test_in_training_it_draws_from_the_prior_with_epsilon_and_else_from_the_policy(
+    epsilon: float, chance: float
+) -> None:
+    learner, draws = by_hand(1.0, epsilon_start=epsilon, epsilon_end=epsilon), 6000
+    here = seen(np.tile([[0.0, 1.0]], (draws, 1)), [0.9, 0.1])
+    actions = learner.act(here, np.zeros(draws, np.int64), [np.random.default_rng(3)], 0)
+    assert actions.mean() == pytest.approx(chance, abs=4 * np.sqrt(0.25 / draws))
+
+
+def test_it_draws_two_numbers_for_each_observation_whatever_it_does_with_them() -> None:
+    for epsilon in (0.0, 0.5, 1.0):
+        learner, own, other = by_hand(epsilon_start=epsilon, epsilon_end=epsilon), *map(np.random.default_rng, (5, 5))
+        learner.act(seen([[0.0, 1.0]] * 3, 0.5), np.zeros(3, np.int64), [own], 0)
+        other.random(6)
+        assert own.random() == other.random()
+
+
+def test_the_network_does_not_read_the_prior() -> None:
+    learner = make(PriorDqn(trunk=(4,), hidden=(4,)), SPACE)
+    one, other = (learner.online.evaluate(lambda block, part: learner.network(learner.online.blocks[block].views, part),
+                                          seen([[0.3, -1.0]], prior), np.array([0]))
+                  for prior in ([0.9, 0.1], [0.2, 0.8]))  # fmt: skip
+    assert np.array_equal(one, other)
+
+
+def test_seeds_learn_the_same_beside_others_and_alone() -> None:
+    config = PriorDqn(trunk=(8,), hidden=(8,), batch_size=4, learning_starts=4, target_every=2)
+    rng = np.random.default_rng(0)
+
+    def batch() -> Batch:
+        x, chance = rng.standard_normal((2, 4, 2)), rng.random((2, 4, 1))
+        return Batch(
+            observation=seen(x, np.concatenate([chance, 1 - chance], 2)), action=rng.integers(2, size=(2, 4)),
+            reward=rng.random((2, 4)).astype(np.float32), next_observation=seen(x[::-1], 0.5),
+            terminated=rng.random((2, 4)) < 0.2, weight=None,
+        )  # fmt: skip
+
+    batches = [batch() for _ in range(6)]
+    together = make(config, SPACE, seeds=(0, 1))
+    for step, each in enumerate(batches):
+        together.update(each, np.ones(2, bool), step)
+    for row in range(2):
+        alone = make(config, SPACE, seeds=(row,))
+        for step, each in enumerate(batches):
+            own = each._replace(**{name: getattr(each, name)[row : row + 1] for name in GIVEN})
+            alone.update(own, np.ones(1, bool), step)
+        assert same(alone.state(0), together.state(row))
+        here, rows = seen(rng.standard_normal((5, 2)), 0.5), np.full(5, row)
+        numbers = [[Streams(0).explore] * (row + 1) for _ in range(2)]
+        assert np.array_equal(
+            together.act(here, rows, numbers[0], 500), alone.act(here, np.zeros(5, np.int64), numbers[1], 500)
+        )
+
+
+def test_it_needs_a_prior_of_all_actions_and_takes_no_double_target() -> None:
+    config = PriorDqn()
+    assert config.fits(there(observations=SPACE)) == ""
+    for space, actions in ((VECTOR, 2), (SPACE, 3)):
+        assert "which agent=prior_guided adds" in config.fits(there(observations=space, actions=Actions(actions)))
+    assert "it needs discrete actions" in config.fits(there(observations=SPACE, actions=Actions(shape=(2,))))
+    with pytest.raises(UserError, match=r"learner\.double=true does not apply to prior_dqn"):
+        PriorDqn(double=True)
+    assert all(field.meaning and field.source for field in settings.fields(PriorDqn).values())

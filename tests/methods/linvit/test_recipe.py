@@ -1,0 +1,87 @@
+"""The method's parts and settings, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from guidebench.harness import registry, settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan import config, matrix
+from guidebench.methods.linvit import PriorDqn, PriorGuided, ScriptedPrior
+
+
+def planned(*words: str) -> Any:
+    given = ["method=linvit", "prior=scripted", *words]
+    (cell,) = matrix.plan([*given, *(["profile=smoke"] if "profile=" not in " ".join(words) else [])]).cells
+    return cell
+
+
+@pytest.mark.parametrize("suite", ["crafter", "crafter_ood", "housekeep"])
+@pytest.mark.parametrize("profile", ["paper", "quick", "smoke"])
+def test_it_fits_every_profile_of_the_suites_that_tell_sentences(suite: str, profile: str) -> None:
+    for cell in matrix.plan([f"suite={suite}", "method=linvit", f"profile={profile}"]).cells:
+        assert cell.section("prior").backend == "transformers" and cell.learner == "prior_dqn"
+        shown = "grey_text" if (profile, suite[:7]) == ("paper", "crafter") else "text"
+        assert cell.section("suite").observation == shown
+        parts = config.there(cell).observations.parts
+        assert "text" not in parts and parts["prior"].shape == (config.there(cell).actions.count,)
+
+
+def test_what_a_profile_sets_of_the_dueling_network_holds_for_its_learner_too() -> None:
+    mine, theirs = planned("suite=housekeep", "profile=quick"), matrix.plan(
+        ["suite=housekeep", "method=sparse", "profile=quick"]).cells[0]  # fmt: skip
+    own, other = (settings.identity(cell.section("learner")) for cell in (mine, theirs))
+    assert own == {**other, "double": False, "temperature": 0.01}
+    assert mine.section("learner").lr == 3e-4 and mine.settings["learner.lr"].layer == "profile quick"
+
+
+def test_settings_of_its_own_have_precedence_over_those_of_the_dueling_network_in_one_layer() -> None:
+    names = planned("suite=housekeep").names
+    layer = {"learner.prior_dqn.lr": 2.0, "learner.dueling_dqn.lr": 1.0, "learner.dueling_dqn.n_step": 5}
+    for given in (layer, dict(reversed(layer.items()))):
+        found = {key: value.value for key, value in config.laid(names, given, "a layer") if value is not None}
+        assert found == {"learner.lr": 2.0, "learner.n_step": 5}
+    sparse = matrix.plan(["suite=housekeep", "method=sparse", "profile=smoke"]).cells[0].names
+    found = {key: value.value for key, value in config.laid(sparse, layer, "a layer") if value is not None}
+    assert found == {"learner.lr": 1.0, "learner.n_step": 5}
+
+
+def test_its_ablations_change_one_setting_each() -> None:
+    usual = planned("suite=housekeep")
+    for layer in registry.get("method", "linvit").ablations.values():
+        ((key, value),) = layer.items()
+        assert usual.settings[key].value != value
+        assert planned("suite=housekeep", f"{key}={value}").settings[key].value == value
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("suite=housekeep", "suite.observation=symbols"), r"reads the sentences in the part 'text'.*=text makes"),
+        (("suite=minigrid_doorkey", "task=5x5"), r"the suite names none in words"),
+        (("suite=classic", "task=Pendulum-v1"), r"needs discrete actions"),
+        (("suite=housekeep", "agent=standard", "suite.observation=symbols"), r"which agent=prior_guided adds"),
+        (("suite=housekeep", "prior.delay=3"), r"unknown setting 'prior\.delay'"),
+        (("suite=housekeep", "agent.smoothing=0"), r"agent\.smoothing=0: expected float in \[0\.0001, 1\]"),
+        (("suite=housekeep", "learner.temperature=0"), r"learner\.temperature=0: expected float at least 0\.0001"),
+        (("suite=housekeep", "learner.double=true"), r"double=true does not apply to prior_dqn"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_to_do(words: tuple[str, ...], message: str) -> None:
+    given = ["method=linvit", "profile=smoke", *words]
+    if "agent=standard" not in words:
+        given.append("prior=scripted")
+    with pytest.raises(UserError, match=message):
+        matrix.plan(given)
+
+
+def test_the_chat_for_priors_answers_nobody_else() -> None:
+    with pytest.raises(UserError, match="weighs actions, for agent=prior_guided alone"):
+        matrix.plan(["suite=metaworld_pbrl", "method=pebble_llm", "chat=scripted_prior", "profile=smoke"])
+
+
+@pytest.mark.parametrize("part", [PriorDqn, PriorGuided, ScriptedPrior])
+def test_every_setting_has_a_meaning_and_a_source(part: type) -> None:
+    assert all(field.meaning and field.source for field in settings.fields(part).values())
