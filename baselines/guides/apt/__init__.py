@@ -41,6 +41,9 @@ class Apt(AskingPart):
     """Learning rate of Adam on the feature network and its two models (URLB, released code)."""
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (1024,)
     """Widths of the hidden layers of the forward and the inverse model (URLB, released code)."""
+    joint: bool = False
+    """Whether the forward model's loss trains the feature network too, as in URLB's code, and not the inverse model's
+    alone (choice: the forward loss draws features together until they tell nothing, as the page on apt measures)."""
     out: Annotated[int, Bounds(1), Unit("numbers")] = 512
     """Dimension of the features z among which distances are measured (URLB, released code)."""
     channels: Annotated[int, Bounds(1)] = 64
@@ -93,7 +96,11 @@ register.method("apt_exploration")(
         summary="particle entropy of learnt features (APT) without the task's reward; meant as a pre-training stage",
         guide="apt",
         suite="crafter_ood",
-        ablations={"k=3": {"guide.k": 3}, "task_weight=1": {"guide.task_weight": 1.0}},
+        ablations={
+            "k=3": {"guide.k": 3},
+            "joint=on": {"guide.joint": True},
+            "task_weight=1": {"guide.task_weight": 1.0},
+        },
         citation=Apt.citation,
     )
 )

@@ -45,13 +45,13 @@ class Icm:
     """Features z = φ(s) of observations, a forward model f and an inverse model g.
 
     The forward model is to predict the next features, with the loss ‖z′ − f(z, a)‖. The inverse model is to tell the
-    action: of discrete ones by the cross-entropy of softmax g(z, z′), of vectors by ‖a − tanh g(z, z′)‖. Both losses
-    train φ, through z and z′, as in URLB's released code.
+    action: of discrete ones by the cross-entropy of softmax g(z, z′), of vectors by ‖a − tanh g(z, z′)‖. The inverse
+    model's loss trains φ, through z and z′, and with `joint` the forward model's does too, as in URLB's released code.
     """
 
     def __init__(self, config: Apt, observations: Observations, actions: Actions) -> None:
         reading = read(observations, config.sizes())
-        self._count = actions.count
+        self._count, self._joint = actions.count, config.joint
         width = actions.count if actions.count is not None else math.prod(actions.shape)
         self.features = Chain(reading.network(), Trunk(reading.width, config.out))
         self._forward = MLP(config.out + width, config.hidden, config.out, "forward", orthogonal=True)
@@ -71,5 +71,7 @@ class Icm:
         else:
             taken = action.flatten(2)
             inverse = torch.linalg.vector_norm(taken - told.tanh(), dim=2)
+        if not self._joint:
+            here, there = here.detach(), there.detach()
         expected = self._forward(parameters, torch.cat([here, taken], 2))
         return Losses(torch.linalg.vector_norm(there - expected, dim=2), inverse)
