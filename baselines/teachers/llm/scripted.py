@@ -18,7 +18,6 @@ agree with n² / (n² + (1 - n)²), since the check reduces independent noise.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import re
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from guidebench.baselines.conversing import chance
 from guidebench.baselines.teachers.llm import reading, trajectories
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
@@ -62,14 +62,14 @@ class ScriptedReader:
     def __call__(self, messages: tuple[Message, ...]) -> str:
         """Return the reply; after a reminder, answer the original question again."""
         said = "\n".join(_text(message) for message in messages)
-        spoilt = _chance("form", said) < self._settings.malformed
+        spoilt = chance("form", said) < self._settings.malformed
         asked = [(_text(message), seen(_text(message))) for message in messages if message.role == "user"]
         length = max((len(shown.points[shown.moves]) for _, all_shown in asked for shown in all_shown), default=0)
         for question, shown in reversed(asked):
             if len(shown) >= 2:
                 return self._compare(question, shown[0], shown[1], spoilt)
             if shown:
-                return _continued(question, shown[0], length, int(4 * _chance("fault", said)) if spoilt else None)
+                return _continued(question, shown[0], length, int(4 * chance("fault", said)) if spoilt else None)
         return LOST
 
     def _compare(self, question: str, one: Seen, other: Seen, spoilt: bool) -> str:
@@ -93,11 +93,11 @@ class ScriptedReader:
         settings = self._settings
         thought = 0 if abs(excess) < settings.equal else 2 if excess > 0 else 1
         both = sorted(json.dumps(shown.points, default=np.ndarray.tolist) for shown in (one, other))
-        if thought and _chance("pair", *both) < settings.error:
+        if thought and chance("pair", *both) < settings.error:
             thought = 3 - thought
-        if _chance("order", question) < settings.first_bias:
+        if chance("order", question) < settings.first_bias:
             return 1
-        if thought and _chance("slip", question) < settings.noise:
+        if thought and chance("slip", question) < settings.noise:
             return 3 - thought
         return thought
 
@@ -175,9 +175,3 @@ def _decimals(text: str) -> int:
 
 def _text(message: Message) -> str:
     return "".join(part for part in message.content if isinstance(part, str))
-
-
-def _chance(*texts: str) -> float:
-    """Return a number in [0, 1), uniform and independent for different texts."""
-    hashed = hashlib.blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=8)
-    return int.from_bytes(hashed.digest(), "big") / 2**64

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.baselines.conversing import chance
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.lagea.feedback import prompts
@@ -113,8 +114,8 @@ class FrameReader:
         reply = written(impression, instruction_of(said))
         digest = hashlib.blake2b(np.ascontiguousarray(frames).data, digest_size=16).hexdigest()
         told = [digest, *("".join(part for part in each.content if isinstance(part, str)) for each in messages)]
-        if _chance("form", *told) < self._malformed:
-            return spoilt(reply, SPOILS[int(len(SPOILS) * _chance("fault", *told))], len(frames))
+        if chance("form", *told) < self._malformed:
+            return spoilt(reply, SPOILS[int(len(SPOILS) * chance("fault", *told))], len(frames))
         return json.dumps(reply)
 
 
@@ -239,9 +240,3 @@ def _around(masks: Array, by: int) -> Array:
             of = slice(max(-down, 0), height + min(-down, 0)), slice(max(-across, 0), width + min(-across, 0))
             found[:, to[0], to[1]] += masks[:, of[0], of[1]]
     return found
-
-
-def _chance(*texts: str) -> float:
-    """Return a number in [0, 1), uniform and independent for different texts."""
-    hashed = hashlib.blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=8)
-    return int.from_bytes(hashed.digest(), "big") / 2**64
