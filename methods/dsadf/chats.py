@@ -1,0 +1,181 @@
+"""The chats of DSADF's slow system that need no model: hand-written ones, and privileged ones that know the sub-goals.
+
+`planner=scripted` and `planner=oracle` name the chats `scripted_planner` and `oracle_planner`, and so for the other
+roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from guidebench.harness.capabilities import HasSubgoals, NamesActions
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Suite
+from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Transport, Unit
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Message
+    from guidebench.harness.models.oracle import Oracle
+
+Rate = Annotated[float, Bounds(0, 1), Unit("probability")]
+READS = "% hand-written: it reads the text of the prompt"
+
+
+@dataclass(frozen=True)
+class Scripted(ModelPart):
+    """What the hand-written chats have in common: each answers in its own role alone."""
+
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
+    """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes
+    milliseconds)."""
+
+    role: ClassVar[str] = ""
+    """The role in which the chat answers."""
+    citation: ClassVar[str] = READS
+    backend: ClassVar[str] = "scripted"
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        return elsewhere(there, self, self.role)
+
+
+@register.chat("scripted_planner")
+@dataclass(frozen=True)
+class ScriptedPlanner(Scripted):
+    """Hand-written: chains the rules of the prompt's hint backwards from the goal, and errs at the configured rate."""
+
+    omits: Rate = 0.3
+    """Probability that a first plan leaves out one of its prerequisites (choice: often enough for a reflector to have
+    something to find)."""
+    malformed: Rate = 0.0
+    """Probability that a reply holds no plan, drawn anew for each reply (choice: never)."""
+
+    version: ClassVar[int] = 1
+    role: ClassVar[str] = "planner"
+    title: ClassVar[str] = "hand-written: it chains the rules of the hint"
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
+        """Return the callable that answers; it is given neither suite nor task."""
+        from guidebench.methods.dsadf.scripted import PromptPlanner
+
+        return PromptPlanner(self.omits, self.malformed)
+
+
+@register.chat("scripted_reflector")
+@dataclass(frozen=True)
+class ScriptedReflector(Scripted):
+    """Hand-written: checks a plan by the rules of the prompt's hint, and errs at the configured rate."""
+
+    misses: Rate = 0.2
+    """Probability that it does not notice what a plan lacks (choice: it notices most of it)."""
+
+    version: ClassVar[int] = 1
+    role: ClassVar[str] = "reflector"
+    title: ClassVar[str] = "hand-written: it checks plans by the rules of the hint"
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
+        """Return the callable that answers; it is given neither suite nor task."""
+        from guidebench.methods.dsadf.scripted import PromptReflector
+
+        return PromptReflector(self.misses)
+
+
+@register.chat("scripted_performer")
+@dataclass(frozen=True)
+class ScriptedPerformer(Scripted):
+    """Hand-written: looks in the prompt's list for an action that serves the sub-goal, and errs at the configured
+    rates."""
+
+    error: Rate = 0.05
+    """Probability that it names another possible action (choice)."""
+    impossible: Rate = 0.02
+    """Probability that it names an action that is not in the list, drawn anew for each reply (choice)."""
+
+    version: ClassVar[int] = 1
+    role: ClassVar[str] = "performer"
+    title: ClassVar[str] = "hand-written: it reads sub-goal, sentences and possible actions"
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
+        """Return the callable that answers; it is given neither suite nor task."""
+        from guidebench.methods.dsadf.scripted import PromptPerformer
+
+        return PromptPerformer(self.error, self.impossible)
+
+
+@dataclass(frozen=True)
+class KnowsSubgoals(ModelPart):
+    """What the privileged chats have in common: they know the task's own sub-goals (`HasSubgoals`)."""
+
+    role: ClassVar[str] = ""
+    """The role in which the chat answers."""
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% no model, it is told the task's sub-goals"
+    backend: ClassVar[str] = "oracle"
+    privileged: ClassVar[bool] = True
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        return elsewhere(there, self, self.role)
+
+
+@register.chat("oracle_planner")
+@dataclass(frozen=True)
+class OraclePlanner(KnowsSubgoals):
+    """Privileged: answers with the task's own sub-goals, and errs at the configured rate."""
+
+    omits: Rate = 0.0
+    """Probability that a first plan leaves out one of its prerequisites (choice: never)."""
+
+    role: ClassVar[str] = "planner"
+    title: ClassVar[str] = "privileged: it knows the task's sub-goals"
+
+    def spawn(self, suite: Suite, task: str) -> Oracle:
+        """Return the function that plans; UserError for a task whose sub-goals are not in the words of its actions."""
+        from guidebench.methods.dsadf.oracle import KnownPlan
+
+        return KnownPlan(known_subgoals(suite, task), self.omits)
+
+
+@register.chat("oracle_reflector")
+@dataclass(frozen=True)
+class OracleReflector(KnowsSubgoals):
+    """Privileged: compares a plan with the task's own sub-goals, and suggests these if they differ."""
+
+    role: ClassVar[str] = "reflector"
+    title: ClassVar[str] = "privileged: it knows the task's sub-goals"
+
+    def spawn(self, suite: Suite, task: str) -> Oracle:
+        """Return the function that reflects; UserError as of the planner."""
+        from guidebench.methods.dsadf.oracle import KnownReflection
+
+        return KnownReflection(known_subgoals(suite, task))
+
+
+def known_subgoals(suite: Suite, task: str) -> list[str]:
+    """Return the names of a task's sub-goals in the words of its actions. Raise UserError where it has none, or they
+    are in other words."""
+    from guidebench.methods.dsadf.plans import Vocabulary
+
+    made = suite.make(task)
+    names = list(made.subgoals()) if isinstance(made, HasSubgoals) else []
+    actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
+    found: list[Any] = [Vocabulary(actions, names).match(name.lstrip("0123456789 ")) for name in names]
+    if not found or None in found:
+        told = f"its sub-goal {names[found.index(None)]!r} is none of its actions" if found else "it has no sub-goals"
+        raise UserError(
+            f"planner=oracle and reflector=oracle need the sub-goals of the task {task!r} in the words of its actions, "
+            f"and {told}; choose scripted or a model"
+        )
+    return found
+
+
+def elsewhere(there: There, chat: ModelPart, role: str) -> str:
+    """Return why a chat that is made for one role is not in it, or ""."""
+    asked = any(role in getattr(part, "needs", ()) for part in there.parts.values())
+    if asked and there[role] == chat:
+        return ""
+    return f"it answers in the role {role} of agents such as model_as_agent alone; choose it as {role}=…"

@@ -1,0 +1,144 @@
+"""The slow system's deliberation: many episodes at once plan, reflect and plan again (DSADF, algorithms 1 and 2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from guidebench.harness.interfaces import Context, Place, Question
+from guidebench.harness.logs import Column, Log, count
+from guidebench.methods.dsadf import planning, rules
+from guidebench.methods.dsadf.plans import Subgoal, listed
+
+PLANNER, REFLECTOR = "planner", "reflector"
+NOTHING = np.zeros((1, 0), bool)
+Again = Literal["planner", "revised"]
+TRIAL = count("index of the episode in its evaluation, from 0")
+NUMBER = count("index of the plan in its episode, from 0")
+LOGS: Mapping[str, Log] = {
+    "plans": Log(
+        "a plan for one episode",
+        {
+            "trial": TRIAL,
+            "number": NUMBER,
+            "first": Column(str, "the first plan, its sub-goals separated by semicolons; empty without any"),
+            "final": Column(str, "the plan that is followed; empty if the task itself is the only goal"),
+            "thoughts": Column(str, "the planner's reply with the first plan"),
+            "fault": Column(
+                str, "why there is no first plan: failed, empty, unknown, long, cycle, unreadable; or empty"
+            ),
+            "retries": count("unusable replies before the first plan"),
+            "lacking": count("things that steps of the first plan lack, as far as the hint's rules tell"),
+            "still_lacking": count("things that steps of the final plan lack"),
+            "again": Column(str, "why the planner's final plan could not be used, as `fault`; or empty"),
+        },
+    ),
+    "reflections": Log(
+        "a reflection on a first plan",
+        {
+            "trial": TRIAL,
+            "number": NUMBER,
+            "strengths": Column(str, "what is good about the plan"),
+            "weaknesses": Column(str, "what is wrong with it; empty for nothing"),
+            "plan": Column(str, "the revised plan; empty without any"),
+            "fault": Column(str, "why the revised plan could not be used, or failed for no reflection; or empty"),
+        },
+    ),
+}
+
+
+class Settings(Protocol):
+    """What a deliberation is told by the configuration of an agent."""
+
+    @property
+    def hint(self) -> str:
+        """The hint instruction H."""
+
+    @property
+    def reflect(self) -> bool:
+        """Whether plans are reflected on."""
+
+    @property
+    def again(self) -> Again:
+        """Who writes the final plan after a reflection: `planner`, or the reflector itself (`revised`)."""
+
+
+class Moment(NamedTuple):
+    """An episode that needs a plan."""
+
+    place: Place
+    text: str
+    """Sentences of its present state."""
+    number: int
+    """Index of the plan in the episode."""
+
+
+def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> list[tuple[Subgoal, ...]]:
+    """Return a plan for each episode, () where no plan could be used, and log how it came about. All first plans are
+    asked for in one batch, then all reflections, then all final plans.
+
+    A planner that fails, or whose replies hold no usable plan, leaves the episode without a plan. Where reflector or
+    second reply of the planner fail, or hold no usable plan, the first plan stands. A reflection that asks for no
+    change ends the deliberation. A plan that lacks prerequisites is followed all the same, and counted.
+    """
+    known = rules.read(settings.hint)
+    first = _consult(PLANNER, [(moment, {}) for moment in moments], ctx)
+    firsts = [_plan(answer) for answer in first]
+    plans, again = [*firsts], [""] * len(moments)
+    reflected = [number for number, plan in enumerate(firsts) if plan] if settings.reflect else []
+    told = _consult(REFLECTOR, [(moments[number], {"plan": listed(firsts[number])}) for number in reflected], ctx)
+    wanted: dict[int, str] = {}
+    for number, answer in zip(reflected, told, strict=True):
+        _note_reflection(moments[number], answer, ctx)
+        if answer and settings.again == "revised":
+            plans[number] = _plan(answer) or plans[number]
+        elif answer and (instruction := planning.instruction(answer)):
+            wanted[number] = instruction
+    asked = [(moments[n], {"plan": listed(firsts[n]), "reflection": said}) for n, said in wanted.items()]
+    for number, answer in zip(wanted, _consult(PLANNER, asked, ctx), strict=True):
+        plans[number] = _plan(answer) or plans[number]
+        again[number] = "failed" if answer is None else answer["fault"]
+    plans = [rules.supplied(plan, known, moment.text) for plan, moment in zip(plans, moments, strict=True)]
+    for moment, answer, begun, plan, fault in zip(moments, first, firsts, plans, again, strict=True):
+        said = answer or {"thoughts": "", "fault": "failed", "retries": 0}
+        ctx.note(
+            "plans", moment.place.row,
+            {
+                "trial": moment.place.episode, "number": moment.number, "first": _line(begun), "final": _line(plan),
+                "thoughts": said["thoughts"], "fault": said["fault"], "retries": said["retries"],
+                "lacking": len(rules.lacks(begun, known, moment.text)),
+                "still_lacking": len(rules.lacks(plan, known, moment.text)), "again": fault,
+            },
+        )  # fmt: skip
+    return plans
+
+
+def _consult(role: str, asked: Sequence[tuple[Moment, Mapping[str, str]]], ctx: Context) -> list[Any]:
+    """Return the answers of a role about each moment, given more than its text."""
+    return ctx.consult([question(role, moment.place, {"text": moment.text, **more}) for moment, more in asked])
+
+
+def question(role: str, place: Place, content: Mapping[str, Any]) -> Question:
+    """Return a question to a chat that concerns no transition."""
+    told = json.dumps(content, sort_keys=True)
+    return Question(place.row, np.full(1, -1, np.int64), None, NOTHING, told, role, place.episode)
+
+
+def _plan(answer: Mapping[str, Any] | None) -> tuple[Subgoal, ...]:
+    return tuple(Subgoal(name, times) for name, times in answer["plan"]) if answer else ()
+
+
+def _line(plan: Sequence[Subgoal]) -> str:
+    return "; ".join(map(str, plan))
+
+
+def _note_reflection(moment: Moment, answer: Mapping[str, Any] | None, ctx: Context) -> None:
+    said = answer or {"strengths": "", "weaknesses": "", "fault": "failed"}
+    told = {name: said[name] for name in ("strengths", "weaknesses", "fault")}
+    ctx.note(
+        "reflections", moment.place.row,
+        {"trial": moment.place.episode, "number": moment.number, "plan": _line(_plan(answer)), **told},
+    )  # fmt: skip

@@ -1,0 +1,45 @@
+"""Plans and reflections of a chat that knows the task's own sub-goals; its answers are those of the dialogues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.interfaces import Question
+from guidebench.methods.dsadf import plans, scripted
+from guidebench.methods.dsadf.planning import stored
+from guidebench.methods.dsadf.plans import Subgoal, Vocabulary, listed
+
+
+class KnownPlan:
+    """Answers as `planning.PlannerDialogue` does."""
+
+    def __init__(self, subgoals: Sequence[str], omits: float) -> None:
+        """`omits`: probability that a first plan lacks one of its prerequisites."""
+        self._plan, self._omits = tuple(map(Subgoal, subgoals)), omits
+
+    def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
+        """Return the sub-goals; for a final plan all of them."""
+        final = "plan" in json.loads(question.content)
+        wrong = not final and generator.random() < self._omits
+        plan = scripted.shortened(self._plan, generator.random()) if wrong else self._plan
+        return {"plan": stored(plan), "thoughts": "", "fault": "", "retries": 0}
+
+
+class KnownReflection:
+    """Answers as `planning.ReflectorDialogue` does."""
+
+    def __init__(self, subgoals: Sequence[str]) -> None:
+        self._names = tuple(subgoals)
+
+    def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
+        """Return the sub-goals as the revised plan if another one is given."""
+        given = plans.read(json.loads(question.content)["plan"], Vocabulary(self._names, self._names), scripted.MANY)
+        if [name for name, _ in given] == [*self._names]:
+            return {"strengths": "It is the known plan.", "weaknesses": "", "plan": [], "fault": ""}
+        weaknesses = f"It is not the known plan: {listed(list(map(Subgoal, self._names)))}"
+        plan = stored(tuple(map(Subgoal, self._names)))
+        return {"strengths": "", "weaknesses": " ".join(weaknesses.split()), "plan": plan, "fault": ""}

@@ -1,0 +1,93 @@
+"""The dialogue of a performer: it names the next action towards the present sub-goal (DSADF, §4.2.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from guidebench.baselines.conversing import AskModel, Misread, converse
+from guidebench.harness.interfaces import Array
+from guidebench.harness.texts import JSON
+from guidebench.methods.dsadf import prompts
+from guidebench.methods.dsadf.planning import one_line
+
+LONGEST = 4_000
+"""Characters of a reply that are read (choice: an action has two or three words)."""
+
+
+class PerformerDialogue:
+    """Asks for an action until a possible one is named, a bounded number of times (a Dialogue)."""
+
+    def __init__(self, goal: str, actions: Sequence[str], retries: int) -> None:
+        """`retries`: further attempts after a reply that names no possible action."""
+        self._goal, self._actions, self._retries = goal, tuple(actions), retries
+        self.calls = 1 + retries
+
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
+        """Return {"action": name, `done`, or "" if no reply named a possible one, "faults": the fault of each refused
+        reply, "said": the last reply}. None without any reply.
+
+        `content`: {"text": sentences of the state, "possible": numbers of the actions that are possible, "subgoal": the
+        present one or "", "recent": the last actions, "may_end": whether it may be declared reached}.
+        """
+        possible = [self._actions[number] for number in content["possible"]]
+        may_end, faults = content["may_end"], list[str]()
+
+        def reminder(misread: Misread) -> str:
+            faults.append(misread.fault)
+            return prompts.action_reminder(misread)
+
+        asked = prompts.performing(
+            self._goal, content["text"], possible, content["subgoal"], content["recent"], may_end
+        )
+        said = await converse(
+            ask, (asked,), lambda reply: named(reply, possible, self._actions, may_end), reminder, self._retries
+        )
+        if said.fault == "failed":
+            return None
+        if said.value is None and said.messages[-1].role == "assistant":
+            faults.append(said.fault)
+        reply = next(str(message.content[0]) for message in reversed(said.messages) if message.role == "assistant")
+        return {"action": said.value or "", "faults": faults, "said": one_line(reply[:LONGEST])}
+
+
+def named(reply: str, possible: Sequence[str], actions: Sequence[str], may_end: bool) -> str:
+    """Return the action that a reply names, or `done` if it `may_end` the sub-goal: the reply as a whole, the field
+    `action` of a JSON object, what follows "Action:", or else the last line that is nothing but a name.
+
+    Raise Misread: `impossible` for one of `actions` that is not `possible`, `unknown` for anything else.
+    """
+    words = {**dict.fromkeys(actions), **({prompts.DONE: None} if may_end else {})}
+    found = ""
+    for phrase in _phrases(reply[:LONGEST]):
+        if (name := _plain(phrase)) in words:
+            found = name
+    if not found:
+        raise Misread("unknown", f"{one_line(reply)[:60]!r} is none of the actions")
+    if found not in possible and found != prompts.DONE:
+        raise Misread("impossible", f"{found!r} is not possible now; possible are {', '.join(possible)}")
+    return found
+
+
+def _phrases(reply: str) -> list[str]:
+    """Return the texts of a reply that may be a name, the most telling ones last."""
+    lines = [reply, *reply.splitlines()]
+    lines += [line.split(":", 1)[1] for line in lines if ":" in line and "action" in line.split(":", 1)[0].casefold()]
+    if (brace := reply.find("{")) >= 0:
+        try:
+            found = JSON.raw_decode(reply, brace)[0].get("action")
+        except (ValueError, RecursionError):
+            found = None
+        lines += [found] if isinstance(found, str) else []
+    return lines
+
+
+def _plain(phrase: str) -> str:
+    """Return a phrase in lower case without number, quotes, marks and article.
+
+    >>> _plain(" 3. **Chop the Tree**. ")
+    'chop tree'
+    """
+    words = re.sub(r"[^a-z ]+", " ", phrase.casefold().replace("_", " ")).split()
+    return " ".join(word for word in words if word not in ("a", "an", "the"))

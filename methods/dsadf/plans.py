@@ -1,0 +1,174 @@
+"""Plans: ordered sub-goals in the vocabulary of a task's actions, and how they are read from a model's reply.
+
+A reply is untrusted text. It may hold a JSON object `{"plan": [...]}`, whose items are texts or objects with `subgoal`
+and optionally `times` and `after` (numbers of the items that must come before it), or a numbered list in prose, of
+which the last one counts (DSADF, app. B: `1. Find Tree (tree.location) - Move to the nearest tree`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from guidebench.baselines.conversing import LONGEST, Misread
+from guidebench.harness.texts import JSON, each_text, mended
+
+FIND = "find"
+"""The verb of a sub-goal to go to something, which is in every vocabulary."""
+MOST_TIMES = 20
+"""Most times that one step is repeated (choice: Crafter's tasks need at most a dozen of anything)."""
+MOST_BRACES = 64
+"""Opening braces of a reply at which an object is looked for, which bounds the work (choice)."""
+NUMBERED = re.compile(r"^[\s>*#-]*(\d{1,4})[.):]\s*(.+)$")
+TIMES = re.compile(r"\b(\d{1,4}) times\b|[x×] ?(\d{1,4})\b")
+ARTICLES = re.compile(r"\b(?:a|an|the|some)\b ?")
+
+
+class Subgoal(NamedTuple):
+    """One step of a plan."""
+
+    name: str
+    """Name of an action, or `find` and a noun."""
+    times: int = 1
+    """How often the action is to be done."""
+
+    def __str__(self) -> str:
+        return self.name if self.times == 1 else f"{self.name} ({self.times} times)"
+
+
+def listed(plan: Sequence[Subgoal]) -> str:
+    """Return a plan as a numbered list, in the form in which it is asked for.
+
+    >>> print(listed([Subgoal("find tree"), Subgoal("chop tree", 4)]))
+    1. find tree
+    2. chop tree (4 times)
+    """
+    return "\n".join(f"{number}. {subgoal}" for number, subgoal in enumerate(plan, 1))
+
+
+class Vocabulary:
+    """The names that a sub-goal may have: those of the actions, and `find` with a noun that the task mentions."""
+
+    def __init__(self, actions: Iterable[str], mentioned: Iterable[str]) -> None:
+        """`mentioned`: texts, such as goal, hint and state, whose words may be the noun of `find`, besides those of
+        `actions`."""
+        self._actions = tuple(actions)
+        self._words = set(re.findall(r"[a-z]+", " ".join((*self._actions, *mentioned)).casefold()))
+
+    def match(self, phrase: str) -> str | None:
+        """Return the name that a phrase means, ignoring case, articles, plurals and what follows the name; None if it
+        means none.
+
+        >>> Vocabulary(["chop tree"], []).match("Chop the Trees until there is wood")
+        'chop tree'
+        """
+        words = ARTICLES.sub("", re.sub(r"[^a-z ]+", " ", phrase.casefold().replace("_", " "))).split()
+        for length in range(len(words), 0, -1):
+            for said in (words[:length], [*words[: length - 1], singular(words[length - 1])]):
+                if (name := " ".join(said)) in self._actions:
+                    return name
+        if words[:1] != [FIND]:
+            return None
+        noun = [word if word in self._words else singular(word) for word in words[1:5]]
+        known = [*noun[: next((at for at, word in enumerate(noun) if word not in self._words), len(noun))]]
+        return " ".join((FIND, *known)) if known else None
+
+
+def singular(word: str) -> str:
+    """Return a noun without the s of its plural."""
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def read(reply: str, vocabulary: Vocabulary, longest: int) -> tuple[Subgoal, ...]:
+    """Return the plan in a model's reply, of at most `longest` steps.
+
+    Raise Misread, whose message is for the model: `empty` where there is no plan, `long` for one of too many steps,
+    `unknown` for a step that is no sub-goal, `cycle` for steps of which each is to come after the other.
+    """
+    found = _object(reply[:LONGEST])
+    if found is not None:
+        items = [(item, _times(item)) if isinstance(item, str) else _item(item) for item in found]
+        order: Sequence[Iterable[int]] = [() if isinstance(item, str) else _after(item, len(found)) for item in found]
+    else:
+        items = _numbered(reply[:LONGEST])
+        order = [()] * len(items)
+    if not items:
+        raise Misread("empty", "it holds no plan; write a numbered list of steps")
+    if len(items) > longest:
+        raise Misread("long", f"its plan has {len(items)} steps; write at most {longest}")
+    steps = []
+    for number, (phrase, times) in enumerate(items, 1):
+        name = vocabulary.match(phrase)
+        if name is None:
+            raise Misread(
+                "unknown", f"step {number}, {phrase[:60]!r}, is neither one of the actions nor 'find' and a thing"
+            )
+        steps.append(Subgoal(name, min(max(times, 1), MOST_TIMES)))
+    return tuple(steps[number] for number in _ordered(order))
+
+
+def _object(reply: str) -> list[Any] | None:
+    """Return the list `plan` of the last JSON object of a reply that has one; None without any."""
+    last = None
+    end = 0
+    for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
+        if brace.start() < end:
+            continue
+        try:
+            found, end = JSON.raw_decode(reply, brace.start())
+            plan = each_text(found, mended).get("plan")
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(plan, list) and all(isinstance(item, (str, dict)) for item in plan):
+            last = plan
+    return last
+
+
+def _item(item: Mapping[str, Any]) -> tuple[str, int]:
+    """Return name and repetitions of an item of JSON."""
+    name, times = item.get("subgoal"), item.get("times", 1)
+    if not isinstance(name, str) or type(times) is not int:
+        raise Misread("unknown", f"the step {str(dict(item))[:80]} has no text `subgoal`, or no whole number `times`")
+    return name, times
+
+
+def _after(item: Mapping[str, Any], count: int) -> list[int]:
+    """Return the indices of the steps that come before an item."""
+    after = item.get("after", [])
+    if not isinstance(after, list) or not all(type(number) is int and 1 <= number <= count for number in after):
+        raise Misread("unknown", f"`after` is {str(after)[:60]}; expected numbers of steps, from 1 to {count}")
+    return [number - 1 for number in after]
+
+
+def _ordered(before: Sequence[Iterable[int]]) -> list[int]:
+    """Return the steps in an order in which each comes after those in `before`, and else as written. Raise Misread for
+    a cycle."""
+    left, done = [*range(len(before))], list[int]()
+    while left:
+        free = next((step for step in left if all(earlier in done for earlier in before[step])), None)
+        if free is None:
+            raise Misread(
+                "cycle", f"each of the steps {', '.join(str(step + 1) for step in left)} is to come after another"
+            )
+        left.remove(free)
+        done.append(free)
+    return done
+
+
+def _numbered(reply: str) -> list[tuple[str, int]]:
+    """Return phrase and repetitions of each item of the last numbered list in prose; a list begins at the number 1."""
+    found: list[tuple[str, int]] = []
+    for line in reply.splitlines():
+        if match := NUMBERED.match(line[:1_000]):
+            if int(match[1]) == 1:
+                found = []
+            phrase = re.split(r"[(\[:,;.]|\s[-–—]+\s", match[2].replace("*", "").replace("`", ""), maxsplit=1)[0]
+            found.append((phrase.strip(), _times(match[2])))
+    return found
+
+
+def _times(line: str) -> int:
+    """Return how often a step is to be done, as its line says: once unless it says `4 times` or `x4`."""
+    match = TIMES.search(line.casefold())
+    return int(match[1] or match[2]) if match else 1

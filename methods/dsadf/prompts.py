@@ -1,0 +1,106 @@
+"""What the planner, the reflector and the performer are told, in our words (DSADF, app. B, eq. 3, 4 and 6; §4.2.2).
+
+Every prompt consists of sections with a heading, so that hand-written models can read it by the text alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from guidebench.baselines.conversing import Misread
+from guidebench.harness.models.calls import Message
+
+GOAL, STATE, ACTIONS, HINTS = "Goal", "What is observed", "Actions", "Hints"
+EXAMPLE, PLAN, REFLECTION, REQUEST = "Example", "Plan", "Reflection", "Your answer"
+SUBGOAL, RECENT = "Present sub-goal", "Last actions"
+DONE = "done"
+"""What the performer answers instead of an action once the present sub-goal is reached."""
+PLANNER = "You plan for an agent that carries out one step at a time."
+REFLECTOR = "You check a plan that was just written for an agent that carries out one step at a time."
+PERFORMER = "You act for an agent, one action at a time."
+SAMPLE = """\
+Goal: boil an egg. Actions: fill pot, light stove, place egg.
+Thoughts: the egg needs hot water, so the pot must be filled and the stove lit before.
+Plan:
+1. find tap - go to the water
+2. fill pot (2 times) - two cups are enough
+3. light stove - the water gets hot
+4. place egg - the goal"""
+"""An example of another world than any suite's (app. B.1 gives one)."""
+FORM = """\
+each step on a line of its own with its number, as in the example. A step is one of the actions above, by its exact \
+name, or `find` and the thing to go to. Where an action is to be repeated, write how often, such as (3 times). Write \
+at most {longest} steps, and end with the one that reaches the goal."""
+PLAN_REQUEST = "Think step by step first, in a few sentences. Then write the plan: " + FORM
+REFLECT_REQUEST = (
+    """\
+Think about these questions: Are steps missing, or in an impossible order? Are all materials and tools there before \
+they are used? Can every step be carried out with the actions above? Is there a shorter way?
+Then answer in three parts. "Strengths:" and what is good. "Weaknesses:" and what is wrong, or "none". \
+"Revised plan:", only if the plan needs to change, """
+    + FORM
+)
+AGAIN_REQUEST = "Write the final plan, which takes the reflection into account: " + FORM
+ACT_REQUEST = "Answer with the name of one of the actions above, alone on a line, and nothing else."
+OR_DONE = ' If the present sub-goal is reached already, answer "{done}" instead.'
+HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+
+
+def sections(prompt: str) -> dict[str, str]:
+    """Return heading -> content of the sections of a prompt; what stands above the first has the heading ""."""
+    parts = HEADING.split(prompt)
+    return {"": parts[0].strip(), **{name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}}
+
+
+def _message(opening: str, parts: Mapping[str, str]) -> Message:
+    """Return a prompt; a section without content is left out."""
+    told = (f"## {name}\n{text}" for name, text in parts.items() if text)
+    return Message("user", ("\n\n".join((opening, *told)),))
+
+
+def _list(names: Sequence[str]) -> str:
+    return "\n".join(f"- {name}" for name in names)
+
+
+def planning(goal: str, text: str, actions: Sequence[str], hint: str, longest: int) -> Message:
+    """Return the message that asks for the first plan (eq. 3)."""
+    parts = {GOAL: goal, STATE: text, ACTIONS: _list(actions), HINTS: hint, EXAMPLE: SAMPLE}
+    return _message(PLANNER, {**parts, REQUEST: PLAN_REQUEST.format(longest=longest)})
+
+
+def reflecting(goal: str, text: str, actions: Sequence[str], hint: str, longest: int, plan: str) -> Message:
+    """Return the message that asks for a reflection on a plan (eq. 6)."""
+    parts = {GOAL: goal, STATE: text, ACTIONS: _list(actions), HINTS: hint, PLAN: plan}
+    return _message(REFLECTOR, {**parts, REQUEST: REFLECT_REQUEST.format(longest=longest)})
+
+
+def regenerating(
+    goal: str, text: str, actions: Sequence[str], hint: str, longest: int, plan: str, reflection: str
+) -> Message:
+    """Return the message that asks for the final plan, given the first one and the reflection (eq. 4)."""
+    parts = {GOAL: goal, STATE: text, ACTIONS: _list(actions), HINTS: hint, EXAMPLE: SAMPLE, PLAN: plan}
+    return _message(PLANNER, {**parts, REFLECTION: reflection, REQUEST: AGAIN_REQUEST.format(longest=longest)})
+
+
+def performing(
+    goal: str, text: str, possible: Sequence[str], subgoal: str, recent: Sequence[str], may_end: bool
+) -> Message:
+    """Return the message that asks for an action (§4.2.2: t_VLM = VLM(O_text, g)). `possible`: actions that are
+    possible now; `subgoal`: the present one, or "" if the goal itself is; `recent`: the last actions, oldest first;
+    `may_end`: whether the performer may say that the sub-goal is reached."""
+    parts = {GOAL: goal, SUBGOAL: subgoal, STATE: text, RECENT: ", ".join(recent), ACTIONS: _list(possible)}
+    request = ACT_REQUEST + (OR_DONE.format(done=DONE) if may_end else "")
+    return _message(PERFORMER, {**parts, REQUEST: request})
+
+
+def plan_reminder(fault: Misread) -> str:
+    """Return what is said after a reply without a usable plan."""
+    return (
+        f"I cannot use this reply: {fault}. Write the whole plan again, as a numbered list in the form of the example."
+    )
+
+
+def action_reminder(fault: Misread) -> str:
+    """Return what is said after a reply that names no possible action."""
+    return f"I cannot use this reply: {fault}. Answer with the exact name of one action of the list, alone on a line."

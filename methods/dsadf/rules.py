@@ -1,0 +1,122 @@
+"""What actions need, use and give, as the lines of a hint state it, and what a plan lacks by these rules.
+
+A line of the hint is a rule if it names an action and, after a colon, what it needs at hand, what it uses up and what
+it gives, each part optional:
+
+    - make stone sword: needs crafting table; uses 1 wood, 1 stone; gives stone sword
+
+Other lines are prose for the model alone. A state is known by its sentences, which name things without their number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from guidebench.methods.dsadf.plans import MOST_TIMES, Subgoal
+
+LINE = re.compile(r"^\s*-\s*([a-z ]+):\s*((?:needs|uses|gives)\b.*)$", re.MULTILINE)
+HOLDING = re.compile(r"\b(?:you have in your inventory|you have|you hold|you carry)\b\s*(.*)")
+NAMING = re.compile(r"\b(?:you see|you are targeting)\b\s*(.*)")
+
+
+class Rule(NamedTuple):
+    """What one action needs, uses and gives; things are named as in the sentences of a state."""
+
+    needs: tuple[str, ...] = ()
+    """Things that must be held, or stand somewhere in the world."""
+    uses: Mapping[str, int] = {}
+    """Thing -> how many the action uses up."""
+    gives: Mapping[str, int] = {}
+    """Thing -> how many the action gives."""
+
+
+class Lack(NamedTuple):
+    """A thing that a step of a plan needs or uses, and that neither the start nor an earlier step provides."""
+
+    step: int
+    """Index of the step in the plan, from 0."""
+    thing: str
+
+
+def read(hint: str) -> dict[str, Rule]:
+    """Return action -> rule, for the lines of a hint that are rules.
+
+    >>> read("- place crafting table: uses 2 wood; gives crafting table")["place crafting table"].uses
+    {'wood': 2}
+    """
+    found = {}
+    for action, parts in LINE.findall(hint):
+        told: dict[str, dict[str, int]] = {"needs": {}, "uses": {}, "gives": {}}
+        for part in parts.rstrip(" .").split(";"):
+            word, _, things = part.strip().partition(" ")
+            if word in told:
+                told[word] |= dict(_counted(thing) for thing in things.split(","))
+        found[action.strip()] = Rule(tuple(told["needs"]), told["uses"], told["gives"])
+    return found
+
+
+def _counted(thing: str) -> tuple[str, int]:
+    number, _, name = thing.strip().partition(" ")
+    return (name.strip(), int(number)) if number.isdigit() else (thing.strip(), 1)
+
+
+def held(text: str) -> set[str]:
+    """Return what sentences say that the agent holds.
+
+    >>> sorted(held("you see wood. you have in your inventory wood pickaxe and sapling."))
+    ['sapling', 'wood pickaxe']
+    """
+    return _things(text, HOLDING)
+
+
+def _things(text: str, pattern: re.Pattern[str]) -> set[str]:
+    found = (match[1] for sentence in text.split(".") if (match := pattern.search(sentence)))
+    return {thing.strip() for listed in found for thing in re.split(r",? and |,", listed)} - {"", "nothing"}
+
+
+def lacks(plan: Sequence[Subgoal], rules: Mapping[str, Rule], text: str) -> list[Lack]:
+    """Return, in the order of the plan, the things that its steps lack. `text`: sentences of the state in which the
+    plan begins. Amounts are left to `supplied`: a thing that any earlier step gives is not lacking, whatever its
+    number."""
+    own = held(text)
+    there = own | _things(text, NAMING)
+    found = []
+    for step, subgoal in enumerate(plan):
+        rule = rules.get(subgoal.name, Rule())
+        found += [Lack(step, thing) for thing in rule.needs if thing not in there]
+        found += [Lack(step, thing) for thing in rule.uses if thing not in own]
+        there |= {*rule.gives}
+        own |= {*rule.gives}
+    return found
+
+
+def supplied(plan: Sequence[Subgoal], rules: Mapping[str, Rule], text: str) -> tuple[Subgoal, ...]:
+    """Return the plan with steps repeated often enough to provide what later ones use: before a step that finds too
+    little of a thing, the latest step that gives it is repeated (DSADF, app. A.1.1: one "chop trees" stands for as many
+    as the rest takes). What is held at the start is taken to be enough, since sentences give no number."""
+    own, steps = held(text), [*plan]
+    for at in range(len(steps)):
+        for thing, count in rules.get(steps[at].name, Rule()).uses.items():
+            givers = [step for step in range(at) if thing in rules.get(steps[step].name, Rule()).gives]
+            if thing in own or not givers:
+                continue
+            short = -_stock(steps[:at], rules)[thing] + count * steps[at].times
+            if short > 0:
+                giver = steps[givers[-1]]
+                more = -(-short // rules[giver.name].gives[thing])
+                steps[givers[-1]] = giver._replace(times=min(giver.times + more, MOST_TIMES))
+    return tuple(steps)
+
+
+def _stock(steps: Sequence[Subgoal], rules: Mapping[str, Rule]) -> Counter[str]:
+    """Return how many of each thing are left after these steps, counting from an empty start."""
+    stock: Counter[str] = Counter()
+    for name, times in steps:
+        rule = rules.get(name, Rule())
+        for sign, things in ((-1, rule.uses), (1, rule.gives)):
+            for thing, count in things.items():
+                stock[thing] += sign * count * times
+    return stock

@@ -1,0 +1,48 @@
+"""The privileged chats know the task's sub-goals."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Place
+from guidebench.methods.dsadf.chats import OraclePlanner, OracleReflector
+from guidebench.methods.dsadf.deliberation import question
+
+pytest.importorskip("crafter")
+SUITE = registry.get("suite", "crafter_ood")(actions="find")
+STEPS = ["find tree", "chop tree", "place crafting table", "make wood sword", "find cow", "attack cow"]
+
+
+def asked(role: str, **content: str) -> Any:
+    return question(role, Place(0, 3), {"text": "", **content})
+
+
+def test_the_planner_answers_with_the_sub_goals_and_errs_at_its_rate() -> None:
+    plan = OraclePlanner().spawn(SUITE, "attack_cow")
+    found = plan(asked("planner"), np.random.default_rng(0))
+    assert found == {"plan": [[name, 1] for name in STEPS], "thoughts": "", "fault": "", "retries": 0}
+    wrong = OraclePlanner(omits=0.5).spawn(SUITE, "attack_cow")
+    rng = np.random.default_rng(0)
+    lengths = [len(wrong(asked("planner"), rng)["plan"]) for _ in range(1_000)]
+    assert set(lengths) == {5, 6} and abs(lengths.count(5) / 1_000 - 0.5) < 5 * 0.5 / 1_000**0.5
+    assert all(len(wrong(asked("planner", plan="", reflection=""), rng)["plan"]) == 6 for _ in range(50))
+
+
+def test_the_reflector_suggests_the_sub_goals_unless_they_are_given() -> None:
+    reflect = OracleReflector().spawn(SUITE, "attack_cow")
+    given = "\n".join(f"{number}. {name}" for number, name in enumerate(STEPS, 1))
+    rng = np.random.default_rng(0)
+    assert reflect(asked("reflector", plan=given), rng)["plan"] == []
+    found = reflect(asked("reflector", plan="1. find tree\n2. attack cow"), rng)
+    assert [name for name, _ in found["plan"]] == STEPS and json.dumps(found)
+
+
+def test_sub_goals_in_other_words_are_refused() -> None:
+    with pytest.raises(UserError, match="is none of its actions"):
+        OraclePlanner().spawn(registry.get("suite", "housekeep")(), "adjustment_2")

@@ -1,0 +1,78 @@
+"""Which action a performer's reply names, and how often it is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from guidebench.baselines.conversing import Misread
+from guidebench.methods.dsadf.performing import PerformerDialogue, named
+from tests.methods.dsadf.worlds import ACTIONS, START, Says, said
+
+POSSIBLE = ["do nothing", "move left", "chop tree"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "chop tree", "Chop the tree.", "- **chop_tree**", "3. Chop Tree", '"chop tree"', "Action: chop tree",
+        "I see a tree, and I could move left.\nMy next action: chop tree", '{"thought": "wood", "action": "chop tree"}',
+        "move left\nno, better:\nchop tree",
+    ],
+)  # fmt: skip
+def test_an_action_is_found_in_a_reply(reply: str) -> None:
+    assert named(reply, POSSIBLE, ACTIONS, True) == "chop tree"
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        ("mine stone", "impossible"), ("fly", "unknown"), ("", "unknown"), ("chop tree or move left", "unknown"),
+        ("{" * 10_000, "unknown"), ('{"action": 3}', "unknown"), ("done", "unknown"),
+    ],
+)  # fmt: skip
+def test_other_replies_are_refused_by_name(reply: str, fault: str) -> None:
+    with pytest.raises(Misread) as refused:
+        named(reply, POSSIBLE, ACTIONS, False)
+    assert refused.value.fault == fault
+
+
+def test_a_sub_goal_may_be_declared_reached_where_that_is_offered() -> None:
+    assert named("Done.", POSSIBLE, ACTIONS, True) == "done"
+
+
+def acted(model: Says, **more: Any) -> Any:
+    content = {"text": START, "possible": [0, 1, 3], "subgoal": "chop tree", "recent": ["move left"], "may_end": True}
+    dialogue = PerformerDialogue("make a stone sword", ACTIONS, 2)
+    assert dialogue.calls == 3
+    return asyncio.run(dialogue({**content, **more}, None, model))
+
+
+def test_the_prompt_lists_what_is_possible() -> None:
+    model = Says("chop tree")
+    assert acted(model) == {"action": "chop tree", "faults": [], "said": "chop tree"}
+    prompt = said(model.heard[0])
+    assert "- do nothing\n- move left\n- chop tree\n" in prompt and "mine stone" not in prompt
+    assert "## Present sub-goal\nchop tree" in prompt and "## Last actions\nmove left" in prompt and '"done"' in prompt
+    model = Says("chop tree")
+    acted(model, subgoal="", recent=[], may_end=False)
+    assert "sub-goal" not in said(model.heard[0]) and "Last actions" not in said(model.heard[0])
+
+
+def test_one_that_insists_on_an_impossible_action_is_given_up() -> None:
+    model = Says("mine stone", "mine stone", "open the door")
+    assert acted(model) == {"action": "", "faults": ["impossible", "impossible", "unknown"], "said": "open the door"}
+    assert "'mine stone' is not possible now; possible are do nothing, move left, chop tree" in said(model.heard[1])
+
+
+def test_one_that_comes_to_its_senses_is_followed() -> None:
+    assert acted(Says("mine stone", "chop tree")) == {
+        "action": "chop tree", "faults": ["impossible"], "said": "chop tree",
+    }  # fmt: skip
+
+
+def test_a_failed_call_has_no_answer() -> None:
+    assert acted(Says(None)) is None
+    assert acted(Says("mine stone", None)) == {"action": "", "faults": ["impossible"], "said": "mine stone"}

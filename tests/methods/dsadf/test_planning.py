@@ -1,0 +1,94 @@
+"""The conversations of planner and reflector: what is asked, what is read, and how often is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from guidebench.methods.dsadf.planning import PlannerDialogue, ReflectorDialogue, instruction, reflection
+from guidebench.methods.dsadf.plans import Vocabulary
+from tests.methods.dsadf.worlds import ACTIONS, HINT, START, Says, said
+
+GOAL = "make a stone sword"
+
+
+def planned(model: Says, retries: int = 2, **more: str) -> Any:
+    return asyncio.run(PlannerDialogue(GOAL, ACTIONS, HINT, 5, retries)({"text": START, **more}, None, model))
+
+
+def test_the_first_prompt_holds_goal_state_hint_and_actions() -> None:
+    model = Says("Wood first.\n1. chop tree (2 times)\n2. place crafting table")
+    found = planned(model)
+    assert found == {
+        "plan": [["chop tree", 2], ["place crafting table", 1]], "fault": "", "retries": 0,
+        "thoughts": "Wood first. 1. chop tree (2 times) 2. place crafting table",
+    }  # fmt: skip
+    prompt = said(model.heard[0])
+    assert all(
+        part in prompt for part in (GOAL, START, HINT, "- place crafting table", "at most 5 steps", "step by step")
+    )
+
+
+def test_an_unusable_reply_is_asked_about_again_and_then_given_up() -> None:
+    model = Says("No idea.", "1. fly", "1. chop tree")
+    assert planned(model)["plan"] == [["chop tree", 1]]
+    assert "holds no plan" in said(model.heard[1]) and "'fly'" in said(model.heard[2])
+    model = Says("No idea.", "1. fly")
+    assert planned(model, retries=1) == {"plan": [], "thoughts": "", "fault": "unknown", "retries": 1}
+    assert planned(Says(None)) is None
+    assert planned(Says("No idea.", None))["fault"] == "empty", "a failure after it does not hide what was said"
+
+
+def test_the_final_prompt_adds_plan_and_reflection() -> None:
+    model = Says("1. chop tree")
+    planned(model, plan="1. mine stone", reflection="Weaknesses: no pickaxe")
+    assert "## Plan\n1. mine stone" in said(model.heard[0]) and "Weaknesses: no pickaxe" in said(model.heard[0])
+
+
+def reflected(reply: str) -> dict[str, Any]:
+    return reflection(reply, Vocabulary(ACTIONS, (GOAL,)), 5)
+
+
+def test_a_reflection_in_the_papers_form_is_read() -> None:
+    """App. B.2: Strengths, Weaknesses, Revised Plan (if needed)."""
+    found = reflected(
+        "- **Strengths:** It is short.\n- **Weaknesses:** Wood is\nmissing.\n- **Revised Plan (if needed):**\n"
+        "1. Chop Tree (tree.location) – get wood\n2. Make Stone Sword"
+    )
+    assert found == {
+        "strengths": "It is short.", "weaknesses": "Wood is missing.", "fault": "",
+        "plan": [["chop tree", 1], ["make stone sword", 1]],
+    }  # fmt: skip
+    assert instruction(found) == "Weaknesses: Wood is missing.\nSuggested plan:\n1. chop tree\n2. make stone sword"
+
+
+@pytest.mark.parametrize("none", ["none", "None.", "No weaknesses.", "N/A", "**none**"])
+def test_a_reflection_without_weaknesses_asks_for_no_change(none: str) -> None:
+    found = reflected(f"Strengths: good\nWeaknesses: {none}\nRevised plan: none")
+    assert found["weaknesses"] == "" and found["plan"] == [] and instruction(found) == ""
+
+
+def test_an_unusable_revised_plan_leaves_the_weaknesses() -> None:
+    found = reflected("Weaknesses: too slow\nRevised plan:\n1. teleport")
+    assert (found["weaknesses"], found["plan"], found["fault"]) == ("too slow", [], "unknown")
+    assert instruction(found) == "Weaknesses: too slow"
+
+
+def test_a_reflection_without_headings_is_all_weaknesses() -> None:
+    assert reflected("You forgot the wood.")["weaknesses"] == "You forgot the wood."
+
+
+def test_what_a_model_writes_is_kept_on_one_line_and_bounded() -> None:
+    found = reflected("Weaknesses: \x1b[31m bad \u202e" + "very " * 100_000)
+    assert len(found["weaknesses"]) <= 2_000 and found["weaknesses"].isprintable()
+
+
+def test_the_reflector_is_asked_once() -> None:
+    model = Says("Strengths: fine\nWeaknesses: none")
+    dialogue = ReflectorDialogue(GOAL, ACTIONS, HINT, 5)
+    found = asyncio.run(dialogue({"text": START, "plan": "1. chop tree"}, None, model))
+    assert found is not None and found["strengths"] == "fine" and dialogue.calls == 1
+    assert "## Plan\n1. chop tree" in said(model.heard[0]) and HINT in said(model.heard[0])
+    assert asyncio.run(dialogue({"text": START, "plan": "1. chop tree"}, None, Says(None))) is None

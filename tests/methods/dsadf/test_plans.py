@@ -1,0 +1,73 @@
+"""Plans are read from JSON and from numbered prose; whatever else a model may write is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from guidebench.baselines.conversing import Misread
+from guidebench.methods.dsadf.plans import MOST_TIMES, Subgoal, Vocabulary, read
+from tests.methods.dsadf.worlds import ACTIONS, START
+
+WORDS = Vocabulary((*ACTIONS, "place table"), ("make a stone sword", START))
+
+
+def names(reply: str, longest: int = 40) -> list[str]:
+    return [str(step) for step in read(reply, WORDS, longest)]
+
+
+def test_the_papers_form_is_read() -> None:
+    """App. B.1: number, step, what it is about, and an explanation."""
+    reply = "1. Find Tree (tree.location) – Move to the nearest tree\n2. **Chop Trees** (4 times)\n3) Place Table: x1"
+    assert names(reply) == ["find tree", "chop tree (4 times)", "place table"]
+
+
+def test_of_several_lists_the_last_is_the_plan() -> None:
+    reply = (
+        "Thoughts:\n1. I need wood.\n2. I need stone.\n\nPlan:\n1. chop a tree until I have it\n2. make_wood_pickaxe"
+    )
+    assert names(reply) == ["chop tree", "make wood pickaxe"]
+
+
+def test_json_is_read_in_the_order_that_it_demands() -> None:
+    last = '{"subgoal": "make stone sword", "after": [2, 3]}'
+    reply = f'Sure: {{"plan": [{last}, "mine stone", {{"subgoal": "chop tree", "times": 3}}]}}'
+    assert names(reply) == ["mine stone", "chop tree (3 times)", "make stone sword"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault", "told"),
+    [
+        ("I would go and look for a tree.", "empty", "holds no plan"),
+        ("", "empty", "holds no plan"),
+        ('{"plan": []}', "empty", "holds no plan"),
+        ("1. chop tree\n2. fly to the moon", "unknown", "step 2, 'fly to the moon'"),
+        ("1. find happiness", "unknown", "step 1, 'find happiness'"),
+        ("1. find", "unknown", "step 1, 'find'"),
+        ('{"plan": [{"action": "chop tree"}]}', "unknown", "no text `subgoal`"),
+        ('{"plan": [{"subgoal": "chop tree", "times": "many"}]}', "unknown", "no whole number `times`"),
+        ('{"plan": [{"subgoal": "chop tree", "after": [2]}]}', "unknown", "expected numbers of steps, from 1 to 1"),
+        ('{"plan": [{"subgoal": "chop tree", "after": [2]}, {"subgoal": "eat cow", "after": [1]}]}', "cycle", "1, 2"),
+        ('{"plan": [{"subgoal": "chop tree", "after": [1]}]}', "cycle", "each of the steps 1"),
+        ("\n".join(f"{n}. chop tree" for n in range(1, 101)), "long", "100 steps; write at most 40"),
+        ("{" * 100_000, "empty", "holds no plan"),
+        ('{"plan": ' + "[" * 5_000, "empty", "holds no plan"),
+    ],
+)  # fmt: skip
+def test_other_replies_are_refused_by_name(reply: str, fault: str, told: str) -> None:
+    with pytest.raises(Misread, match=told) as refused:
+        names(reply)
+    assert refused.value.fault == fault
+
+
+def test_repetitions_are_bounded() -> None:
+    assert read("1. chop tree (9999 times)\n2. mine stone (0 times)", WORDS, 40) == (
+        Subgoal("chop tree", MOST_TIMES), Subgoal("mine stone"),
+    )  # fmt: skip
+    assert names('{"plan": [{"subgoal": "chop tree", "times": -3}]}') == ["chop tree"]
+
+
+def test_only_things_that_the_task_mentions_can_be_found() -> None:
+    words = Vocabulary(("grab or release",), ("tidy the room", "you see a salt shaker and a counter."))
+    assert words.match("Find the salt shaker on the counter") == "find salt shaker"
+    assert words.match("find teapot") is None
+    assert words.match("Grab or release it") == "grab or release"

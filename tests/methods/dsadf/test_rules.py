@@ -1,0 +1,79 @@
+"""What plans lack by the rules of a hint, and how often their steps are repeated: cases worked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from guidebench.methods.dsadf.plans import Subgoal
+from guidebench.methods.dsadf.rules import Lack, Rule, held, lacks, read, supplied
+from guidebench.methods.model_as_agent import CRAFTER_HINT
+from tests.methods.dsadf.worlds import HINT, START
+
+RULES = read(HINT)
+
+
+def plan(*names: str) -> list[Subgoal]:
+    return [Subgoal(name) for name in names]
+
+
+def test_rules_are_the_lines_that_look_like_rules() -> None:
+    assert len(RULES) == 5 and "trees give wood" not in RULES
+    assert RULES["make stone sword"] == Rule(("crafting table",), {"wood": 1, "stone": 1}, {"stone sword": 1})
+    assert read("just prose: with a colon") == {}
+
+
+def test_what_neither_start_nor_an_earlier_step_provides_is_lacking() -> None:
+    whole = plan("chop tree", "place crafting table", "make wood pickaxe", "mine stone", "make stone sword")
+    assert lacks(whole, RULES, START) == []
+    assert lacks(plan("chop tree", "place crafting table", "mine stone", "make stone sword"), RULES, START) == [
+        Lack(2, "wood pickaxe")
+    ]
+    assert lacks(plan("make wood pickaxe"), RULES, START) == [Lack(0, "crafting table"), Lack(0, "wood")]
+    swapped = plan("place crafting table", "chop tree")
+    assert lacks(swapped, RULES, START) == [Lack(0, "wood")], "what comes later is lacking"
+
+
+def test_what_sentences_name_is_there() -> None:
+    """To see wood is not to hold it, and a pickaxe of wood is no wood; a table that is seen will do."""
+    seen = "you see crafting table, grass, and tree. you have in your inventory wood, stone, and wood pickaxe."
+    assert held(seen) == {"wood", "stone", "wood pickaxe"}
+    assert lacks(plan("make stone sword"), RULES, seen) == []
+    other = "you see wood and stone. you have in your inventory wood pickaxe. you feel hungry."
+    assert lacks(plan("make stone sword"), RULES, other) == [
+        Lack(0, "crafting table"), Lack(0, "wood"), Lack(0, "stone"),
+    ]  # fmt: skip
+    assert held("you hold nothing.") == set()
+
+
+def test_steps_are_repeated_until_they_provide_what_the_rest_uses() -> None:
+    """By hand: the table takes 2 wood, pickaxe and sword 1 each, so one "chop tree" becomes four; with the second "chop
+    tree" after the table, that one provides the last two."""
+    one = plan("chop tree", "place crafting table", "make wood pickaxe", "mine stone", "make stone sword")
+    assert [step.times for step in supplied(one, RULES, START)] == [4, 1, 1, 1, 1]
+    two = plan("chop tree", "place crafting table", "chop tree", "make wood pickaxe", "mine stone", "make stone sword")
+    assert [step.times for step in supplied(two, RULES, START)] == [2, 1, 2, 1, 1, 1]
+    enough = [Subgoal("chop tree", 9), *one[1:]]
+    assert supplied(enough, RULES, START) == tuple(enough)
+    assert supplied(one, RULES, "you have in your inventory wood.")[0].times == 1, "its number is unknown"
+    assert supplied(plan("make stone sword"), RULES, START) == (Subgoal("make stone sword"),), "nothing gives it"
+
+
+def test_the_hint_about_crafter_is_the_packages_table() -> None:
+    constants = pytest.importorskip("crafter.constants")
+
+    def plain(name: str) -> str:
+        return {"table": "crafting table", "sapling": "plant"}.get(name, name).replace("_", " ")
+
+    told = read(CRAFTER_HINT)
+    assert len(told) == 16
+    for noun, recipe in constants.collect.items():
+        verb = "chop" if noun in ("tree", "grass") else "mine"
+        if noun not in ("water", "sapling"):
+            rule = told[f"{verb} {plain(noun)}"]
+            assert rule.needs == tuple(map(plain, recipe["require"]))
+            assert rule.gives == {plain(thing): count for thing, count in recipe["receive"].items()}
+    for verb in ("make", "place"):
+        for item, recipe in getattr(constants, verb).items():
+            rule = told[f"{verb} {plain(item)}"]
+            assert rule.uses == {plain(thing): count for thing, count in recipe["uses"].items()}
+            assert rule.needs == tuple(map(plain, recipe.get("nearby", ())))

@@ -1,0 +1,142 @@
+"""The hand-written chats: what they make of a prompt, and that they err as often as they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from guidebench.harness.models.calls import Message
+from guidebench.methods.dsadf import plans, prompts, rules
+from guidebench.methods.dsadf.plans import Subgoal, Vocabulary, listed
+from guidebench.methods.dsadf.scripted import PromptPerformer, PromptPlanner, PromptReflector, goals, shortened, step
+from tests.methods.dsadf.worlds import ACTIONS, HINT, START
+
+WHOLE = [
+    "find tree",
+    "chop tree",
+    "place crafting table",
+    "make wood pickaxe",
+    "find stone",
+    "mine stone",
+    "make stone sword",
+]
+WORDS = Vocabulary(ACTIONS, (START,))
+
+
+def read(reply: str) -> tuple[Subgoal, ...]:
+    return plans.read(reply, WORDS, 40)
+
+
+def asked(text: str = START, goal: str = "make a stone sword") -> tuple[Message, ...]:
+    return (prompts.planning(goal, text, ACTIONS, HINT, 40),)
+
+
+def many(count: int = 2_000) -> list[str]:
+    """States that differ in nothing that matters."""
+    return [f"{START} day {number}." for number in range(count)]
+
+
+def test_a_plan_is_chained_from_the_goal() -> None:
+    """By hand: 2 wood for the table, 1 for the pickaxe, 1 for the sword."""
+    found = read(PromptPlanner(0, 0)(asked()))
+    assert [name for name, _ in found] == WHOLE and found[1].times == 4
+    held = read(PromptPlanner(0, 0)(asked("you see crafting table. you have in your inventory wood, stone.")))
+    assert [name for name, _ in held] == ["place crafting table", "make stone sword"]
+
+
+def test_a_goal_may_name_several_actions_and_numbers() -> None:
+    assert goals("make a wood pickaxe, and attack and eat a cow", ACTIONS) == [
+        Subgoal("make wood pickaxe"), Subgoal("eat cow"),
+    ]  # fmt: skip
+    assert read(PromptPlanner(0, 0)(asked(goal="chop four trees"))) == (Subgoal("find tree"), Subgoal("chop tree", 4))
+    assert PromptPlanner(0, 0)(asked(goal="be happy")) == "I do not know how to reach this goal."
+
+
+def test_circular_rules_end() -> None:
+    hint = "- mine stone: needs wood pickaxe; gives stone\n- make wood pickaxe: needs stone; gives wood pickaxe"
+    message = prompts.planning("mine stone", START, ACTIONS, hint, 40)
+    found = read(PromptPlanner(0, 0)((message,)))
+    assert [name for name, _ in found] == ["make wood pickaxe", "find stone", "mine stone"]
+
+
+def test_the_planner_omits_a_prerequisite_at_its_rate() -> None:
+    planner = PromptPlanner(0.3, 0)
+    found = [[name for name, _ in read(planner(asked(text)))] for text in many()]
+    short = [names for names in found if len(names) < len(WHOLE)]
+    assert abs(len(short) / len(found) - 0.3) < 5 * (0.3 * 0.7 / len(found)) ** 0.5
+    assert all(len(names) == len(WHOLE) - 1 and names[-1] == "make stone sword" for names in short)
+    gone = {next(name for name in WHOLE if name not in names) for names in short}
+    assert gone == {"chop tree", "place crafting table", "make wood pickaxe", "mine stone"}
+
+
+def test_a_reply_without_a_plan_comes_at_its_rate_and_is_mended_by_asking_again() -> None:
+    planner = PromptPlanner(0, 0.2)
+    spoilt = [text for text in many() if "1." not in planner(asked(text))]
+    assert abs(len(spoilt) / 2_000 - 0.2) < 5 * (0.2 * 0.8 / 2_000) ** 0.5
+    again = [planner((*asked(text), Message("assistant", ("",)), Message("user", ("again",)))) for text in spoilt]
+    assert 0.6 < sum("1." in reply for reply in again) / len(again) < 0.95
+
+
+def test_the_final_plan_follows_the_reflection() -> None:
+    given = ("make a stone sword", START, ACTIONS, HINT, 40)
+    told = prompts.regenerating(*given, "1. mine stone", "Weaknesses: much\nSuggested plan:\n1. chop tree")
+    assert read(PromptPlanner(1, 0)((told,))) == (Subgoal("chop tree"),)
+    told = prompts.regenerating(*given, "1. mine stone", "Weaknesses: much")
+    assert read(PromptPlanner(1, 0)((told,))) == (Subgoal("mine stone"),)
+
+
+def reflected(misses: float, plan: list[str], text: str = START) -> str:
+    message = prompts.reflecting("make a stone sword", text, ACTIONS, HINT, 40, listed(list(map(Subgoal, plan))))
+    return PromptReflector(misses)((message,))
+
+
+def test_the_reflector_finds_what_is_lacking_and_mends_it() -> None:
+    assert "Weaknesses: none" in reflected(0, WHOLE)
+    reply = reflected(0, [name for name in WHOLE if name != "place crafting table"])
+    assert "step 3, make wood pickaxe, lacks crafting table" in reply
+    mended = read(reply.split("Revised plan:")[1])
+    assert [name for name, _ in mended] == WHOLE and not rules.lacks(mended, rules.read(HINT), START)
+
+
+def test_the_reflector_misses_at_its_rate() -> None:
+    short = [name for name in WHOLE if name != "mine stone"]
+    missed = sum("Weaknesses: none" in reflected(0.2, short, text) for text in many(1_000)) / 1_000
+    assert abs(missed - 0.2) < 5 * (0.2 * 0.8 / 1_000) ** 0.5
+
+
+def test_a_search_is_no_prerequisite_and_a_lone_step_stays() -> None:
+    assert shortened((Subgoal("find tree"), Subgoal("chop tree")), 0.5) == (Subgoal("find tree"), Subgoal("chop tree"))
+    assert shortened(tuple(map(Subgoal, WHOLE)), 0.999)[-2].name == "find stone"
+
+
+@pytest.mark.parametrize(
+    ("goal", "text", "possible", "may_end", "action"),
+    [
+        ("chop tree (4 times)", START, ["move left", "chop tree", "find tree"], True, "chop tree"),
+        ("chop tree (4 times)", START, ["move left", "find tree"], True, "find tree"),
+        ("find tree", START, ["move left", "find tree"], True, "find tree"),
+        ("find tree", "you are targeting tree.", ["move left", "find tree"], True, "done"),
+        ("find tree", "you are targeting tree.", ["find tree"], False, "find tree"),
+        ("mine stone", "you feel thirsty.", ["drink water", "mine stone"], True, "drink water"),
+        ("make stone sword", START, ["place crafting table", "find tree"], True, "place crafting table"),
+        ("make a stone sword", START, ["chop tree", "do nothing"], False, "chop tree"),
+        ("find salt shaker", "salt shaker on counter (2.0 m left).", ["turn left", "turn right"], True, "turn left"),
+        ("find salt shaker", "salt shaker on counter (2.0 m ahead).", ["move forward"], True, "move forward"),
+        ("find salt shaker", "salt shaker on counter (0.8 m ahead).", ["move forward"], True, "done"),
+    ],
+)  # fmt: skip
+def test_the_performer_serves_its_sub_goal(
+    goal: str, text: str, possible: list[str], may_end: bool, action: str
+) -> None:
+    assert step(goal, text, possible, may_end, 0.5) == action
+
+
+def test_the_performer_errs_at_its_rates() -> None:
+    performer = PromptPerformer(0.3, 0.1)
+    possible = ["do nothing", "chop tree", "find tree"]
+    said = [
+        performer((prompts.performing("make a stone sword", text, possible, "chop tree", (), False),))
+        for text in many()
+    ]
+    assert abs(said.count("open the door") / 2_000 - 0.1) < 5 * (0.1 * 0.9 / 2_000) ** 0.5
+    wrong = sum(reply not in ("open the door", "chop tree") for reply in said) / 2_000
+    assert abs(wrong - 0.9 * 0.3 * 2 / 3) < 5 * (0.18 * 0.82 / 2_000) ** 0.5

@@ -1,0 +1,38 @@
+"""What the tests of the slow system share: a small world's actions and rules, and a model that says what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from guidebench.harness.models.calls import Call, CallResult
+
+ACTIONS = (
+    "do nothing", "move left", "move right", "chop tree", "mine stone", "attack cow", "eat cow", "place crafting table",
+    "make wood pickaxe", "make stone sword", "find tree", "find stone",
+)  # fmt: skip
+HINT = """\
+Trees give wood.
+- chop tree: gives wood
+- mine stone: needs wood pickaxe; gives stone
+- place crafting table: uses 2 wood; gives crafting table
+- make wood pickaxe: needs crafting table; uses 1 wood; gives wood pickaxe
+- make stone sword: needs crafting table; uses 1 wood, 1 stone; gives stone sword"""
+START = "you see grass and tree. you are targeting grass."
+
+
+class Says:
+    """Answers calls with these replies in turn, None for a failure, and keeps what it was asked."""
+
+    def __init__(self, *replies: str | None) -> None:
+        self.replies, self.heard = [*replies], list[tuple[Any, ...]]()
+
+    async def __call__(self, call: Call) -> CallResult:
+        self.heard.append(tuple(call.messages))  # type: ignore[attr-defined]
+        reply = self.replies.pop(0)
+        return CallResult(reply) if reply is not None else CallResult(None, "timeout")
+
+
+def said(messages: Sequence[Any]) -> str:
+    """The text of the last message."""
+    return str(messages[-1].content[0])

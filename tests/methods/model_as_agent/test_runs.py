@@ -1,0 +1,166 @@
+"""Whole runs: scripted, served, with a local model, replayed, killed in an episode, and stopped by a budget."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guidebench import results, testing
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.plan import matrix
+from tests.harness.models.canned import completion, serving
+from tests.skeletons.test_skeletons import kept, survives
+
+pytest.importorskip("crafter")
+WORLD = (
+    "suite=crafter_ood", "task=wood_sword", "suite.observation=text", "suite.actions=find", "suite.impossible=masked",
+    "suite.area=32",
+)  # fmt: skip
+SHORT = ("suite.test_length=20", "training.steps=40", "evaluation.every=20", "evaluation.episodes=2")
+ONCE = ("training.steps=1", "evaluation.every=1", "seeds=[0]")
+SCRIPTED = ("planner=scripted", "reflector=scripted", "performer=scripted")
+LOGS = ("evaluations.parquet", "actions.parquet", "trials.parquet")
+
+
+@pytest.mark.slow
+def test_the_method_keeps_its_contract(tmp_path: Path) -> None:
+    words = (*WORLD, *SCRIPTED, "suite.test_length=12", "training.steps=70", "evaluation.every=35")
+    testing.check_method("model_with_planner", tmp_path, *words)
+
+
+@pytest.mark.slow
+def test_a_performer_that_errs_makes_a_sword_by_its_plan(train_once: Callable[..., Path]) -> None:
+    words = (*WORLD, *ONCE, "suite.test_length=150", "evaluation.episodes=12")
+    planned = results.load(train_once(*words, "method=model_with_planner", *SCRIPTED, packs=[(0,)]))
+    chance = results.load(train_once(*words, "method=random", packs=[(0,)]))
+    assert len(planned) == 12 and planned["success"].mean() >= 0.4 > chance["success"].mean()
+
+
+def test_the_oracles_plan_is_followed(train: Callable[..., Path]) -> None:
+    words = (*WORLD, *ONCE, "suite.test_length=5", "evaluation.episodes=2", "method=model_with_planner")
+    study = train(*words, "planner=oracle", "reflector=oracle", "performer=scripted", packs=[(0,)])
+    plans = results.load(study, what="plans")
+    assert set(plans["first"]) == {"find tree; chop tree; place crafting table; make wood sword"}
+    assert set(plans["final"]) == {"find tree; chop tree (3 times); place crafting table; make wood sword"}
+
+
+class Server:
+    """A server whose performer is as good as chance, and whose planner plans; what it was asked."""
+
+    def __init__(self) -> None:
+        self.url, self.heard = "", list[str]()
+
+    def answer(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
+        if not body:
+            return 200, {"data": [{"id": "m"}]}
+        prompt = str(body["messages"][0]["content"])
+        self.heard.append(prompt)
+        if "You check a plan" in prompt:
+            return 200, completion("Weaknesses: slow\nRevised plan:\n1. chop tree")
+        if "You plan" in prompt:
+            return 200, completion("1. Find Tree (tree.location) – walk\n2. Chop Tree\n3. Make Wood Sword")
+        possible = re.findall(r"^- (.+)$", prompt.partition("## Actions")[2], re.MULTILINE)
+        draw = int(hashlib.sha256(f"{len(self.heard)}".encode()).hexdigest()[:8], 16)
+        return 200, completion([*possible, "fly"][draw % (len(possible) + 1)])
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server()
+    with serving(found.answer) as url:
+        found.url = url
+        yield found
+
+
+def at(server: Server, *roles: str, temperature: float = 0.0) -> tuple[str, ...]:
+    settings = {"base_url": server.url, "model": "m", "temperature": temperature, "attempts": 1}
+    return tuple(f"{role}.{name}={value}" for role in roles for name, value in settings.items())
+
+
+def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train: Callable[..., Path]) -> None:
+    words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", "agent.recent=0", *at(server, "performer"))
+    study = train(*words, packs=[(0,)])
+    trials, ledger = results.load(study, what="trials"), results.load(study, what="ledger")
+    asked = trials[["performed", "fallback"]].sum().sum()
+    calls = len(server.heard)
+    assert len(set(server.heard)) < asked and calls < asked + trials["unknown"].sum(), "several steps share a prompt"
+    last = ledger.sort_values("step").iloc[-1]
+    assert last["questions"] == asked and not last["failures"]
+    replay = {"mode": "replay", "cassette": str(study)}
+    assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS) and len(server.heard) == calls
+
+
+def test_sampled_answers_belong_to_their_question(server: Server, train: Callable[..., Path]) -> None:
+    words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", "agent.recent=0", "agent.retries=0")
+    study = train(*words, *at(server, "performer", temperature=0.7), packs=[(0,)])
+    trials = results.load(study, what="trials")
+    assert len(server.heard) == trials[["performed", "fallback"]].sum().sum()
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_an_episode_goes_on_byte_identical_and_replays(
+    server: Server, train: Callable[..., Path], tmp_path: Path
+) -> None:
+    roles = at(server, "planner", "reflector", "performer", temperature=0.7)
+    words = (*WORLD, *SHORT, "seeds=[0,1]", "method=model_with_planner", *roles)
+    files = (*LOGS, "plans.parquet", "reflections.parquet")
+    study = survives(train, tmp_path, words, {"training": 10, "evaluation": 40}, files)
+    trials = results.load(study, what="trials")
+    assert len(trials) == 2 * 2 * 2 and trials["unknown"].sum() > 0 and (trials["plans"] == 1).all()
+    assert (results.load(study, what="reflections")["weaknesses"] == "slow").all()
+
+
+@pytest.mark.slow
+def test_a_budget_that_ends_in_an_episode_stops_the_run_and_a_higher_one_goes_on(
+    server: Server, train: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", *at(server, "performer", temperature=0.7))
+    directory = tmp_path / "poor"
+    with pytest.raises(BudgetReached, match=r"models\.budget_calls=25 is reached"):
+        train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 25})
+    assert len(server.heard) == 25
+    train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 10_000})
+    calls = len(server.heard)
+    whole = train(*words, packs=[(0,)], models={"mode": "replay", "cassette": str(directory)})
+    assert kept(directory, LOGS) == kept(whole, LOGS) and len(server.heard) == calls
+    questions = results.load(whole, what="trials")[["performed", "fallback", "impossible", "unknown"]]
+    assert calls <= questions.sum().sum(), "nothing that was recorded is asked again"
+
+
+@pytest.mark.slow
+def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tmp_path: Path) -> None:
+    """What it says is noise, so the fallback acts; it is counted, and replayed without the model."""
+    pytest.importorskip("transformers")
+    from tests.harness.models import tiny_models
+
+    model = tiny_models.llama(tmp_path / "llama")
+    about = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(about | {"max_position_embeddings": 16_384}))  # tokens are letters
+    words = (*WORLD, *ONCE, "suite.test_length=4", "evaluation.episodes=1")
+    words += ("method=model_as_agent", "agent.retries=1", "performer=transformers", f"performer.model={model}")
+    words += ("performer.dtype=float32", "performer.max_tokens=4")
+    study = train(*words, packs=[(0,)])
+    trials = results.load(study, what="trials").iloc[0]
+    assert trials["fallback"] == trials["steps"] == 4 and trials["unknown"] == 8 and not trials["failed"]
+    replay = {"mode": "replay", "cassette": str(study)}
+    assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("suite=minigrid_doorkey", "task=5x5"), "it asks for actions by their names, and the suite has none"),
+        (("suite=crafter_ood",), "set suite.observation=text"),
+        ((*WORLD, "performer=oracle_planner"), "it answers in the role planner"),
+        ((*WORLD, "agent.retries=-1"), "agent.retries=-1"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], told: str) -> None:
+    with pytest.raises(UserError, match=re.escape(told)):
+        matrix.plan([*words, "method=model_as_agent", "profile=smoke"])
