@@ -45,6 +45,7 @@ HERE = (
     "arrays",
     "consulting",
     "ellm_questions",
+    "model_as_agent",
     "observations",
     "preferences",
     "lagea",
@@ -76,6 +77,7 @@ SMALL = {
     "arrays": ["--numbers", "16", "--stretch", "4", "--questions", "4", "--transitions", "2000", "--repeats", "1"],
     "ellm_questions": ["--steps", "100", "--questions", "1", "--latency", "0.02"],
     "consulting": ["--episodes", "4", "--steps", "1", "--latency", "0.02"],
+    "model_as_agent": ["--episodes", "2", "--steps", "1", "--latency", "0.02", "--saving-steps", "3"],
     "observations": ["--rounds", "2", "--start", "1024", "--turn", "256"],
     "preferences": [
         *("--profile", "smoke", "--pairs", "1", "--turns", "1", "--every", "60", "--pretraining", "150"),
@@ -257,6 +259,10 @@ def lines(results: dict[str, Any]) -> list[Line]:
     if ellm := results.get("ellm_questions"):
         for rows, took in ellm["guide_microseconds"].items():
             found.append(Line(f"ELLM's guide, known texts, µs per step and seed, {rows} seeds", "", "", took, "<100"))
+    if acting := results.get("model_as_agent"):
+        size = f"{acting['episodes']} episodes, {acting['latency']:g} s an answer"
+        ways = [f"{acting[f'{way}_per_minute']:,.0f} episodes/min" for way in ("batch", "one_by_one")]
+        found.append(Line(f"model_as_agent on Crafter ({size}): one by one", *ways, acting["ratio"], "8"))
     if observations := results.get("observations"):
         rates = [f"{observations[f'{kind}_steps_per_second']:,.0f} steps/s" for kind in ("record", "array")]
         found.append(Line("DQN on CartPole, one named part: an array", *rates, observations["ratio"], "0.97"))

@@ -1,0 +1,171 @@
+"""Evaluation of `model_as_agent` with a served performer: all episodes in one batch against one question at a time.
+
+    python -m benchmarks.model_as_agent [--episodes 32] [--steps 3] [--latency 0.3] [--saving-steps 100]
+
+The performer lies behind a loopback server that delays each answer by `--latency` seconds, with one concurrent call per
+episode; its answers are those of the chat `scripted_performer`. Both ways play the same episodes of Crafter through the
+same process, desk and cassette as a run, at a temperature above 0, so that no call is shared. Episodes per minute are
+those of `--steps` steps.
+
+Then, without delay and at temperature 0, `--saving-steps` steps of the same number of episodes tell how many decisions
+share the answer to an equal prompt, with and without the last actions in the prompt, and how long a prompt is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from guidebench.harness.identity.cells import record
+from guidebench.harness.interfaces import Question
+from guidebench.harness.loop import asking
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.evaluation import Consult, Evaluator
+from guidebench.harness.loop.job import Job
+from guidebench.harness.models.calls import Message
+from guidebench.harness.plan import matrix
+from guidebench.methods.dsadf.scripted import PromptPerformer
+
+CHARACTERS = 4
+"""Characters of English per token, by which a prompt's tokens are estimated."""
+
+
+class Performer:
+    """A server whose answers come after `latency` seconds, and the prompts that it was given."""
+
+    def __init__(self, latency: float) -> None:
+        self.latency, self.prompts = latency, list[str]()
+        self._answers = PromptPerformer(0.05, 0.02)
+
+    def answer(self, body: dict[str, Any]) -> str:
+        messages = tuple(Message(each["role"], (str(each["content"]),)) for each in body["messages"])
+        self.prompts.append(str(body["messages"][0]["content"]))
+        time.sleep(self.latency)
+        return self._answers(messages)
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[str]:
+        """Yield the address while the server answers."""
+        performer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                text = performer.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                content = json.dumps(
+                    {
+                        "id": "", "object": "chat.completion", "created": 0, "model": "slow",
+                        "choices": [
+                            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+                        ],
+                        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+                    }
+                ).encode()  # fmt: skip
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                """Log nothing."""
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = Thread(target=server.serve_forever, daemon=True)
+            thread.start()
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+            server.shutdown()
+            thread.join()
+
+
+def one_by_one(consult: Consult) -> Consult:
+    """Return a function that asks each question when the one before it is answered."""
+    return lambda questions: [consult([question])[0] for question in questions]
+
+
+def evaluated(episodes: int, steps: int, url: str, alone: bool, *words: str) -> tuple[float, int]:
+    """Evaluate once; return the seconds after the first question, which starts the process, and the decisions."""
+    plan = matrix.plan(
+        [
+            "suite=crafter_ood", "task=mine_iron", "method=model_as_agent", "profile=smoke", "suite.observation=text",
+            "suite.actions=find", "suite.impossible=masked", f"suite.test_length={steps}", "seeds=[0]",
+            f"performer.base_url={url}", "performer.model=m", f"performer.in_flight={episodes}", *words,
+        ]
+    )  # fmt: skip
+    (cell,) = plan.cells
+    suite, decisions = cell.section("suite").in_evaluation(), 0
+    with tempfile.TemporaryDirectory() as study:
+        job = Job("benchmark", study, record(cell), (0,), "cpu", models={})
+        build = make_build(cell, [0], "cpu", [Path(study)])
+        agent = cell.section("agent").spawn(build)
+        evaluator = Evaluator(lambda row: suite.make("mine_iron"), episodes, build.streams)
+        with asking.consultations(job, cell, build) as within:
+            ask, started = within("eval/0"), 0.0
+
+            def consult(questions: Sequence[Question]) -> list[Any]:
+                nonlocal decisions, started
+                if not started:
+                    within("eval/1")(questions[:1])
+                    started = time.perf_counter()
+                decisions += len(questions)
+                return one_by_one(ask)(questions) if alone else ask(questions)
+
+            evaluator(agent, 0, [0], consult=consult)
+            return time.perf_counter() - started, decisions
+
+
+def measure(episodes: int, steps: int, latency: float, saving_steps: int) -> dict[str, Any]:
+    """Return the seconds of either way, and what equal prompts save."""
+    found: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency, "saving": {}}
+    with Performer(latency).serving() as url:
+        for name, alone in (("batch", False), ("one_by_one", True)):
+            seconds, _ = evaluated(episodes, steps, url, alone, "performer.temperature=0.7")
+            found |= {f"{name}_seconds": seconds, f"{name}_per_minute": 60 * episodes / seconds}
+    for recent in (0, 4):
+        performer = Performer(0.0)
+        with performer.serving() as url:
+            _, decisions = evaluated(episodes, saving_steps, url, False, f"agent.recent={recent}")
+        length = sum(map(len, performer.prompts)) / len(performer.prompts)
+        found["saving"][recent] = {
+            "decisions": decisions,
+            "calls": len(performer.prompts),
+            "share": 1 - len(performer.prompts) / decisions,
+            "tokens": length / CHARACTERS,
+        }
+    return found | {"ratio": found["one_by_one_seconds"] / found["batch_seconds"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--latency", type=float, default=0.3)
+    parser.add_argument("--saving-steps", type=int, default=100)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    found = measure(asked.episodes, asked.steps, asked.latency, asked.saving_steps)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print(f"{found['episodes']} episodes of {found['steps']} steps, {found['latency']:g} s an answer:")
+    for name, what in (("batch", "one batch a step"), ("one_by_one", "one by one")):
+        print(f"{what}: {found[f'{name}_seconds']:.2f} s, {found[f'{name}_per_minute']:,.0f} episodes a minute")
+    print(f"ratio {found['ratio']:.1f}")
+    for recent, saved in found["saving"].items():
+        print(
+            f"agent.recent={recent}: {saved['decisions']:,} decisions, {saved['calls']:,} calls ({saved['share']:.0%} "
+            f"saved), about {saved['tokens']:,.0f} tokens a prompt"
+        )
+
+
+if __name__ == "__main__":
+    main()
