@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.text_vectors import ROLE as TEXTS
 from guidebench.baselines.text_vectors import TextVector, spec
-from guidebench.harness.capabilities import NamesDeeds, Telling
+from guidebench.harness.capabilities import HasMeasures, NamesDeeds, Telling
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, amount, count
@@ -24,6 +24,7 @@ from guidebench.harness.settings import Bounds, Transport, Unit, check_settings,
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Message, Usage
+    from guidebench.harness.models.oracle import Oracle
 
 ROLE = "goals"
 """Role of the chat that suggests goals."""
@@ -179,8 +180,7 @@ class ScriptedGoals(ModelPart):
 
     def fits(self, there: There) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        asked = any(ROLE in getattr(part, "needs", ()) for part in there.parts.values())
-        return "" if asked and there[ROLE] == self else "it suggests goals in words, for ELLM's guide alone"
+        return _elsewhere(there, self)
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], dict[str, Any]]:
         """Return the callable that answers. It is given neither suite nor task, only the messages of the
@@ -188,6 +188,47 @@ class ScriptedGoals(ModelPart):
         from guidebench.methods.ellm.scripted import PromptReader
 
         return PromptReader(self.senseless)
+
+
+@register.chat("oracle_goals")
+@dataclass(frozen=True)
+class OracleGoals(ModelPart):
+    """Privileged: suggests what the player could do next by the rules of the game and what it holds."""
+
+    senseless: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability that a goal is replaced by a verb with a noun to which it does not apply (choice: never)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 0
+    """Steps between a question and the use of its answer; a part that waits for each answer ignores it (choice)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% no model, it is told what the task measures"
+    backend: ClassVar[str] = "oracle"
+    privileged: ClassVar[bool] = True
+    title: ClassVar[str] = "privileged: it is told what can be achieved next"
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        if elsewhere := _elsewhere(there, self):
+            return elsewhere
+        suite, task = there.suite, there.task
+        known = suite.measures(task) if isinstance(suite, HasMeasures) else {}
+        deeds = suite.deeds(task) if isinstance(suite, NamesDeeds) else ()
+        if missing := [deed for deed in deeds if deed not in known]:
+            return f"the suite does not measure whether {missing[0]!r} is possible next; choose another goals=…"
+        return ""
+
+    def spawn(self, suite: Suite, task: str) -> Oracle:
+        """Return the function that answers a question of ELLM's guide, with the measures of the state."""
+        from guidebench.methods.ellm.oracle import KnownGoals
+
+        assert isinstance(suite, HasMeasures) and isinstance(suite, NamesDeeds), "`fits` refuses other suites"
+        return KnownGoals(tuple(suite.measures(task)), suite.deeds(task), self.senseless)
+
+
+def _elsewhere(there: There, chat: ModelPart) -> str:
+    """Return why a chat that suggests goals is not in its role, or ""."""
+    asked = any(ROLE in getattr(part, "needs", ()) for part in there.parts.values())
+    return "" if asked and there[ROLE] == chat else "it suggests goals in words, for ELLM's guide alone"
 
 
 SERVED = "choice: ELLM's code-davinci-002 is served no more; small, free and open"

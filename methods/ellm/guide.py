@@ -59,6 +59,10 @@ class EllmGuide(BaseGuide):
         """Goal -> steps that achieved it in the present episode."""
         self._paid, self._episode = np.zeros(rows), np.zeros(rows, np.int64)
         """Sum of R_int in the present episode, and its number in the run."""
+        self.wants_measures = getattr(build.parts.get(ROLE), "backend", "") == "oracle"
+        self._measures: list[Array | None] = [None] * rows
+        """What an oracle is told of the state that each seed is in, [P]; None in an episode's first state, and for any
+        other model."""
         self._active, self._reward = np.ones(rows, bool), np.full(rows, np.nan)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
@@ -69,23 +73,33 @@ class EllmGuide(BaseGuide):
             asking = range(len(rewards)) if self.config.every_state else did
             states = {row: asked_about(told.before[row], self.config.omit, self.config.brief) for row in asking}
             self._ask(states, ctx)
-            goals = {row: self.states[row][states[row]] for row in did}
+            goals = {row: self.states[row].get(states[row]) for row in did}
             self._compare({row: told.captions[row] for row in did}, goals, ctx)
             for row in did:
                 rewards[row] = self._achieve(row, told.captions[row], goals[row])
+            if transition.measures is not None:
+                self._measures = [*map(np.copy, transition.measures)]
         at = np.array([slot])
         for row in range(len(rewards)):
             store.write(REWARD.name, row, at, rewards[row : row + 1])
 
     def _ask(self, states: Mapping[int, str], ctx: Context) -> None:
-        """Ask for the goals of states, by seed row, that the seed has not asked about, in one batch."""
-        new = {row: state for row, state in states.items() if state not in self.states[row]}
+        """Ask for the goals of states, by seed row, that the seed has not asked about, in one batch. An oracle is asked
+        only about states in which the task has been measured."""
+        new = {
+            row: state
+            for row, state in states.items()
+            if state not in self.states[row] and not (self.wants_measures and self._measures[row] is None)
+        }
         if not new:
             return
         questions = [
-            Question(row, np.full(1, -1, np.int64), None, NOTHING, json.dumps(state), ROLE)
+            Question(
+                row, np.full(1, -1, np.int64), None, NOTHING, json.dumps(state), ROLE,
+                measures=None if (measured := self._measures[row]) is None else measured[None],
+            )
             for row, state in new.items()
-        ]
+        ]  # fmt: skip
         for (row, state), answer in zip(new.items(), ctx.consult(questions), strict=True):
             found = read(answer or (), self._deeds, self._words, self.config.most, self.config.formed)
             self.states[row].add(state, None if answer is None else found.goals)
@@ -136,7 +150,7 @@ class EllmGuide(BaseGuide):
                     "length": episode.length,
                 },
             )
-            self._achieved[row] = {}
+            self._achieved[row], self._measures[row] = {}, None
             self._paid[row] = 0.0
             self._episode[row] += 1
 
@@ -173,6 +187,7 @@ class EllmGuide(BaseGuide):
             "paid": float(self._paid[row]),
             "episode": int(self._episode[row]),
             "reward": float(self._reward[row]),
+            "measures": None if (measured := self._measures[row]) is None else measured.tolist(),
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -181,7 +196,8 @@ class EllmGuide(BaseGuide):
         self._cosines[row] = {}
         self._achieved[row] = {goal: int(times) for goal, times in state["achieved"]}
         self._paid[row], self._episode[row] = state["paid"], state["episode"]
-        self._reward[row] = state["reward"]
+        self._reward[row], measured = state["reward"], state["measures"]
+        self._measures[row] = None if measured is None else np.array(measured, np.float32)
 
 
 def cosine(one: Array, other: Array) -> float:

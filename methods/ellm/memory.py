@@ -33,9 +33,9 @@ class StateGoals:
     def __contains__(self, state: str) -> bool:
         return state in self._goals
 
-    def __getitem__(self, state: str) -> tuple[str, ...]:
-        """Return the goals for a state that was asked about."""
-        return self._goals[state] or ()
+    def get(self, state: str) -> tuple[str, ...]:
+        """Return the goals for a state; () for one that was not asked about."""
+        return self._goals.get(state) or ()
 
     def add(self, state: str, goals: tuple[str, ...] | None) -> None:
         """Keep the goals for a new state; None if its question failed."""

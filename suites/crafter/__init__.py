@@ -12,7 +12,7 @@ from guidebench.harness.interfaces import Actions, Observations, Score
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
-from guidebench.suites.crafter.captions import DEEDS
+from guidebench.suites.crafter.captions import DEEDS, MEASURES
 from guidebench.suites.crafter.observations import space
 from guidebench.suites.crafter.settings import (
     DQN,
@@ -100,6 +100,11 @@ class Crafter(WorldSettings, SuitePart):
         """Return the captions of what is no move, such as `chop tree`."""
         check(task)
         return DEEDS
+
+    def measures(self, task: str) -> Mapping[str, str]:
+        """Return what the tasks measure: which deeds the player could do next."""
+        check(task)
+        return MEASURES
 
     def horizon(self, task: str) -> int:
         """Return `suite.length`."""

@@ -24,6 +24,8 @@ DEEDS = tuple(
     )
 )
 """Captions of what is no move and does not happen by itself."""
+MEASURES: Mapping[str, str] = {deed: f"1 if `{deed}` needs no other deed before it now, else 0" for deed in DEEDS}
+"""The measures of tasks on Crafter (`guidebench.suites.crafter.measures.within_reach`)."""
 
 
 class Before(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from guidebench.harness.interfaces import Array, State, Step
 from guidebench.suites.crafter import words
 from guidebench.suites.crafter.game import ACHIEVEMENTS, Game
+from guidebench.suites.crafter.measures import within_reach
 from guidebench.suites.crafter.observations import observed
 from guidebench.suites.crafter.snapshots import pack
 
@@ -79,6 +80,11 @@ class CrafterTask:
     def caption(self) -> str:
         """Return what the player did in the last step, such as `chop tree` (`guidebench.suites.crafter.captions`)."""
         return self._game.caption
+
+    def measures(self) -> Array:
+        """Return which deeds the player could do next, float32 [24]
+        (`guidebench.suites.crafter.measures.within_reach`)."""
+        return within_reach(self._game)
 
     def snapshot(self) -> Array:
         """Return what a picture shows, uint8 [2654] for a view of 9 cells (`guidebench.suites.crafter.snapshots`)."""

@@ -12,6 +12,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State, Step
 from guidebench.suites.crafter import words
 from guidebench.suites.crafter.game import ACTIONS, Game
+from guidebench.suites.crafter.measures import within_reach
 from guidebench.suites.crafter.observations import observed
 from guidebench.suites.crafter.snapshots import pack
 from guidebench.suites.crafter_ood.actions import actions, primitive
@@ -187,6 +188,11 @@ class VerbNounTask(ABC):
         it, or there is no way (`guidebench.suites.crafter_ood.seen.find`)."""
         name = find(self._seen, self._game, noun)
         return None if name is None else self.action_of(name)
+
+    def measures(self) -> Array:
+        """Return which deeds the player could do next, float32 [24]
+        (`guidebench.suites.crafter.measures.within_reach`)."""
+        return within_reach(self._game)
 
     def snapshot(self) -> Array:
         """Return what a picture shows, uint8 [2654] for a view of 9 cells (`guidebench.suites.crafter.snapshots`)."""

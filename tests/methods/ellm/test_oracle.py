@@ -1,0 +1,52 @@
+"""The oracle's goals: what the task measures as possible next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("crafter")
+
+from guidebench import results, testing
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Question
+from guidebench.harness.plan import matrix
+from guidebench.methods.ellm.oracle import KnownGoals
+from tests.methods.ellm.test_runs import SCRIPTED
+
+DEEDS = ("chop tree", "eat cow", "sleep")
+ORACLE = tuple("goals=oracle" if word == "goals=scripted" else word for word in SCRIPTED)
+
+
+def asked(*measures: float) -> Question:
+    return Question(0, np.array([-1]), None, np.zeros((1, 0), bool), '"state"', "goals", measures=np.array([measures]))
+
+
+def test_deeds_that_are_measured_as_possible_are_goals() -> None:
+    known = KnownGoals(("health", "sleep", "chop tree", "eat cow"), DEEDS, 0.0)
+    assert known(asked(9, 1, 1, 0), np.random.default_rng(0)) == ["chop tree", "sleep"]
+
+
+def test_at_rate_one_every_goal_is_senseless() -> None:
+    known = KnownGoals(DEEDS, DEEDS, 1.0)
+    assert set(known(asked(1, 1, 1), np.random.default_rng(0))) <= {"chop cow", "eat tree"}
+
+
+def test_a_suite_that_does_not_measure_it_is_refused_and_so_is_another_role() -> None:
+    with pytest.raises(UserError, match="suggests goals in words, for ELLM's guide alone"):
+        matrix.plan(["suite=crafter_ood", "method=linvit", "profile=smoke", "prior=oracle_goals"])
+
+
+def test_rows_say_that_the_goals_are_privileged() -> None:
+    (cell,) = matrix.plan(["method=ellm", "profile=smoke", "task=deforestation", *ORACLE[2:]]).cells
+    assert (cell.backend, cell.model) == ("oracle+scripted", "oracle_goals+scripted")
+
+
+@pytest.mark.slow
+def test_runs_pass_the_checks_of_a_method_and_earn_a_reward(tmp_path: Path) -> None:
+    testing.check_method("ellm_exploration", tmp_path, *ORACLE, "learner.learning_starts=64")
+    told = results.load(tmp_path / "together", what="goals")
+    assert told["failed"].sum() == told["senseless"].sum() == 0 and told["kept"].sum() > 0
+    assert results.load(tmp_path / "together", what="achieved")["count"].sum() > 0
