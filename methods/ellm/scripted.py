@@ -6,11 +6,11 @@ the state, as `NEEDS` says, and if its words are in the prompt's lists.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from guidebench.baselines.conversing import chance
 from guidebench.harness.models.calls import Message
 from guidebench.methods.ellm.dialogue import ALONE, NOUNS, STATE, VERBS
 
@@ -76,8 +76,8 @@ class PromptReader:
             verb, _, noun = goal.partition(" ")
             worded = (verb in verbs and noun in nouns) or goal in alone
             if worded and all(set(getattr(needs, part)) <= told[part] for part in PARTS):
-                spoilt = wild and _chance(state, goal) < self._senseless
-                goals.append(wild[int(len(wild) * _chance(state, goal, "which"))] if spoilt else goal)
+                spoilt = wild and chance(state, goal) < self._senseless
+                goals.append(wild[int(len(wild) * chance(state, goal, "which"))] if spoilt else goal)
         return {"goals": [*dict.fromkeys(goals)]}
 
 
@@ -96,9 +96,3 @@ def _named(state: str, begin: str) -> set[str]:
         if sentence.startswith(begin):
             return {*filter(None, re.split(r", and |, | and ", sentence.removeprefix(begin).rstrip(".")))}
     return set()
-
-
-def _chance(*texts: str) -> float:
-    """Return a number in [0, 1), uniform and independent for different texts."""
-    hashed = hashlib.blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=8)
-    return int.from_bytes(hashed.digest(), "big") / 2**64
