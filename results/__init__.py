@@ -7,7 +7,7 @@ if __name__ != "guidebench.results":  # a second import name would create a seco
 from guidebench.results.joining import MEASURED, Joined, join, opened, select
 from guidebench.results.pictures import Picture, pictures
 from guidebench.results.rows import load, noted
-from guidebench.results.store import CellRecord, MatrixPlace, RunRecord, StudyRecord, run, runs, study
+from guidebench.results.store import CellRecord, MatrixPlace, RunRecord, StageRecord, StudyRecord, run, runs, study
 
 __all__ = [
     "MEASURED",
@@ -16,6 +16,7 @@ __all__ = [
     "MatrixPlace",
     "Picture",
     "RunRecord",
+    "StageRecord",
     "StudyRecord",
     "join",
     "load",

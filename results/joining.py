@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MEASURED = "measured"
 """Name that stands for all studies measured by this project (results/measured)."""
-SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps", "score")
+SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps", "before", "score")
 """Fields in which cells with equal id must agree."""
 _ACCOUNT = ["step", "episode", "return", "success", "length"]
 """Columns of an evaluation row that describe the episode."""

@@ -38,6 +38,19 @@ class MatrixPlace(NamedTuple):
 
 
 @dataclass(frozen=True)
+class StageRecord:
+    """A pre-training stage of a cell, from the record inside the cell's."""
+
+    id: str
+    suite: str
+    task: str
+    method: str
+    steps: int
+    settings: Mapping[str, Any]
+    parts: Mapping[str, RecordedPart]
+
+
+@dataclass(frozen=True)
 class CellRecord:
     """One resolved configuration on one task; `directory` is relative to the study."""
 
@@ -62,8 +75,19 @@ class CellRecord:
     """Score of its evaluation episodes."""
     logs: Mapping[str, Log] = field(default_factory=dict)
     """Logs that its parts declare, in addition to those of every run."""
-    before: int = 0
-    """Environment steps per seed of the pre-training stages from which its runs begin."""
+    stages: tuple[StageRecord, ...] = ()
+    """Its pre-training stages, the first one first."""
+
+    @property
+    def answering(self) -> tuple[RecordedPart, ...]:
+        """Models and whatever else answers in it or in a stage."""
+        every = (self.parts, *(stage.parts for stage in self.stages))
+        return tuple(part for parts in every for part in parts.values() if part.answers)
+
+    @property
+    def before(self) -> int:
+        """Environment steps per seed of the pre-training stages from which its runs begin."""
+        return sum(stage.steps for stage in self.stages)
 
     @property
     def total(self) -> int:
@@ -229,17 +253,25 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         matrix=place,
         score=_score(path, content),
         logs=_logs(path, content),
-        before=_before(path, content),
+        stages=tuple(_stages(path, content)),
     )
 
 
-def _before(path: Path, content: Mapping[str, Any]) -> int:
-    """Return the steps of the pre-training stages in the record of a cell."""
-    steps = 0
+def _stages(path: Path, content: Mapping[str, Any]) -> Iterable[StageRecord]:
+    """Return the pre-training stages in the record of a cell, the first one first."""
+    found: list[StageRecord] = []
     while "stage" in content:
+        if len(found) == schema.STAGES:
+            raise UserError(f"{path} has more than {schema.STAGES} pre-training stages; restore the file")
         content = _field(path, content, "stage", dict)
-        steps += _count(path, content, "steps")
-    return steps
+        names = {name: _name(path, content, name) for name in ("suite", "task", "method")}
+        steps, settings = _count(path, content, "steps"), _field(path, content, "settings", dict)
+        found.append(
+            StageRecord(
+                _name(path, content, "cell"), **names, steps=steps, settings=settings, parts=_parts(path, content)
+            )
+        )
+    return reversed(found)
 
 
 def _place(path: Path, entry: Mapping[str, Any]) -> MatrixPlace | None:

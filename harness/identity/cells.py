@@ -18,7 +18,7 @@ from guidebench.harness.settings import check
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """Return the content of cell.json; that of a pre-training stage's is part of it, under `stage`."""
+    """Return the content of cell.json. The record of its pre-training stage is part of it, under `stage`."""
     names = cell.names
     return {
         "schema": config.SCHEMA,

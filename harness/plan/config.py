@@ -36,6 +36,8 @@ NONE = "none"
 """The name that stands for no stage."""
 COMMAND = "command line"
 """The layer of settings that the command gives."""
+CARRIED = ("agent", "learner", *registry.MODELS)
+"""Kinds of part whose words of a command, like those of the suite, a stage takes over."""
 _ABSENT = object()
 EPISODES = "evaluation.episodes"
 SCHEMA = SCHEMA_VERSION
@@ -104,7 +106,12 @@ class Cell:
         before, usual = self.stage.names, self.staged
         told = {"": before.method, "suite": before.suite, "task": before.task, "profile": before.profile}
         others = {key: value for key, value in told.items() if value != usual[key]}
-        others |= {key: value for key, value in self.stage._shown.items() if self.overrides.get(key, _ABSENT) != value}
+        kept = {"suite", *(part.role for part in self.names.of(*CARRIED))}
+        others |= {
+            key: value
+            for key, value in self.stage._shown.items()
+            if key.partition(".")[0] not in kept or self.overrides.get(key, _ABSENT) != value
+        }
         return found | {f"{PRETRAINING}.{key}".rstrip("."): value for key, value in others.items()}
 
     @property
@@ -112,7 +119,8 @@ class Cell:
         """Return what its pre-training stage is unless the command says otherwise: "" (the method), suite, task and
         profile."""
         names = self.names
-        task = registry.get("suite", names.suite).pretraining or names.task
+        suite = self.stage.names.suite if self.stage else names.suite
+        task = registry.get("suite", suite).pretraining or names.task
         method = registry.get("method", names.method).pretraining
         return {"": method, "suite": names.suite, "task": task, "profile": names.profile}
 

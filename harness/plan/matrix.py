@@ -25,7 +25,7 @@ from guidebench.harness.plan import config
 from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.names import Names
 from guidebench.harness.recipes import Method
-from guidebench.harness.records.schema import label
+from guidebench.harness.records.schema import STAGES, label
 
 KINDS = registry.KINDS[2:]
 """Kinds of part; each is also the name of a role."""
@@ -126,6 +126,8 @@ class Words:
 
 
 PREFIX = f"{config.PRETRAINING}."
+OF_CELLS = ("suite", *config.PLAIN, "drawing", *(kind for kind in KINDS if kind not in registry.MODELS))
+"""Sections and roles that are no models."""
 
 
 def plan(overrides: Sequence[str]) -> Plan:
@@ -149,7 +151,12 @@ def plan(overrides: Sequence[str]) -> Plan:
     if "suite" not in by_key:
         raise UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
     cells = _expand(_words(by_key, [*execution_fields]))
-    for cell in {cell.id: cell for each in cells for cell in (*each.stages, each)}.values():
+    for stage in {stage.id: stage for cell in cells for stage in cell.stages}.values():
+        try:
+            config.validate(stage)
+        except UserError as error:
+            raise _in_stage(error, stage.names.method) from None
+    for cell in cells:
         config.validate(cell)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
     execution = Execution(**execution_values, models=settings.build(Models, models, "models"))
@@ -303,20 +310,20 @@ class _Met:
 
 def _expand(words: Words) -> list[Cell]:
     met = _Met()
+    wanted = [
+        (suite, tasks, method, profile)
+        for suite in _names(words.names, "suite", ())
+        for profile, tasks in _protocols(words, suite)
+        for method in _names(words.names, "method", (registry.get("suite", suite).method,))
+    ]
+    named = [_combined(words, *each, met) for each in wanted]
+    own = frozenset(met.used)
     cells: dict[str, Cell] = {}
-    for suite in _names(words.names, "suite", ()):
-        home = registry.get("suite", suite)
-        for profile in _names(words.names, "profile", ("paper",)):
-            if profile not in home.profiles:
-                raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-            named = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks))
-            tasks = tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
-            for method in _names(words.names, "method", (home.method,)):
-                registry.get("method", method)
-                for cell in _method(words, suite, tasks, method, profile, met):
-                    cells.setdefault(cell.id, cell)
-                    if len(cells) > MOST_CELLS:
-                        raise _too_many()
+    for found in named:
+        for cell in _cells_of(words, found, met, own):
+            cells.setdefault(cell.id, cell)
+            if len(cells) > MOST_CELLS:
+                raise _too_many()
     for key in words.said():
         if key not in met.used and key not in words.parts:
             raise _unused(key, cells.values(), met.known)
@@ -342,62 +349,115 @@ def _unused(key: str, cells: Iterable[Cell], known: Iterable[str]) -> UserError:
     return _foreign(own, stages) or unknown(f"setting of the stage ({_methods(stages)}):", own, known)
 
 
-def _method(
-    words: Words, suite: str, tasks: Sequence[str], method: str, profile: str, met: _Met, after: Sequence[str] = ()
-) -> Iterable[Cell]:
-    """Yield the cells of a method on these tasks, each with its stages. `after`: what follows a stage, as method and
-    task."""
-    for names, chosen in _named(suite, tasks, method, profile, words.parts):
+def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Yield the profiles of a suite that the words name, with their tasks."""
+    home = registry.get("suite", suite)
+    for profile in _names(words.names, "profile", ("paper",)):
+        if profile not in home.profiles:
+            raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
+        named = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks))
+        yield profile, tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
+
+
+def _combined(
+    words: Words, suite: str, tasks: Sequence[str], method: str, profile: str, met: _Met
+) -> list[tuple[Names, dict[str, str]]]:
+    """Return every combination of parts of a method on these tasks, and note the words that set something in them."""
+    registry.get("method", method)
+    found = list(_named(suite, tasks, method, profile, words.parts))
+    for names, chosen in found:
         present = config.base_settings(names)
         met.known |= set(present)
         met.used |= set(chosen) | {key for key in words.settings if config.target_of(names, key) in present}
-        here = f"{method} on {suite}/{names.task}"
+    return found
+
+
+def _cells_of(
+    words: Words,
+    named: Iterable[tuple[Names, dict[str, str]]],
+    met: _Met,
+    own: frozenset[str],
+    after: Sequence[str] = (),
+) -> Iterable[Cell]:
+    """Yield the cells of these combinations of parts, each with its stages. `own`: the words that set something in a
+    cell of the command itself; `after`: what follows a stage, as method and task."""
+    for names, chosen in named:
+        here = f"{names.method} on {names.suite}/{names.task}"
         if here in after:
             raise UserError(
                 f"{here} would be its own pre-training stage ({' → '.join((here, *reversed(after)))}); name another "
                 f"method or task for the stage ({PREFIX}task=…), or {config.PRETRAINING}={config.NONE}"
             )
-        for cell in _cells(names, present, words.settings, chosen):
-            for before in _names(words.names, config.PRETRAINING, (registry.get("method", method).pretraining,)):
+        if len(after) > STAGES:
+            raise UserError(f"{here} would be stage {len(after)} before {after[0]}; a run has at most {STAGES} stages")
+        usual = registry.get("method", names.method).pretraining
+        for cell in _cells(names, config.base_settings(names), words.settings, chosen):
+            for before in _names(words.names, config.PRETRAINING, (usual,)):
                 if before in ("", config.NONE):
                     yield cell
                 else:
-                    yield from _begun(words, cell, chosen, before, met, (*after, here))
+                    yield from _begun(words, cell, chosen, before, met, own, (*after, here))
 
 
 def _begun(
-    words: Words, cell: Cell, chosen: Mapping[str, str], method: str, met: _Met, after: Sequence[str]
+    words: Words,
+    cell: Cell,
+    chosen: Mapping[str, str],
+    method: str,
+    met: _Met,
+    used: frozenset[str],
+    after: Sequence[str],
 ) -> Iterable[Cell]:
     """Yield the cell with each pre-training stage that the words describe, whose method is `method`.
 
-    A stage takes over what the command says of the suite, the agent, learners and models, and the words that the cell
-    itself has no part or setting for; words with the prefix `pretraining.` come before both.
+    A stage takes over what the command says of the suite, the agent, learners and models. Of other parts and settings
+    it takes the words that no cell of the command itself has, which are all but those `used`. Words with the prefix
+    `pretraining.` come before both.
     """
-    registry.get("method", method)
+
+    def left(key: str) -> bool:
+        """Return whether a word that says nothing of this cell may say something of its stage."""
+        role = key.partition(".")[0]
+        return key not in used or not (role in OF_CELLS or cell.names.part(role))
+
     own, usual = words.stage or Words({}, {}, {}), {**cell.staged, "": method}
-    kept = {part.role for part in cell.names.of("agent", "learner", *registry.MODELS)}
-    given = {key: value.value for key, value in cell.settings.items() if value.layer == COMMAND}
+    kept = {part.role for part in cell.names.of(*config.CARRIED)}
     inherited = {
-        key: Given(key, (value,), False) for key, value in given.items() if key.partition(".")[0] in ("suite", *kept)
+        key: Given(key, (value.value,), False)
+        for key, value in cell.settings.items()
+        if value.layer == COMMAND and key.partition(".")[0] in ("suite", *kept)
     }
-    present = config.base_settings(cell.names)
-    lacked = {key: item for key, item in words.settings.items() if config.target_of(cell.names, key) not in present}
-    parts = {role: item for role, item in words.parts.items() if role not in chosen}
-    parts |= {role: Given(role, (name,), False) for role, name in chosen.items() if role in kept}
+    lacked = {key: item for key, item in words.settings.items() if left(key)}
+    parts = {role: item for role, item in words.parts.items() if left(role)}
+    taken = {role: Given(role, (name,), False) for role, name in chosen.items() if role in kept}
+    given = Words(own.names, {**taken, **parts, **own.parts}, {**inherited, **lacked, **own.settings}, own.stage)
     for suite in _names(own.names, "suite", (usual["suite"],)):
-        for profile in _names(own.names, "profile", (usual["profile"],)):
-            named = _names(own.names, "task", (usual["task"] if suite == usual["suite"] else cell.names.task,))
-            tasks = tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
-            inner = _Met()
-            stages = _method(
-                Words(own.names, {**parts, **own.parts}, {**inherited, **lacked, **own.settings}, own.stage),
-                suite, tasks, method, profile, inner, after,
-            )  # fmt: skip
-            found = [replace(cell, stage=stage) for stage in stages]
-            met.known |= inner.known
-            met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.said()})}
-            met.used |= inner.used & {*lacked, *parts}
-            yield from found
+        home = registry.get("suite", suite)
+        names = {
+            "profile": Given("profile", (usual["profile"],), False),
+            "task": Given("task", (home.pretraining or cell.names.task,), False),
+            **own.names,
+        }
+        inner = _Met()
+        try:
+            found = [
+                _combined(given, suite, tasks, method, profile, inner)
+                for profile, tasks in _protocols(replace(given, names=names), suite)
+            ]
+            its = frozenset(inner.used)
+            stages = [stage for each in found for stage in _cells_of(given, each, inner, its, after)]
+        except UserError as error:
+            raise _in_stage(error, method) from None
+        met.known |= inner.known
+        met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.said()})}
+        met.used |= inner.used & ({*lacked, *parts} - {*own.settings, *own.parts})
+        yield from (replace(cell, stage=stage) for stage in stages)
+
+
+def _in_stage(error: UserError, method: str) -> UserError:
+    """Return an error of a pre-training stage that names the stage."""
+    text = str(error)
+    return error if "pre-training stage" in text else UserError(f"in the pre-training stage {method}: {text}")
 
 
 def _methods(cells: Iterable[Cell]) -> str:

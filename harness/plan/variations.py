@@ -37,7 +37,11 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     cells: list[Cell] = []
     places: dict[str, InMatrix] = {}
     for cell in plan.cells:
-        chosen = {n: layer for n, layer in declared[cell.names.method].items() if not only or _chosen(n, only)}
+        chosen = {
+            name: layer
+            for name, layer in declared[cell.names.method].items()
+            if (not only or _chosen(name, only)) and not (cell.stage is None and any(map(_of_stage, layer)))
+        }
         variations = {name: _ablated(cell, name, layer) for name, layer in chosen.items()}
         names = [name for name, variation in variations.items() if variation.id == cell.id]
         full = f"{FULL}: {', '.join(names)}" if names else FULL
@@ -92,6 +96,11 @@ def _check_only(only: Sequence[str], declared: Mapping[str, Mapping[str, Layer]]
 
 def _unknown_ablation(methods: str, given: str, names: Iterable[str]) -> UserError:
     return unknown(f"ablation of method {methods}:", given, names if "=" in given else _groups(names))
+
+
+def _of_stage(key: str) -> bool:
+    """Return whether a key of an ablation concerns the pre-training stage."""
+    return key == PRETRAINING or key.startswith(PREFIX)
 
 
 def _chosen(name: str, only: Sequence[str]) -> bool:

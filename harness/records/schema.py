@@ -11,6 +11,8 @@ from guidebench.harness.logs import Column, Log, amount, count, share
 from guidebench.harness.scores import SUCCESS, Score
 
 SCHEMA_VERSION = 2
+STAGES = 4
+"""Most pre-training stages of a cell."""
 
 EVALUATION: dict[str, type] = {
     "study": str,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import heapq
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -123,7 +122,9 @@ def _chosen(cells: Sequence[Cell]) -> list[Cell]:
 def elapsed(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> Span:
     """Return the hours of a plan from its beginning on these slots, whose workers share the available cores."""
     jobs = -(-len(plan.seeds) // packed(plan, places))
-    hours = [_scheduled(found, jobs, len(places), _edge(side)) / 3600 for side in (None, 0, 1)]
+    places_of = {cell.id: place for place, cell in enumerate(plan.trained)}
+    after = [places_of[cell.stage.id] if cell.stage else None for cell in plan.trained]
+    hours = [_scheduled(found, after, jobs, len(places), _edge(side)) / 3600 for side in (None, 0, 1)]
     return Span(*hours)
 
 
@@ -131,14 +132,21 @@ def _edge(side: int | None) -> Mapping[str, float]:
     return {basis: 1.0 if side is None else edges[side] for basis, edges in SPREAD.items()}
 
 
-def _scheduled(found: Sequence[Cost], jobs: int, workers: int, factors: Mapping[str, float]) -> float:
-    """Return the seconds until all jobs are done if each begins, in order, as soon as a worker is free."""
+def _scheduled(
+    found: Sequence[Cost], after: Sequence[int | None], jobs: int, workers: int, factors: Mapping[str, float]
+) -> float:
+    """Return the seconds until all jobs are done if each begins, in order, as soon as a worker is free and the same job
+    of its stage is done. `after`: the place of each cell's stage, which comes before it."""
     at_once = min(workers, jobs * len(found))
     busy, total = sum(cost.seconds + cost.judging for cost in found), sum(cost.seconds for cost in found)
     slower = max(1.0, at_once * (busy / total if total else 1.0) / cores())
     free = [0.0] * at_once
-    for _, cost in itertools.product(range(jobs), found):
-        heapq.heappush(free, heapq.heappop(free) + slower * factors[cost.basis] * cost.seconds)
+    for _ in range(jobs):
+        ends: list[float] = []
+        for cost, stage in zip(found, after, strict=True):
+            begins = max(heapq.heappop(free), ends[stage] if stage is not None else 0.0)
+            ends.append(begins + slower * factors[cost.basis] * cost.seconds)
+            heapq.heappush(free, ends[-1])
     return max(free)
 
 

@@ -26,7 +26,7 @@ def check(cell: Cell) -> None:
 
 def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int]) -> list[str]:
     """Give each seed row of a new agent the policy of the same seed of the stage; return the SHA-256 of their files.
-    Raise UserError if a run of the stage is not finished, or its policy is missing or does not fit."""
+    Raise UserError if a policy is missing or does not fit."""
     from safetensors.numpy import load
 
     assert cell.stage is not None
@@ -42,13 +42,6 @@ def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int])
 
 
 def _policy(run: RunDirectory) -> bytes:
-    if run.status != "finished":
-        error = str(run.read().get("error") or "").strip().splitlines()
-        raise UserError(
-            f"the pre-training stage {run.path} is {run.status}, so this run cannot begin"
-            + (f" ({error[-1]})" if error else "")
-            + "; the same command continues once it is mended"
-        )
     try:
         return (run.path / POLICY).read_bytes()
     except FileNotFoundError:
@@ -56,6 +49,34 @@ def _policy(run: RunDirectory) -> bytes:
             f"{run.path / POLICY} is missing, from which this run begins; restore the file, or delete {run.path} to "
             f"train the stage anew"
         ) from None
+
+
+def barred(cell: Cell, study: StudyDirectory, seeds: Sequence[int]) -> dict[int, str]:
+    """Return why seeds of a cell cannot begin: seed -> an error for a failed run of the stage, or "" for one that is
+    not finished yet. Runs with a directory of checkpoints began already, and are not asked for here."""
+    assert cell.stage is not None
+    found = {}
+    for seed in seeds:
+        run = study.run(cell.stage.directory, seed)
+        content = run.read()
+        if (status := content.get("status", "waiting")) != "finished":
+            last = str(content.get("error") or "").strip().splitlines()[-1:]
+            told = f"its pre-training stage {run.path} failed" + (f" ({last[0]})" if last else "")
+            found[seed] = f"{told}; the same command continues once that is mended" if status == "failed" else ""
+    return found
+
+
+def changed(cell: Cell, study: StudyDirectory, seed: int) -> str:
+    """Return why a run that has begun does not belong to its stage's present policy, or ""."""
+    assert cell.stage is not None
+    begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("pretraining")
+    policy = study.run(cell.stage.directory, seed).path / POLICY
+    if begun is None or not policy.is_file() or hashlib.sha256(policy.read_bytes()).hexdigest() == begun:
+        return ""
+    return (
+        f"seed {seed} of {cell.directory} began from another policy than {policy} holds now; delete the run's "
+        f"directory to train it anew, or restore the stage"
+    )
 
 
 def _shapes(cell: Cell) -> Shapes:

@@ -110,13 +110,13 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         places = local.slots(plan.execution)
         name = name_of(plan)
         jobs = _jobs(plan, name, study, places)
+        _check_stages(plan, jobs, study)
         _check_disk(plan, jobs, len(places), directory, _gather(plan, jobs, study))
         _check_models(plan, jobs, directory)
         _warn_of_budget(plan, jobs, study, watch)
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
-        _check_stages(plan, jobs)
         study.write(name, list(plan.command), entries)
         for cell in plan.trained:
             write_cell(study, cell)
@@ -202,7 +202,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
     on_gpu = places[0].device != "cpu"
     by_cell: list[list[Job]] = []
     for cell in plan.trained:
-        at_step: dict[tuple[int, bool], list[int]] = {}
+        at_step: dict[int, list[int]] = {}
         for seed in plan.seeds:
             run = study.run(cell.directory, seed)
             if run.status == "finished":
@@ -210,9 +210,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
                     tidy(run, cell, execution.keep_replay)
                 continue
             saved = checkpoints.existing(run.path)
-            # a seed whose stage has failed cannot begin, and must not keep others from it
-            barred = cell.stage is not None and study.run(cell.stage.directory, seed).status == "failed"
-            at_step.setdefault((checkpoints.step_of(saved[-1]) if saved else 0, barred), []).append(seed)
+            at_step.setdefault(checkpoints.step_of(saved[-1]) if saved else 0, []).append(seed)
         pack = execution.pack or (len(plan.seeds) if on_gpu else 1)
         packs = [tuple(group) for seeds in at_step.values() for group in _batched(seeds, pack)]
         by_cell.append(
@@ -374,11 +372,14 @@ def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None
                     part.ready(replace(there, parts={**there.parts, "suite": suite}))
 
 
-def _check_stages(plan: Plan, jobs: Sequence[Job]) -> None:
-    """Raise UserError if the policy of a pre-training stage does not fit the runs that begin from it."""
+def _check_stages(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
+    """Raise UserError if the policy of a pre-training stage does not fit the runs that begin from it, or is not the one
+    from which a run has begun."""
     wanted = {job.cell["cell"] for job in jobs}
-    for cell in plan.trained:
-        if cell.stage and cell.id in wanted:
+    for cell in (cell for cell in plan.trained if cell.stage):
+        if told := next(filter(None, (stages.changed(cell, study, seed) for seed in plan.seeds)), ""):
+            raise UserError(told)
+        if cell.id in wanted:
             stages.check(cell)
 
 

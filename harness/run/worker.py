@@ -17,7 +17,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from guidebench.harness.loop.probes import Probes
 from guidebench.harness.loop.training import Loop, phases_of
 from guidebench.harness.models.questions import Backend
 from guidebench.harness.plan import answering
+from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.study import StudyDirectory, dumps
 from guidebench.harness.run import stages, timing
 from guidebench.harness.run.journal import RunJournal, resume_point
@@ -54,6 +55,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
     if job.device == "cuda" and not torch.cuda.is_available():
         raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
     cell = recorded(job.cell)
+    job = _ready(job, cell, tell)
     journal = RunJournal(job, cell, tell)
     backends: dict[str, Backend] = {}
     try:
@@ -133,6 +135,23 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         for backend in asking.distinct(backends):
             backend.close()
         journal.close()
+
+
+def _ready(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> Job:
+    """Return the job without the seeds whose pre-training stage is not finished. Those whose stage has failed are
+    marked failed, and the others go on waiting. Raise UserError or Stopped if none is left."""
+    study = StudyDirectory(Path(job.directory))
+    new = [seed for seed in job.seeds if not checkpoints.existing(study.run(cell.directory, seed).path)]
+    barred = stages.barred(cell, study, new) if cell.stage else {}
+    failed = {seed: error for seed, error in barred.items() if error}
+    if barred and len(barred) == len(job.seeds):
+        if failed:
+            raise UserError("; ".join(dict.fromkeys(failed.values())))
+        raise Stopped(f"the pre-training stage of {cell.directory} is not finished")
+    for seed, error in failed.items():
+        study.run(cell.directory, seed).update(status="failed", error=error)
+        tell({"event": "failed", "seed": seed, "error": error})
+    return replace(job, seeds=tuple(seed for seed in job.seeds if seed not in barred))
 
 
 def _as_begun(journal: RunJournal, role: str, load: Callable[[], list[Dataset]]) -> list[Dataset]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,11 +26,11 @@ class CellCost(NamedTuple):
 
 
 def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
-    """Sum the last ledger records of these runs; return nothing if they contain no counts or cannot be read."""
+    """Sum the last ledger records of these runs and of their stages; return nothing if they contain no counts or cannot
+    be read."""
     total = Answered(0, 0)
-    for run in runs:
-        path = study.directory / run.directory / "ledger.jsonl"
-        if ledger.is_billed(run.cell) and path.is_file():
+    for path in (path for run in runs for path in _ledgers(study, run)):
+        if path is not None:
             with contextlib.suppress(UserError):  # `costs` refuses it by name.
                 row = _row(path)
                 questions, failures = row.get("questions"), row.get("failures")
@@ -40,21 +40,30 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
 
 
 def costs(study: StudyRecord) -> dict[str, CellCost]:
-    """Return cell id -> cost, for the cells that ask a foundation model and all of whose runs have a ledger. Raise
-    UserError for an invalid record."""
+    """Return cell id -> cost, those of its stages included, for the cells that ask a foundation model and all of whose
+    runs have a ledger. Raise UserError for an invalid record."""
     found: dict[str, CellCost] = {}
     silent: set[str] = set()
-    for run in study.runs:
-        path = study.directory / run.directory / "ledger.jsonl"
-        if not ledger.is_billed(run.cell) or run.status == "waiting":
-            continue
-        if path.is_file():
+    begun = (run for run in study.runs if run.status != "waiting")
+    for run, path in ((each, path) for each in begun for path in _ledgers(study, each)):
+        if path is not None:
             row = _last(path)
             before = found.get(run.cell.id, CellCost(0, 0.0))
             found[run.cell.id] = CellCost(before.calls + row.calls, before.usd + row.usd)
         else:
             silent.add(run.cell.id)
     return {id: cost for id, cost in found.items() if id not in silent}
+
+
+def _ledgers(study: StudyRecord, run: RunRecord) -> Iterator[Path | None]:
+    """Yield the ledgers of a run and of its stages that ask a foundation model; None where there is none."""
+    directories = {cell.id: cell.directory for cell in study.cells}
+    homes = [run.directory] if ledger.is_billed(run.cell) else []
+    for stage in filter(ledger.asks, run.cell.stages):
+        homes.append(f"{directories[stage.id]}/seed-{run.seed}" if stage.id in directories else "")
+    for home in homes:
+        path = study.directory / home / "ledger.jsonl"
+        yield path if home and path.is_file() else None
 
 
 def _row(path: Path) -> Mapping[str, Any]:

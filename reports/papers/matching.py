@@ -21,7 +21,7 @@ HARDWARE = "hardware"
 """Variant key of the machine on which a number was taken; ours differs."""
 ALL = "all"
 """Name of tasks that a paper does not specify."""
-ABLATION = "ablation"
+ABLATION, PRETRAINING = "ablation", "pretraining"
 MODEL = "model"
 _MEANT = ("command line", ABLATION, "perturbation")
 """Layers in which a user or a matrix sets a value."""
@@ -191,16 +191,21 @@ def _has(row: ReportRow, variant: Mapping[str, str]) -> bool:
             names = place.name.rpartition("full: ")[2].split(", ") if place and place.kind == ABLATION else []
             if text not in names:
                 return False
+        elif key == PRETRAINING:
+            if [stage.method for stage in row.cell.stages[-1:]] != [text]:
+                return False
         elif key not in row.cell.settings or _value(row.cell.settings[key]) != _parsed(text):
             return False
     return True
 
 
 def _strays(row: ReportRow, variant: Mapping[str, str], layers: Sequence[str]) -> list[str]:
-    """Return the settings from these layers that the variant does not name, directly or as an ablation's."""
+    """Return the settings from these layers that the variant does not name, directly or as an ablation's, and a
+    pre-training stage that it does not name."""
     given = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
     named = {"chat.model", "judge.model"} if "model" in variant else set()
-    return [
+    staged = [f"{PRETRAINING}={stage.method}" for stage in row.cell.stages[-1:] if PRETRAINING not in variant]
+    return staged + [
         f"{name}={json.dumps(_value(entry))}"
         for name, entry in row.cell.settings.items()
         if _layer(entry).startswith(tuple(layers)) and _layer(entry) != given and name not in {*variant, *named}

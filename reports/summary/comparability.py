@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from guidebench.harness import settings
@@ -24,6 +24,7 @@ from guidebench.results import CellRecord
 PROFILES = "`bench compare --mixed-profiles`"
 PROTOCOLS = "`bench compare --mixed-protocols`"
 DEMONSTRATIONS = "training.demonstrations"
+PRETRAINING = "pretraining"
 QUOTE = '"'
 
 
@@ -92,13 +93,24 @@ def headings(found: Iterable[Place]) -> dict[Place, str]:
 def planned(record: Mapping[str, Any]) -> Place:
     """Return the place of a planned cell, from its record (`guidebench.harness.identity.cells.record`)."""
     suite, task, profile = record["suite"], record["task"], record["profile"]
-    stage, steps = record.get("stage"), record["steps"]
-    while stage:
-        stage, steps = stage.get("stage"), steps + stage["steps"]
+    stages: list[Mapping[str, Any]] = []
+    while "stage" in (stages[0] if stages else record):
+        stages.insert(0, (stages[0] if stages else record)["stage"])
+    steps = record["steps"] + sum(stage["steps"] for stage in stages)
+    found = _conditions(suite, task, profile, record["settings"])
     return Place(
         f"{suite}/{task}", record["method"], profile, record["versions"]["suite"], steps,
-        _conditions(suite, task, profile, record["settings"]), schema.score_of(record),
+        (*found, *_staged([stage["settings"] for stage in stages])), schema.score_of(record),
     )  # fmt: skip
+
+
+def _staged(stages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the demonstrations that pre-training stages had, of their settings."""
+    none = _text(Training.demonstrations)
+    for each in stages:
+        entry = each.get(DEMONSTRATIONS)
+        if (text := _text(entry.get("value") if isinstance(entry, Mapping) else entry)) not in (none, "null"):
+            yield f"{PRETRAINING}.{DEMONSTRATIONS}", text
 
 
 def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
@@ -109,7 +121,8 @@ def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
     as one made elsewhere, is taken to be the default. For a suite that is not installed every recorded setting is
     returned, and demonstrations if there are any.
     """
-    return _conditions(cell.suite, cell.task, cell.profile, cell.settings)
+    found = _conditions(cell.suite, cell.task, cell.profile, cell.settings)
+    return (*found, *_staged([stage.settings for stage in cell.stages]))
 
 
 def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -92,13 +92,14 @@ def is_judge(backend: str) -> bool:
 
 
 def answering(cell: CellRecord) -> str:
-    """Return the kinds of part that answer in a cell, joined by "+"; a judge, if the record does not say."""
-    return "+".join(dict.fromkeys(part.kind for part in cell.parts.values() if part.answers)) or "judge"
+    """Return the kinds of part that answer in a cell and its stages, joined by "+"; a judge, if the record does not
+    say."""
+    return "+".join(dict.fromkeys(part.kind for part in cell.answering)) or "judge"
 
 
 def remark(cell: CellRecord) -> str:
-    """Return what a table must say beside a row of this cell, or "": about all that answers in it."""
-    return _remark([(part.backend, part.kind) for part in cell.parts.values() if part.answers] or [(cell.backend, "")])
+    """Return what a table must say beside a row of this cell, or "": about all that answers in it and its stages."""
+    return _remark([(part.backend, part.kind) for part in cell.answering] or [(cell.backend, "")])
 
 
 def _remark(answering: Iterable[tuple[str, str]]) -> str:

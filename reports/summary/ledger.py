@@ -15,7 +15,7 @@ from guidebench.harness.errors import UserError, count
 from guidebench.harness.records import schema
 from guidebench.reports.summary import judges
 from guidebench.reports.summary.listings import Listing, maybe
-from guidebench.results import CellRecord, StudyRecord
+from guidebench.results import CellRecord, StageRecord, StudyRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,8 +50,14 @@ class Spent(NamedTuple):
 
 
 def is_billed(cell: CellRecord) -> bool:
-    """Return whether a cell asks a foundation model."""
-    return bool(set(cell.backend.split("+")) - {"", *judges.KINDS})
+    """Return whether a cell asks a foundation model itself, not only in a pre-training stage."""
+    own = {part.backend for part in cell.parts.values()} if cell.parts else set(cell.backend.split("+"))
+    return bool(own - {"", *judges.KINDS})
+
+
+def asks(stage: StageRecord) -> bool:
+    """Return whether a pre-training stage asks a foundation model."""
+    return bool({part.backend for part in stage.parts.values()} - {"", *judges.KINDS})
 
 
 class Answered(NamedTuple):
@@ -79,15 +85,28 @@ class Answered(NamedTuple):
 
 
 def answered(study: StudyRecord) -> dict[str, Answered]:
-    """Return cell id -> its questions, for cells that ask a foundation model and whose runs counted them. An unreadable
-    ledger affects its own cell only."""
+    """Return cell id -> its questions and those of its stages in the study, for cells that ask a foundation model and
+    whose runs counted them. An unreadable ledger affects its own cell, and those that begin from it, only."""
+    own = _of_cells(study)
+    every = dict(own)
+    for cell in study.cells:
+        if found := [own[id] for id in (*(stage.id for stage in cell.stages), cell.id) if id in own]:
+            every[cell.id] = Answered(
+                sum(each.questions for each in found), sum(each.failures for each in found),
+                next((each.unread for each in found if each.unread), ""),
+            )  # fmt: skip
+    return every
+
+
+def _of_cells(study: StudyRecord) -> dict[str, Answered]:
+    """Return cell id -> its own questions."""
     asking = results.select(study, is_billed)
     try:
         return _answered(asking)
     except UserError as error:
         if len(asking.cells) > 1:
             alone = (results.select(asking, partial(operator.eq, cell)) for cell in asking.cells)
-            return {id: each for one in alone for id, each in answered(one).items()}
+            return {id: each for one in alone for id, each in _of_cells(one).items()}
         return {asking.cells[0].id: Answered(0, 0, str(error))}
 
 

@@ -58,14 +58,20 @@ def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
 
 
 def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
-    """Return the reference, then the others; Holm corrects for every compared row."""
+    """Return the reference, then the others; Holm corrects for every compared row. Names tell the steps, those of
+    stages included, where they differ."""
     level = [row for row in others if not (row.alone or reference.alone)]
     compared = statistics.compare(
         reference.scores[:, -1:],
         {row.label: row.scores[:, -1:] for row in level},
         paired={row.label: row.seeds == reference.seeds for row in level},
     )
-    return [Line(_name(row), row, compared.get(row.label)) for row in (reference, *others)]
+    rows = (reference, *others)
+    uneven = len({row.place.steps for row in rows}) > 1
+    return [
+        Line(f"{_name(row)} ({row.place.steps:,} steps)" if uneven else _name(row), row, compared.get(row.label))
+        for row in rows
+    ]
 
 
 def in_order(rows: Sequence[ReportRow]) -> list[ReportRow]:

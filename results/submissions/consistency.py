@@ -110,6 +110,8 @@ def _configuration(study: StudyRecord, cell: CellRecord) -> Iterator[str]:
     content = json.loads((study.directory / path).read_bytes())
     settings = {name: entry["value"] for name, entry in content["settings"].items()}
     if cell.backend == EXTERNAL:
+        if cell.stages:
+            raise UserError(f"{path} names a pre-training stage, which runs made elsewhere cannot have")
         if recorder.identity({**{name: content[name] for name in _FOREIGN}, "settings": settings}) != cell.id:
             raise UserError(f"{path} was altered: its names and settings make another cell than {cell.id}")
         known = cell.suite in registry.names("suite") and cell.task in registry.get("suite", cell.suite).tasks

@@ -10,7 +10,7 @@ from typing import Any
 from guidebench.harness.logs import COLUMNS, KINDS, LOGS, MEANING
 from guidebench.harness.records import parts
 from guidebench.harness.records.parts import RecordedPart
-from guidebench.harness.records.schema import MATRICES, SCHEMA_VERSION, STATUSES
+from guidebench.harness.records.schema import MATRICES, SCHEMA_VERSION, STAGES, STATUSES
 from guidebench.harness.records.study import FRAMES
 
 MANIFEST_VERSION = 1
@@ -102,8 +102,6 @@ OF_STUDY = _object(
         ),
     }
 )
-STAGES = 4
-"""Most pre-training stages of a cell."""
 _CELL_ENTRIES = {
     "schema": {"const": SCHEMA_VERSION},
     "cell": {"type": "string", "pattern": "^[0-9a-f]{10}$"},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
@@ -71,9 +72,19 @@ def configuration(directory: Path, id: str) -> Cell:
                     f"cell.json was changed: {name} is {given.get(name)!r}, and its settings and parts make it "
                     f"{own[name]!r}"
                 )
+    for given, _ in told:
+        if wrong := _unheld(given):
+            raise Altered(f"cell.json was changed: it says that {wrong} was overridden, and its configuration does not")
     if unstated:
         raise Altered(f"cell.json was changed: {unstated}, which its overrides do not say")
     return cell
+
+
+def _unheld(content: Mapping[str, Any]) -> str:
+    """Return an override of a record that is not in its settings or parts, or ""."""
+    held = {name: entry["value"] for name, entry in content["settings"].items()}
+    held |= {role: part["name"] for role, part in content["parts"].items()}
+    return next((name for name, value in content.get("overrides", {}).items() if held.get(name) != value), "")
 
 
 def _without_files(cell: Cell) -> Cell:

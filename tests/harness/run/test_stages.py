@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +17,25 @@ import pytest
 from safetensors.numpy import load_file
 
 from guidebench import results
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.identity.cells import record, recorded, rehashed
-from guidebench.harness.launchers.local import Slot
 from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.study import StudyDirectory
-from guidebench.harness.run import stages, study
+from guidebench.harness.run import estimates, stages, study
+from guidebench.harness.run.worker import work
 from guidebench.reports.summary import comparability
 
 BASE = ("suite=classic", "task=CartPole-v1", "profile=smoke")
 METHOD = (*BASE, "method=uer")
 STAGED = (*METHOD, "pretraining=per")
 TINY = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2", "learner.hidden=[8]", "seeds=[0,1]")
+
+
+FOUR = ("relo", "ero", "aer", "sparse")
+"""Methods of further stages before the first."""
 
 
 def cell(*words: str) -> Cell:
@@ -76,6 +83,22 @@ def test_stages_have_stages() -> None:
     assert recorded(json.loads(json.dumps(record(one)))).id == rehashed(record(one)) == one.id
 
 
+def test_a_word_that_a_method_of_the_command_has_goes_to_no_stage() -> None:
+    plan = matrix.plan([*BASE, "method=uer,per", "pretraining=relo", "replay.alpha=0.3,0.4"])
+    assert [each.names.method for each in plan.trained] == ["relo", "uer", "per", "per"]
+
+
+def test_a_word_that_the_stage_s_own_word_replaces_is_an_error() -> None:
+    with pytest.raises(UserError, match=r"replay\.alpha"):
+        cell("replay.alpha=0.3", "pretraining.replay.alpha=0.5")
+
+
+def test_what_a_stage_does_not_take_over_is_told_of_each() -> None:
+    one, other = cell("training.steps=700"), cell("training.steps=700", "pretraining.training.steps=700")
+    assert one.variant == "pretraining=per, training.steps=700"
+    assert other.variant == "pretraining=per, pretraining.training.steps=700, training.steps=700"
+
+
 def test_a_sweep_over_a_stage_s_setting_gives_a_cell_for_each() -> None:
     plan = matrix.plan([*STAGED, "pretraining.training.steps=300,400"])
     assert len(plan.cells) == 2 and len(plan.trained) == 4
@@ -92,7 +115,12 @@ def test_a_sweep_over_a_stage_s_setting_gives_a_cell_for_each() -> None:
         (["pretraining.training.stepz=3"], "unknown setting of the stage .*'training.stepz'"),
         (["pretraining.guide=none", "pretraining.repla=uer"], "unknown setting of a stage 'repla'"),
         (["pretraining.task=Acrobot-v1"], "chooses one of 3 actions, and here are one of 2 actions"),
-        (["pretraining.training.steps=10"], "training.steps=10 ends before learner.learning_starts"),
+        (["pretraining.training.steps=10"], "in the pre-training stage per: training.steps=10 ends before learner.lea"),
+        (["pretraining.profile=foo"], "in the pre-training stage per: unknown profile"),
+        (
+            ["pretraining=per", *(f"{i * 'pretraining.'}pretraining={m}" for i, m in enumerate(FOUR, 1))],
+            "at most 4 stages",
+        ),
     ],
 )
 def test_a_stage_that_cannot_be_is_named_while_the_command_is_planned(words: list[str], told: str) -> None:
@@ -162,31 +190,64 @@ def test_bench_eval_loads_the_policy_of_a_stage(done: study.Study) -> None:
     assert len(json.loads(found.stdout)) == 2
 
 
-def test_a_run_whose_stage_failed_says_so_and_one_without_its_policy_names_the_file(
-    done: study.Study, tmp_path: Path
-) -> None:
-    run = done.runs[2]
-    agent = None
-    other = StudyDirectory(tmp_path)
-    stage = other.run(run.cell.stages[0].directory, 0)
-    stage.path.mkdir(parents=True)
-    stage.update(status="failed", error="Traceback\nValueError: no luck")
-    with pytest.raises(UserError, match=r"is failed, so this run cannot begin \(ValueError: no luck\)"):
-        stages.begin(run.cell, agent, other, [0])  # type: ignore[arg-type]
-    stage.update(status="finished", error=None)
-    with pytest.raises(UserError, match=r"policy.safetensors is missing.*train the stage anew"):
-        stages.begin(run.cell, agent, other, [0])  # type: ignore[arg-type]
+def job_of(done: study.Study, directory: Path) -> Job:
+    """The job of both seeds of `uer`, in a copy of the study in which only the stage has been trained."""
+    shutil.copytree(done.directory, directory)
+    one = done.runs[2].cell
+    shutil.rmtree(directory / one.directory)
+    return Job(study="study", directory=str(directory), cell=record(one), seeds=(0, 1))
 
 
-def test_a_seed_whose_stage_failed_shares_no_worker_with_others(tmp_path: Path) -> None:
-    plan = matrix.plan([*STAGED, "seeds=[0,1,2]", f"output={tmp_path}"])
-    (one,) = plan.cells
+def test_a_seed_whose_stage_failed_fails_alone(done: study.Study, tmp_path: Path) -> None:
+    job, home = job_of(done, tmp_path / "copy"), StudyDirectory(tmp_path / "copy")
+    one = done.runs[2].cell
     assert one.stage is not None
-    home = StudyDirectory(tmp_path)
-    home.run(one.stage.directory, 1).path.mkdir(parents=True)
-    home.run(one.stage.directory, 1).update(status="failed")
-    jobs = study._jobs(plan, "study", home, [Slot("cuda", "0")])
-    assert [job.seeds for job in jobs if job.cell["cell"] == one.id] == [(0, 2), (1,)]
+    home.run(one.stage.directory, 1).update(status="failed", error="Traceback\nValueError: no luck")
+    told: list[dict[str, object]] = []
+    work(job, told.append, lambda: False)
+    first, second = (home.run(one.directory, seed).read() for seed in (0, 1))
+    assert (first["status"], second["status"]) == ("finished", "failed")
+    assert "failed (ValueError: no luck)" in second["error"] and told[0]["event"] == "failed"
+    with pytest.raises(UserError, match=r"its pre-training stage .* failed \(ValueError: no luck\)"):
+        work(replace(job, seeds=(1,)), told.append, lambda: False)
+
+
+def test_a_run_waits_for_a_stage_that_was_stopped(done: study.Study, tmp_path: Path) -> None:
+    job, home = job_of(done, tmp_path / "copy"), StudyDirectory(tmp_path / "copy")
+    one = done.runs[2].cell
+    assert one.stage is not None
+    for seed in (0, 1):
+        home.run(one.stage.directory, seed).update(status="stopped")
+    with pytest.raises(Stopped, match="is not finished"):
+        work(job, lambda event: None, lambda: False)
+    assert home.run(one.directory, 0).status == "waiting"
+
+
+def test_a_stage_without_its_policy_names_the_file(done: study.Study, tmp_path: Path) -> None:
+    job = job_of(done, tmp_path / "copy")
+    one = done.runs[2].cell
+    assert one.stage is not None
+    (tmp_path / "copy" / one.stage.directory / "seed-1" / stages.POLICY).unlink()
+    with pytest.raises(UserError, match=r"seed-1/policy.safetensors is missing.*train the stage anew"):
+        work(job, lambda event: None, lambda: False)
+
+
+def test_a_stage_that_was_trained_anew_is_refused_for_runs_that_began_before(done: study.Study, tmp_path: Path) -> None:
+    shutil.copytree(done.directory, tmp_path / "copy")
+    one = done.runs[2].cell
+    assert one.stage is not None
+    policy = tmp_path / "copy" / one.stage.directory / "seed-0" / stages.POLICY
+    policy.write_bytes(policy.read_bytes() + b" ")
+    words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'copy'}"]
+    with pytest.raises(UserError, match=r"seed 0 of \S+ began from another policy than \S+ holds now"):
+        study.carry_out(matrix.plan(words))
+
+
+def test_an_estimate_counts_that_a_run_waits_for_its_stage() -> None:
+    costs = [estimates.Cost(3600.0, 0.0, "timed"), estimates.Cost(3600.0, 0.0, "timed")]
+    plain = {"timed": 1.0}
+    assert estimates._scheduled(costs, [None, None], 1, 2, plain) < estimates._scheduled(costs, [None, 0], 1, 2, plain)
+    assert estimates._scheduled(costs, [None, 0], 1, 1, plain) == pytest.approx(7200.0)
 
 
 def written(directory: Path) -> dict[str, bytes]:

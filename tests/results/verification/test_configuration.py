@@ -110,13 +110,18 @@ def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check
     stage = content["stage"]
     for told, changed in {
         "make another cell": {**stage, "settings": {**stage["settings"], "replay.alpha": {"value": 0.4}}},
-        "steps is 1 ": {**stage, "steps": 1},
-        "replay.alpha is 0.3 and not .*overrides do not say": {**stage, "overrides": {}, "variant": ""},
+        "steps is 1, ": {**stage, "steps": 1},
+        "variant is .*make it .*learner.lr=0.7": {**stage, "overrides": {**stage["overrides"], "learner.lr": 0.7}},
+        "variant is .*make it .pretraining=per.$": {**stage, "overrides": {}, "variant": ""},
     }.items():
         with pytest.raises((Altered, Unusable), match=told):
             checked({**content, "stage": changed})
     with pytest.raises(Altered, match="make another cell"):
         checked({key: value for key, value in content.items() if key != "stage"})
+    told = {"overrides": {**stage["overrides"], "learner.lr": 0.7}, "variant": "learner.lr=0.7, replay.alpha=0.3"}
+    variant = "pretraining=per, pretraining.learner.lr=0.7, pretraining.replay.alpha=0.3"
+    with pytest.raises(Altered, match=r"says that learner\.lr was overridden"):
+        checked({**content, "variant": variant, "stage": {**stage, **told}})
 
 
 def test_a_record_names_no_file_that_is_opened_here(checked: Check) -> None:
