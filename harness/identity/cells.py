@@ -39,6 +39,7 @@ def record(cell: Cell) -> dict[str, Any]:
         "logs": logs.plain(cell.logs),
         "settings": {key: value._asdict() for key, value in cell.settings.items()},
         **({"stage": record(cell.stage)} if cell.stage else {}),
+        **({config.KEEPS: list(cell.keeps)} if cell.keeps else {}),
     }
 
 
@@ -74,7 +75,16 @@ def rehashed(content: Mapping[str, Any]) -> str:
         section, _, name = key.partition(".")
         if name not in known.get(section, {}) or not known[section][name].transport:
             values[key] = entry["value"]
-    return config.identity(names, content["versions"], values, rehashed(content["stage"]) if "stage" in content else "")
+    stage = rehashed(content["stage"]) if "stage" in content else ""
+    return config.identity(names, content["versions"], values, config.begun(stage, _kept(content)))
+
+
+def _kept(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a record keeps of its stage's policy. Raise UserError for anything but texts."""
+    found = content.get(config.KEEPS, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise UserError(f"the record of cell {content.get('cell')} keeps {found!r} of its stage, which are no names")
+    return tuple(found)
 
 
 def recorded(content: Mapping[str, Any]) -> Cell:
@@ -95,7 +105,7 @@ def recorded(content: Mapping[str, Any]) -> Cell:
                 f"run the study anew, or check out the commit in its run.json"
             )
     stage = recorded(content["stage"]) if "stage" in content else None
-    cell = Cell(names, settings, content.get("overrides", {}), stage)
+    cell = Cell(names, settings, content.get("overrides", {}), stage, _kept(content))
     if cell.id != content["cell"]:
         raise UserError(
             f"cell {content['cell']} was recorded by another version of its parts ({dict(content['versions'])}, "

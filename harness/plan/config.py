@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 PROFILES = ("paper", "quick", "smoke")
 PRETRAINING = "pretraining"
 """The word of a command that names the method of a pre-training stage, and the prefix of the stage's own words."""
+KEEPS = "keeps"
+"""The word after `pretraining.` that names the parameters which a run takes from its stage."""
 NONE = "none"
 """The name that stands for no stage."""
 COMMAND = "command line"
@@ -63,11 +65,15 @@ class Cell:
     stage: Cell | None = None
     """The pre-training stage: the cell from whose policy of the same seed a run begins. None if it begins with random
     parameters."""
+    keeps: tuple[str, ...] = ()
+    """How the names begin of the parameters that a run takes from its stage's policy, such as `encoder`; the others
+    begin at random. () for all."""
 
     @functools.cached_property
     def id(self) -> str:
         values = {key: value.value for key, value in self.settings.items() if not _transport(self.names, key)}
-        return identity(self.names, versions(self.names), values, self.stage.id if self.stage else "")
+        stage = begun(self.stage.id, self.keeps) if self.stage else ""
+        return identity(self.names, versions(self.names), values, stage)
 
     @property
     def stages(self) -> tuple[Cell, ...]:
@@ -103,8 +109,14 @@ class Cell:
         }
         if self.stage is None:
             return found | ({PRETRAINING: NONE} if registry.get("method", self.names.method).pretraining else {})
-        before, usual = self.stage.names, self.staged
-        told = {"": before.method, "suite": before.suite, "task": before.task, "profile": before.profile}
+        before, usual = self.stage.names, dict[str, Any](self.staged)
+        told: dict[str, Any] = {
+            "": before.method,
+            "suite": before.suite,
+            "task": before.task,
+            "profile": before.profile,
+        }
+        usual[KEEPS], told[KEEPS] = [], list(self.keeps)
         others = {key: value for key, value in told.items() if value != usual[key]}
         kept = {"suite", *(part.role for part in self.names.of(*CARRIED))}
         others |= {
@@ -257,9 +269,14 @@ def _transport(names: Names, key: str) -> bool:
     return field is not None and field.transport
 
 
+def begun(stage: str, keeps: Sequence[str]) -> str:
+    """Return what a cell's id says of its stage: the stage's id, and what is kept of its policy unless that is all."""
+    return f"{stage}:{','.join(keeps)}" if keeps else stage
+
+
 def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any], stage: str = "") -> str:
-    """Return the id of a cell, computed identically from a plan and from a record. `stage`: the id of its pre-training
-    stage, or ""."""
+    """Return the id of a cell, computed identically from a plan and from a record. `stage`: what `begun` says of its
+    pre-training stage, or ""."""
     content = {
         "schema": SCHEMA,
         "suite": names.suite,

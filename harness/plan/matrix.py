@@ -171,7 +171,7 @@ def _words(by_key: Mapping[str, Given], others: Sequence[str] = (), prefix: str 
     for key, item in by_key.items():
         if key.startswith(PREFIX):
             before[key.removeprefix(PREFIX)] = item._replace(key=key.removeprefix(PREFIX))
-        elif key in NAME_KEYS and not (prefix and key in ("seeds", "method")):
+        elif (key in NAME_KEYS and not (prefix and key in ("seeds", "method"))) or (prefix and key == config.KEEPS):
             names[key] = item
         elif "." in key:
             given[key] = item
@@ -451,7 +451,20 @@ def _begun(
         met.known |= inner.known
         met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.said()})}
         met.used |= inner.used & ({*lacked, *parts} - {*own.settings, *own.parts})
-        yield from (replace(cell, stage=stage) for stage in stages)
+        for stage, keeps in itertools.product(stages, _kept(own.names)):
+            yield replace(cell, stage=stage, keeps=keeps)
+
+
+def _kept(names: Mapping[str, Given]) -> Iterable[tuple[str, ...]]:
+    """Yield what runs keep of their stage's policy, for each of the values that a command sweeps."""
+    for value in names[config.KEEPS].values if config.KEEPS in names else ([],):
+        each = value if isinstance(value, list) else [value]
+        if not all(isinstance(name, str) and name for name in each):
+            raise UserError(
+                f"{PREFIX}{config.KEEPS}={settings.show(value)}: expected beginnings of names of parameters, such as "
+                f"[encoder,trunk]"
+            )
+        yield tuple(dict.fromkeys(each))
 
 
 def _in_stage(error: UserError, method: str) -> UserError:

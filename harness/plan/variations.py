@@ -175,7 +175,7 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
         if value is None:
             raise UserError(f"it sets {key}, which {names.suite}/{names.task} with {_described(names)} does not have")
         overrides[key], values[key] = value.value, value
-    found = config.evaluated_once(Cell(names, values, overrides, stage))
+    found = config.evaluated_once(Cell(names, values, overrides, stage, cell.keeps if stage else ()))
     config.validate(found)
     return found
 

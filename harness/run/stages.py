@@ -11,7 +11,7 @@ from typing import Any
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Agent, Array
 from guidebench.harness.loop.building import make_build
-from guidebench.harness.plan.config import NONE, PRETRAINING, Cell
+from guidebench.harness.plan.config import KEEPS, NONE, PRETRAINING, Cell
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 
 POLICY = "policy.safetensors"
@@ -34,9 +34,9 @@ def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int])
     for row, seed in enumerate(seeds):
         run = study.run(cell.stage.directory, seed)
         content = _policy(run)
-        held = load(content)
-        _compare(cell, _shaped(held), _shaped(agent.parameters(row)))
-        agent.load_parameters(row, held)
+        held, own = load(content), agent.parameters(row)
+        _compare(cell, _shaped(held), _shaped(own))
+        agent.load_parameters(row, {**own, **{name: values for name, values in held.items() if _kept(cell, name)}})
         digests.append(hashlib.sha256(content).hexdigest())
     return digests
 
@@ -93,10 +93,17 @@ def _shaped(parameters: Mapping[str, Array]) -> Shapes:
 
 def _compare(cell: Cell, held: Shapes, needed: Shapes) -> None:
     """Raise UserError if the parameters of a stage are not those that the agent needs."""
-    wrong = next((name for name in {**needed, **held} if held.get(name) != needed.get(name)), None)
+    assert cell.stage is not None
+    if absent := [begins for begins in cell.keeps if not any(_begins(name, begins) for name in held)]:
+        known = ", ".join(dict.fromkeys(name.partition(".")[0] for name in held))
+        raise UserError(
+            f"{PRETRAINING}.{KEEPS}={list(cell.keeps)}: no parameter of the pre-training stage {cell.stage.directory} "
+            f"begins with {absent[0]!r} (known: {known})"
+        )
+    names = (name for name in {**needed, **held} if _kept(cell, name))
+    wrong = next((name for name in names if held.get(name) != needed.get(name)), None)
     if wrong is None:
         return
-    assert cell.stage is not None
     one, other = (
         f"has no {wrong}" if shapes.get(wrong) is None else f"has {wrong} of shape {list(shapes[wrong])}"
         for shapes in (held, needed)
@@ -106,3 +113,12 @@ def _compare(cell: Cell, held: Shapes, needed: Shapes) -> None:
         f"and the network of {cell.names.method!r} {other}; give both the same observations, agent and learner "
         f"({PRETRAINING}.learner=…, {PRETRAINING}.suite.…), or set {PRETRAINING}={NONE}"
     )
+
+
+def _kept(cell: Cell, name: str) -> bool:
+    """Return whether a run of the cell takes this parameter from its stage."""
+    return not cell.keeps or any(_begins(name, begins) for begins in cell.keeps)
+
+
+def _begins(name: str, begins: str) -> bool:
+    return name == begins or name.startswith(f"{begins}.")

@@ -122,10 +122,11 @@ _CELL_ENTRIES = {
     "logs": _mapping(_object({"meaning": _TEXT | {"maxLength": MEANING}, "columns": _mapping(_COLUMN, COLUMNS)}), LOGS),
     "settings": _mapping(_object({"value": _VALUE, "layer": _TEXT, "source": _LONG}), 1_000),
 }
+_KEPT = {"type": "array", "maxItems": 100, "items": _TEXT}
 _OPTIONAL = ("parts", "overrides", "score", "logs")
 OF_CELL = _object(_CELL_ENTRIES, optional=_OPTIONAL)
 for _ in range(STAGES):
-    OF_CELL = _object({**_CELL_ENTRIES, "stage": OF_CELL}, optional=(*_OPTIONAL, "stage"))
+    OF_CELL = _object({**_CELL_ENTRIES, "stage": OF_CELL, "keeps": _KEPT}, optional=(*_OPTIONAL, "stage", "keeps"))
 OF_RUN = _object(
     {
         "schema": {"const": SCHEMA_VERSION},

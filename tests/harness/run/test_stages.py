@@ -77,6 +77,16 @@ def test_words_of_a_stage_come_before_those_it_takes_over() -> None:
     assert (one.settings["learner.lr"].value, one.stage.settings["learner.lr"].value) == (0.1, 0.2)
 
 
+def test_what_is_kept_of_a_stage_is_in_the_id_and_in_the_name() -> None:
+    whole, some = cell(), cell("pretraining.keeps=[head.0,head.1]")
+    assert whole.stage is not None and some.stage is not None and whole.stage.id == some.stage.id
+    assert whole.id != some.id and some.keeps == ("head.0", "head.1")
+    assert some.variant == "pretraining=per, pretraining.keeps=[head.0,head.1]"
+    assert recorded(json.loads(json.dumps(record(some)))).id == rehashed(record(some)) == some.id
+    plan = matrix.plan([*STAGED, "pretraining.keeps=head.0,head.1"])
+    assert [each.keeps for each in plan.cells] == [("head.0",), ("head.1",)]
+
+
 def test_stages_have_stages() -> None:
     one = cell("pretraining.pretraining=relo", "pretraining.pretraining.training.steps=200")
     assert [(each.names.method, each.steps) for each in one.stages] == [("relo", 200), ("per", 600)]
@@ -116,6 +126,8 @@ def test_a_sweep_over_a_stage_s_setting_gives_a_cell_for_each() -> None:
         (["pretraining.guide=none", "pretraining.repla=uer"], "unknown setting of a stage 'repla'"),
         (["pretraining.task=Acrobot-v1"], "chooses one of 3 actions, and here are one of 2 actions"),
         (["pretraining.training.steps=10"], "in the pre-training stage per: training.steps=10 ends before learner.lea"),
+        (["pretraining.keeps=[3]"], r"pretraining\.keeps=\[3\]: expected beginnings of names of parameters"),
+        (["pretraining=none", "pretraining.keeps=head"], "none of the chosen methods has a pre-training stage"),
         (["pretraining.profile=foo"], "in the pre-training stage per: unknown profile"),
         (
             ["pretraining=per", *(f"{i * 'pretraining.'}pretraining={m}" for i, m in enumerate(FOUR, 1))],
@@ -174,6 +186,20 @@ def test_a_run_begins_with_the_policy_of_its_seed_in_network_and_target_network(
     assert all(np.array_equal(values, held[name]) for name, values in learner.target.arrays(0).items())
     provenance = json.loads((run.directory / "run.json").read_text())["provenance"]
     assert provenance["pretraining"] == digests[0]
+
+
+def test_what_is_not_kept_begins_at_random(done: study.Study, tmp_path: Path) -> None:
+    one = replace(done.runs[2].cell, keeps=("head.0",))
+    held = load_file(done.runs[0].directory / stages.POLICY)
+    agent = make_build(one, [0], "cpu", [tmp_path]).parts["agent"].spawn(make_build(one, [0], "cpu", [tmp_path]))
+    before = agent.parameters(0)
+    stages.begin(one, agent, StudyDirectory(done.directory), [0])
+    same = {name for name, values in agent.parameters(0).items() if np.array_equal(values, held[name])}
+    random = {name for name, values in agent.parameters(0).items() if np.array_equal(values, before[name])}
+    assert same == {"head.0.weight", "head.0.bias"} and random >= {name for name in held if name not in same}
+    stages.check(replace(one, keeps=("head.0",)))
+    with pytest.raises(UserError, match=r"begins with 'tail' \(known: head\)"):
+        stages.check(replace(one, keeps=("head.0", "tail")))
 
 
 def test_reports_count_the_steps_of_stages(done: study.Study) -> None:
