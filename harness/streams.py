@@ -49,10 +49,11 @@ class Streams:
         key = (PURPOSES.index("evaluation"), step, episode)
         return int(np.random.SeedSequence(entropy=self.seed, spawn_key=key).generate_state(1, np.uint32)[0] >> 1)
 
-    def of_question(self, ordinal: int, role: str = "judge") -> np.random.Generator:
-        """Return the generator of one question: a function of (seed, role, ordinal) only, without state."""
-        other = () if role == "judge" else (zlib.crc32(role.encode()),)
-        key = (PURPOSES.index("judge"), ordinal, *other)
+    def of_question(self, ordinal: int, role: str = "judge", scope: str = "") -> np.random.Generator:
+        """Return the generator of one question: a function of (seed, role, scope, ordinal) only, without state.
+        `scope`: the evaluation episode that the question belongs to; "" in training."""
+        names = (role, scope) if scope else () if role == "judge" else (role,)
+        key = (PURPOSES.index("judge"), ordinal, *(zlib.crc32(name.encode()) for name in names))
         return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
 
     def state(self) -> State:

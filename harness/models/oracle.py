@@ -22,7 +22,8 @@ value that the dialogue of the asking part would return, or None if it has no an
 
 
 class OracleBackend:
-    """Answers each question immediately; its errors depend only on the seed and the question's ordinal."""
+    """Answers each question immediately; its errors depend only on the seed and on the question's role, scope and
+    ordinal."""
 
     restarts = 0
     memory = Memory()
@@ -36,7 +37,7 @@ class OracleBackend:
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
         started = time.perf_counter()
-        generator = self._streams[item.ask.row].of_question(item.ordinal, item.ask.to)
+        generator = self._streams[item.ask.row].of_question(item.ordinal, item.ask.to, item.scope)
         value = self._oracle(item.ask, generator)
         usage = Usage(calls=1, seconds=time.perf_counter() - started)
         self._answers[item.number] = CallResult(value, "empty" if value is None else "", usage, usage)

@@ -240,6 +240,24 @@ def test_an_oracle_without_an_answer_is_a_counted_failure() -> None:
     assert due.answer.value is None and due.told.failure == "empty" and asks.accounts[0].failures == 1
 
 
+def test_errors_differ_between_episodes_of_an_evaluation_and_come_again_in_its_repetition() -> None:
+    backend = OracleBackend(lambda question, rng: rng.random(), [Streams(0)])
+
+    def drawn(asks: QuestionQueue, *scopes: str) -> list[float]:
+        ask = Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", asks.role)
+        return asks.values(asks.send([(ask, scope) for scope in scopes], 1), lambda: False)
+
+    episodes = [f"evaluation/{step}/{episode}" for step in (10, 20) for episode in range(3)]
+    for role in ("critic", "judge"):
+        asks = QuestionQueue(1, 0, backend, role=role, kind="chat")
+        first, second = drawn(asks, *episodes), drawn(asks, *episodes)
+        assert len({*first, *second}) == 12
+        asks.begin_scopes()
+        assert drawn(asks, *reversed(episodes)) == first[::-1], "in whatever order they are played"
+        training = [Streams(0).of_question(ordinal, role).random() for ordinal in range(2)]
+        assert drawn(asks, "", "") == training, "questions of training keep their errors"
+
+
 def test_measures_of_questions_in_flight_are_in_their_state_and_absent_without_any() -> None:
     answers: list[Any] = []
     backend = OracleBackend(lambda question, rng: answers.append(question.measures) or 1, [Streams(0)])
