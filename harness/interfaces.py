@@ -379,6 +379,11 @@ class Context(Protocol):
         """Return the observation that each seed acts on next, [S, …]; in training only. Before a task's first step it
         is the first observation of its first episode."""
 
+    @property
+    def active(self) -> Array:
+        """Return which seeds still train, bool [S]; in training only. One that does not is stepped and observed all the
+        same, and what a part stores, asks or logs of it is lost."""
+
     def snapshot(self, row: int) -> Array:
         """Return the snapshot, uint8 [n], of the state that a seed acts on next; in training only. A transition holds
         the snapshot of the state after it, so the first state of an episode is drawn from here."""

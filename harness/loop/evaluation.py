@@ -88,6 +88,10 @@ class EvaluationContext:
     def observation(self) -> Array:
         raise RuntimeError("Context.observation is not available during an evaluation; use the one passed to act")
 
+    @property
+    def active(self) -> Array:
+        raise RuntimeError("Context.active is not available during an evaluation; only seeds that train are evaluated")
+
     def snapshot(self, row: int) -> Array:
         raise RuntimeError("Context.snapshot is not available during an evaluation, which draws no frames")
 

@@ -190,6 +190,10 @@ class Loop:
         self._journal.noted(log, row, self.step, values)
 
     @property
+    def active(self) -> Array:
+        return self.agent.active
+
+    @property
     def observation(self) -> Array:
         """Return the observation that each seed acts on next, [S, …]."""
         if self._observation is None:

@@ -125,6 +125,8 @@ class RunJournal:
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None:
         if log not in self._cell.logs:
             raise logs.undeclared(log, self._cell.logs)
+        if row in self._dropped:
+            return
         where = f"a row that {self._cell.logged_by(log)} notes in the log {log!r}"
         self._rows[row][log].append(logs.fitting({"step": step, **values}, self._cell.logs[log], where))
 

@@ -41,7 +41,7 @@ LOGS: Mapping[str, Log] = {
         "the goals that were suggested for a state, asked about for the first time",
         {
             "state": Column(str, "the state in words, as the model was told it"),
-            "goals": Column(str, "goals that are kept, separated by commas"),
+            "goals": Column(str, "goals that are kept, separated by commas; at most 10,000 characters"),
             "kept": count("number of these goals"),
             "proposed": count("distinct goals of the answer"),
             "unknown": count("goals that are kept out because they are no verb and noun of the task"),
@@ -54,7 +54,11 @@ LOGS: Mapping[str, Log] = {
         "the goals that one episode of training achieved",
         {
             "episode": count("index of the episode in the run, from 0"),
-            "goals": Column(str, "distinct goals in the order in which they were first achieved, separated by commas"),
+            "goals": Column(
+                str,
+                "distinct goals in the order in which they were first achieved, separated by commas; "
+                "at most 10,000 characters",
+            ),
             "count": count("number of these goals"),
             "reward": amount("sum of the exploration reward, before its weight"),
             "length": count("environment steps of the episode"),
@@ -72,8 +76,9 @@ class Ellm(AskingPart):
     """Weight of the exploration reward, which lies in [0, 1] (ELLM, released code)."""
     task_weight: Annotated[float, Bounds(0)] = 0.0
     """Weight of the task's reward (ELLM, §4: none in pre-training)."""
-    threshold: Annotated[float, Bounds(-1, 1)] = 0.99
-    """Cosine T of caption and goal above which the goal is achieved (ELLM, released code)."""
+    threshold: Annotated[float, Bounds(0, 0.9999)] = 0.99
+    """Cosine T of caption and goal above which the goal is achieved; none exceeds 1, and a text without a vector has 0
+    (ELLM, released code)."""
     once: bool = True
     """Whether a goal is rewarded only the first time that an episode achieves it: the novelty bonus (ELLM, released
     code)."""
@@ -173,7 +178,7 @@ class ScriptedGoals(ModelPart):
     """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes a
     millisecond)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     citation: ClassVar[str] = "% hand-written: Crafter's rules over the words of a prompt"
     backend: ClassVar[str] = "scripted"
     title: ClassVar[str] = "hand-written: Crafter's rules over the words of a prompt"

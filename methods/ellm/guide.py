@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from guidebench.baselines.by_text import question
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.baselines.text_vectors import TextVectors
 from guidebench.harness.interfaces import (
@@ -18,12 +19,12 @@ from guidebench.harness.interfaces import (
     Episode,
     Metrics,
     Place,
-    Question,
     State,
     Store,
     Transition,
     TransitionColumn,
 )
+from guidebench.harness.logs import TEXT
 from guidebench.methods.ellm import ROLE, Ellm
 from guidebench.methods.ellm.goals import Suggested, Words, asked_about, read
 from guidebench.methods.ellm.memory import StateGoals
@@ -32,7 +33,6 @@ REWARD = TransitionColumn("goal_reward", "fixed")
 """The column with R_int of each transition."""
 VECTORS = Path("replay", "goal_vectors.bin")
 """The file in a run's directory with the vectors of captions and goals."""
-NOTHING = np.zeros((1, 0), bool)
 
 
 class EllmGuide(BaseGuide):
@@ -63,14 +63,16 @@ class EllmGuide(BaseGuide):
         self._measures: list[Array | None] = [None] * rows
         """What an oracle is told of the state that each seed is in, [P]; None in an episode's first state, and for any
         other model."""
-        self._active, self._reward = np.ones(rows, bool), np.full(rows, np.nan)
+        self._reward = np.full(rows, np.nan)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Write R_int of a transition, 0 for one without words, such as a demonstration's; ask about what is new."""
+        """Write R_int of a transition, 0 for one without words, such as a demonstration's; ask about what is new. A
+        seed that has stopped training is left out."""
         rewards = np.zeros(len(self.states), np.float32)
         if (told := transition.told) is not None:
-            did = [row for row, caption in enumerate(told.captions) if caption in self._done]
-            asking = range(len(rewards)) if self.config.every_state else did
+            training = np.flatnonzero(ctx.active).tolist()
+            did = [row for row in training if told.captions[row] in self._done]
+            asking = training if self.config.every_state else did
             states = {row: asked_about(told.before[row], self.config.omit, self.config.brief) for row in asking}
             self._ask(states, ctx)
             goals = {row: self.states[row].get(states[row]) for row in did}
@@ -94,12 +96,11 @@ class EllmGuide(BaseGuide):
         if not new:
             return
         questions = [
-            Question(
-                row, np.full(1, -1, np.int64), None, NOTHING, json.dumps(state), ROLE,
-                measures=None if (measured := self._measures[row]) is None else measured[None],
+            question(json.dumps(state), Place(row, 0), ROLE)._replace(
+                measures=None if (measured := self._measures[row]) is None else measured[None]
             )
             for row, state in new.items()
-        ]  # fmt: skip
+        ]
         for (row, state), answer in zip(new.items(), ctx.consult(questions), strict=True):
             found = read(answer or (), self._deeds, self._words, self.config.most, self.config.formed)
             self.states[row].add(state, None if answer is None else found.goals)
@@ -117,7 +118,7 @@ class EllmGuide(BaseGuide):
             return
         texts = [text.encode() for _, caption, goal in new for text in (caption, goal)]
         places = [Place(row, 0) for row, _, _ in new for _ in range(2)]
-        vectors = self.vectors.of(texts, places, self._active, ctx)
+        vectors = self.vectors.of(texts, places, ctx.active, ctx)
         for (row, caption, goal), one, other in zip(new, vectors[::2], vectors[1::2], strict=True):
             self._cosines[row][caption][goal] = cosine(one, other)
 
@@ -144,7 +145,7 @@ class EllmGuide(BaseGuide):
                 row,
                 {
                     "episode": int(self._episode[row]),
-                    "goals": ", ".join(achieved),
+                    "goals": _joined(achieved),
                     "count": len(achieved),
                     "reward": float(self._paid[row]),
                     "length": episode.length,
@@ -207,10 +208,16 @@ def cosine(one: Array, other: Array) -> float:
     return float(first @ second) / lengths if lengths else 0.0
 
 
+def _joined(goals: Iterable[str]) -> str:
+    """Return goals, separated by commas, as a log can hold them: without the last ones where they are too long."""
+    told = ", ".join(goals)
+    return told if len(told) <= TEXT else told[: TEXT + 2].rpartition(", ")[0]
+
+
 def _logged(state: str, found: Suggested, failed: bool) -> dict[str, object]:
     return {
         "state": "".join(each for each in state if each.isprintable())[:2_000],
-        "goals": ", ".join(found.goals),
+        "goals": _joined(found.goals),
         "kept": len(found.goals),
         "proposed": found.proposed,
         "unknown": found.unknown,

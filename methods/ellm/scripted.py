@@ -41,8 +41,8 @@ NEEDS: Mapping[str, Needs] = {
     "mine coal": Needs(("coal",), ("wood pickaxe",)),
     "mine stone": Needs(("stone",), ("wood pickaxe",)),
     "place crafting table": Needs((), ("wood",)),
-    "place furnace": Needs(TABLE, ("stone",)),
-    "place plant": Needs(("grass",), ("sapling",)),
+    "place furnace": Needs((), ("stone",)),
+    "place plant": Needs(("grass",), ("plant",)),
     "place stone": Needs((), ("stone",)),
     "chop tree": Needs(("tree",)),
     "attack zombie": Needs(("zombie",)),
@@ -50,7 +50,8 @@ NEEDS: Mapping[str, Needs] = {
     "attack cow": Needs(("cow",)),
     "chop grass": Needs(("grass",)),
 }
-"""Goal -> what it needs of Crafter's rules, as far as sentences tell, the most useful first."""
+"""Goal -> what it needs of Crafter's rules, as far as sentences tell, the most useful first. They call a sapling a
+plant; a furnace needs no table nearby (the package's recipes, crafter 1.8.3)."""
 PARTS = {"sight": "you see ", "held": "you have in your inventory ", "felt": "you feel "}
 """How the sentence begins that tells what a goal may need."""
 

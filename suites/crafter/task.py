@@ -82,7 +82,7 @@ class CrafterTask:
         return self._game.caption
 
     def measures(self) -> Array:
-        """Return which deeds the player could do next, float32 [24]
+        """Return which deeds the player could do next, float32 [deeds]
         (`guidebench.suites.crafter.measures.within_reach`)."""
         return within_reach(self._game)
 

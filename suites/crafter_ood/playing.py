@@ -190,7 +190,7 @@ class VerbNounTask(ABC):
         return None if name is None else self.action_of(name)
 
     def measures(self) -> Array:
-        """Return which deeds the player could do next, float32 [24]
+        """Return which deeds the player could do next, float32 [deeds]
         (`guidebench.suites.crafter.measures.within_reach`)."""
         return within_reach(self._game)
 

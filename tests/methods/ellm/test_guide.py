@@ -12,11 +12,13 @@ import pytest
 
 pytest.importorskip("crafter")
 
+from guidebench.harness import logs
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Batch, Episode, Mode, RunPhase, Told, Transition
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
+from guidebench.methods.ellm import LOGS
 from guidebench.methods.ellm.guide import REWARD, VECTORS, EllmGuide, cosine
 from guidebench.methods.ellm.memory import FILE
 
@@ -40,6 +42,7 @@ class Asked:
 
     def __init__(self, rows: int) -> None:
         self.rows, self.streams = np.arange(rows), [Streams(seed) for seed in range(rows)]
+        self.active = np.ones(rows, bool)
         self.asked, self.batches = list[tuple[int, str, str]](), list[int]()
         self.notes: list[tuple[str, int, dict[str, Any]]] = []
 
@@ -112,8 +115,11 @@ def test_the_threshold_is_exceeded_not_reached_and_below_it_there_is_nothing(tmp
         # the step is `chop grass` where only `eat tree` and `chop tree` are suggested
         player.ctx.consult = _only(player.ctx, ["eat tree", "chop tree"])  # type: ignore[method-assign]
         assert player.one(TREE, "chop grass") == pytest.approx(expected)
-    player = Player(tmp_path / "one", "guide.threshold=1.0")
-    assert player.one(TREE, "chop tree") == 0.0, "a cosine of 1 does not exceed 1"
+    player = Player(tmp_path / "equal", "guide.threshold=0.8")
+    player.ctx.consult = _only(player.ctx, ["eat tree"])  # type: ignore[method-assign]
+    assert player.one(TREE, "chop grass") == 0.0, "100 / 125 is .8, which does not exceed .8"
+    player = Player(tmp_path / "least", "guide.threshold=0")
+    assert player.one(COW, "eat cow") == 0.0, "the caption's vector is zero, as that of a failed call"
     assert Player(tmp_path / "default").one(TREE, "chop tree") == 1.0
 
 
@@ -180,6 +186,30 @@ def test_a_failed_question_gives_no_goals_and_a_failed_vector_no_reward(tmp_path
     assert player.guide.metrics()["guide/questions"].tolist() == [2.0]
     assert player.guide.metrics()["guide/goals"].tolist() == [1.0], "2 goals for 2 states"
     assert cosine(np.zeros(3), np.ones(3)) == 0.0
+
+
+def test_a_seed_that_has_stopped_training_keeps_nothing_and_asks_nothing(tmp_path: Path) -> None:
+    player = Player(tmp_path, "guide.every_state=true", rows=2)
+    player.ctx.active = np.array([True, False])
+    assert player.step([(TREE, "chop tree"), (COW, "attack cow")]) == [1.0, 0.0]
+    assert {row for row, _, _ in player.ctx.asked} == {0} == {row for _, row, _ in player.ctx.notes}
+    assert player.guide.metrics()["guide/questions"].tolist() == [1.0, 0.0]
+    assert player.guide.metrics()["guide/failed"].tolist() == [0.0, 0.0]
+
+
+def test_logs_hold_as_many_goals_as_a_text_may_have_characters(tmp_path: Path) -> None:
+    player = Player(tmp_path, "guide.formed=false", "guide.most=256", "guide.threshold=0.5")
+    goals = [f"{number:03d}{'z' * 57}" for number in range(256)]
+
+    def consult(questions: Sequence[Any]) -> list[Any]:
+        return [goals if each.to == "goals" else _vector("chop tree") for each in questions]
+
+    player.ctx.consult = consult  # type: ignore[method-assign]
+    assert player.one(TREE, "chop tree", ended=True) == 1.0
+    for (log, _, row), number in zip(player.ctx.notes, ("kept", "count"), strict=True):
+        told = row["goals"].split(", ")
+        assert logs.fitting(row, LOGS[log], log) == row and row[number] == 256
+        assert told == goals[: len(told)] and len(told) == (logs.TEXT + 2) // 62 == 161, "60 characters and a comma"
 
 
 def test_a_step_without_words_has_no_reward(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ pytest.importorskip("crafter")
 from guidebench import results, testing
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question
-from guidebench.harness.plan import matrix
+from guidebench.harness.plan import config, matrix
 from guidebench.methods.ellm.oracle import KnownGoals
 from tests.methods.ellm.test_runs import SCRIPTED
 
@@ -34,7 +35,24 @@ def test_at_rate_one_every_goal_is_senseless() -> None:
     assert set(known(asked(1, 1, 1), np.random.default_rng(0))) <= {"chop cow", "eat tree"}
 
 
-def test_a_suite_that_does_not_measure_it_is_refused_and_so_is_another_role() -> None:
+def test_a_suite_that_does_not_measure_a_deed_is_refused() -> None:
+    class Unmeasured:
+        def deeds(self, task: str) -> tuple[str, ...]:
+            return DEEDS
+
+    class Partly(Unmeasured):
+        def measures(self, task: str) -> dict[str, str]:
+            return {"chop tree": "1 if so", "sleep": "1 if so"}
+
+    (cell,) = matrix.plan(["method=ellm_exploration", "profile=smoke", *ORACLE]).cells
+    chat, there = cell.section("goals"), config.there(cell)
+    assert chat.fits(there) == ""
+    for suite, deed in ((Unmeasured(), "chop tree"), (Partly(), "eat cow")):
+        reason = chat.fits(replace(there, parts={**there.parts, "suite": suite}))
+        assert reason == f"the suite does not measure whether '{deed}' is possible next; choose another goals=…"
+
+
+def test_it_answers_in_no_other_role() -> None:
     with pytest.raises(UserError, match="suggests goals in words, for ELLM's guide alone"):
         matrix.plan(["suite=crafter_ood", "method=linvit", "profile=smoke", "prior=oracle_goals"])
 

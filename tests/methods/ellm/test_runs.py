@@ -16,8 +16,10 @@ from guidebench import results, testing
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Message
 from guidebench.harness.plan import matrix
+from guidebench.methods.ellm.guide import EllmGuide
 from guidebench.methods.ellm.scripted import PromptReader
 from tests.harness.models.canned import completion, serving
+from tests.logs import logged
 
 SMALL = (
     "suite.impossible=masked", "suite.length=50", "text_embedder=scripted", "text_embedder.width=16",
@@ -68,7 +70,9 @@ def test_an_encoder_of_another_width_is_refused_with_both_widths() -> None:
         planned("text_embedder=scripted", "text_embedder.width=64")
 
 
-@pytest.mark.parametrize("word", ["guide.threshold=1.5", "guide.most=0", "guide.weight=-1", "guide.omit=['']"])
+@pytest.mark.parametrize(
+    "word", ["guide.threshold=1", "guide.threshold=-0.1", "guide.most=0", "guide.weight=-1", "guide.omit=['']"]
+)
 def test_settings_out_of_bounds_are_refused_by_name(word: str) -> None:
     with pytest.raises(UserError, match=word.partition("=")[0].replace(".", r"\.")):
         planned(word)
@@ -124,6 +128,21 @@ def test_asking_only_where_something_was_done_changes_no_reward(train: Callable[
     often, seldom = (len(results.load(study, what="goals")) for study in both)
     assert seldom < often
     assert _policies(both[0]) == _policies(both[1])
+
+
+def test_a_seed_that_stops_logs_no_more_and_the_other_goes_on(
+    train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops(self: Any, store: Any, learner: Any, ctx: Any) -> int:
+        ctx.agent.active[1] &= ctx.step < 60
+        return 0
+
+    monkeypatch.setattr(EllmGuide, "before_update", stops)
+    study = train(*SHORT, "guide.every_state=true", "seeds=[0,1]", packs=[(0, 1)])
+    for log in ("goals", "achieved"):
+        one, other = (logged(next(study.glob(f"*/*/*/seed-{seed}")), log) for seed in (0, 1))
+        assert max(row["step"] for row in one) > 60 >= max(row["step"] for row in other)
+        assert not any(row.get("failed") for row in (*one, *other))
 
 
 def _policies(study: Path) -> list[bytes]:

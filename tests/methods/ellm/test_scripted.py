@@ -1,0 +1,73 @@
+"""The hand-written goals, for the sentences that the game itself tells of scenes made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+pytest.importorskip("crafter")
+
+from guidebench.harness.models.calls import Message
+from guidebench.methods.ellm.dialogue import prompt
+from guidebench.methods.ellm.goals import Words
+from guidebench.methods.ellm.scripted import NEEDS, PromptReader
+from guidebench.suites.crafter import words
+from guidebench.suites.crafter.captions import DEEDS
+from guidebench.suites.crafter.game import ITEMS, MATERIALS, Game
+from guidebench.suites.crafter.measures import within_reach
+
+PLENTY = {name: 9 for name in ITEMS[4:]}
+
+
+def scene(materials: tuple[str, ...], **held: int) -> Game:
+    """A player on a field of grass, hungry, thirsty and tired, with materials beside it and things in its inventory."""
+    game = Game(32, 9, 64, 100)
+    game.begin(0)
+    for thing in game.world.objects:
+        if thing is not game.player:
+            game.world.remove(thing)
+    game.world._mat_map[:] = 1 + MATERIALS.index("grass")
+    x, y = game.player.pos.tolist()
+    for number, name in enumerate(materials):
+        game.world[x - 4 + number, y - 1] = name
+    game.player.inventory.update({**dict.fromkeys(ITEMS[4:], 0), "food": 5, "drink": 5, "energy": 5, **held})
+    game.changed()
+    return game
+
+
+def suggested(game: Game) -> set[str]:
+    said = prompt(words.text(game), DEEDS, Words.of(DEEDS), 256)
+    return {*PromptReader(0.0)((Message("user", (said,)),))["goals"]}
+
+
+def possible(game: Game) -> set[str]:
+    return {deed for deed, may in zip(DEEDS, within_reach(game).tolist(), strict=True) if may}
+
+
+def test_there_is_a_rule_for_every_deed_of_the_game() -> None:
+    assert {*NEEDS} == {*DEEDS}
+
+
+def test_a_sapling_is_a_plant_in_sentences_and_can_be_placed() -> None:
+    game = scene((), sapling=1)
+    assert "you have in your inventory plant." in words.text(game)
+    assert suggested(game) == possible(game) == {"chop grass", "place plant", "sleep"}
+
+
+def test_a_furnace_needs_no_table() -> None:
+    game = scene((), stone=4)
+    assert suggested(game) == possible(game) == {"chop grass", "place furnace", "place stone", "sleep"}
+
+
+@pytest.mark.parametrize(
+    "held", [PLENTY, {}, {"wood": 9}, {"stone_pickaxe": 1, "wood_pickaxe": 1, "wood": 2, "stone": 4}]
+)
+@pytest.mark.parametrize(
+    "materials", [("table",), ("table", "furnace"), ("tree", "stone", "coal", "iron", "diamond", "water"), ()]
+)
+def test_with_enough_of_each_thing_it_suggests_what_the_rules_allow(
+    materials: tuple[str, ...], held: Mapping[str, int]
+) -> None:
+    game = scene(materials, **held)
+    assert suggested(game) == possible(game)
