@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
@@ -51,19 +51,30 @@ class Misread(ValueError):
         self.fault = fault
 
 
+def objects(reply: str) -> Iterator[tuple[int, int, dict[str, Any] | Exception]]:
+    """Yield begin, end and content of the JSON object at each of the first `MOST_BRACES` opening braces of a reply,
+    objects within another one included. Where none can be parsed, the content is the error, and the end is the begin.
+    """
+    for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
+        begin = brace.start()
+        try:
+            found, end = JSON.raw_decode(reply, begin)
+            yield begin, end, dict(each_text(found, mended))
+        except (ValueError, RecursionError) as error:
+            yield begin, begin, error
+
+
 def first_object(reply: str, names: Sequence[str]) -> dict[str, Any]:
     """Return the first JSON object in a reply that has one of the names, else the first one; text around it is ignored.
     Raise Misread without any, and where JSON before it cannot be parsed."""
-    reply, others, fault = reply[:LONGEST], [], "it holds no JSON object"
-    for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
-        try:
-            found = each_text(JSON.raw_decode(reply, brace.start())[0], mended)
-        except (ValueError, RecursionError) as error:
-            fault = f"its JSON cannot be parsed: {error}" if fault.startswith("it holds") else fault
-            continue
-        if any(name in found for name in names):
-            return dict(found)
-        others.append(dict(found))
+    others, fault = [], "it holds no JSON object"
+    for _, _, found in objects(reply[:LONGEST]):
+        if isinstance(found, Exception):
+            fault = f"its JSON cannot be parsed: {found}" if fault.startswith("it holds") else fault
+        elif any(name in found for name in names):
+            return found
+        else:
+            others.append(found)
     if others and fault.startswith("it holds"):
         return others[0]
     raise Misread("unreadable", fault)

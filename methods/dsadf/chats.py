@@ -54,7 +54,7 @@ class ScriptedPlanner(Scripted):
     malformed: Rate = 0.0
     """Probability that a reply holds no plan, drawn anew for each reply (choice: never)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     role: ClassVar[str] = "planner"
     title: ClassVar[str] = "hand-written: it chains the rules of the hint"
 
@@ -73,7 +73,7 @@ class ScriptedReflector(Scripted):
     misses: Rate = 0.2
     """Probability that it does not notice what a plan lacks (choice: it notices most of it)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     role: ClassVar[str] = "reflector"
     title: ClassVar[str] = "hand-written: it checks plans by the rules of the hint"
 
@@ -130,6 +130,7 @@ class OraclePlanner(KnowsSubgoals):
     omits: Rate = 0.0
     """Probability that a first plan leaves out one of its prerequisites (choice: never)."""
 
+    version: ClassVar[int] = 2
     role: ClassVar[str] = "planner"
     title: ClassVar[str] = "privileged: it knows the task's sub-goals"
 
@@ -153,6 +154,13 @@ class OracleReflector(KnowsSubgoals):
         from guidebench.methods.dsadf.oracle import KnownReflection
 
         return KnownReflection(known_subgoals(suite, task))
+
+
+def check_known(there: There) -> None:
+    """Raise UserError if a chat of the cell is to know the sub-goals of a task that has none in the words of its
+    actions. Makes the task."""
+    if any(isinstance(part, KnowsSubgoals) for part in there.parts.values()):
+        known_subgoals(there.suite, there.task)
 
 
 def known_subgoals(suite: Suite, task: str) -> list[str]:

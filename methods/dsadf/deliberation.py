@@ -6,15 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-import numpy as np
-
+from guidebench.baselines import by_text
 from guidebench.harness.interfaces import Context, Place, Question
 from guidebench.harness.logs import Column, Log, count
 from guidebench.methods.dsadf import planning, rules
 from guidebench.methods.dsadf.plans import Subgoal, listed
 
 PLANNER, REFLECTOR = "planner", "reflector"
-NOTHING = np.zeros((1, 0), bool)
 Again = Literal["planner", "revised"]
 TRIAL = count("index of the episode in its evaluation, from 0")
 NUMBER = count("index of the plan in its episode, from 0")
@@ -123,8 +121,7 @@ def _consult(role: str, asked: Sequence[tuple[Moment, Mapping[str, str]]], ctx: 
 
 def question(role: str, place: Place, content: Mapping[str, Any]) -> Question:
     """Return a question to a chat that concerns no transition."""
-    told = json.dumps(content, sort_keys=True)
-    return Question(place.row, np.full(1, -1, np.int64), None, NOTHING, told, role, place.episode)
+    return by_text.question(json.dumps(content, sort_keys=True), place, role)
 
 
 def _plan(answer: Mapping[str, Any] | None) -> tuple[Subgoal, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from guidebench.baselines.conversing import Misread
 from guidebench.harness.interfaces import Question
 from guidebench.methods.dsadf import plans, scripted
 from guidebench.methods.dsadf.planning import stored
@@ -36,9 +37,14 @@ class KnownReflection:
         self._names = tuple(subgoals)
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
-        """Return the sub-goals as the revised plan if another one is given."""
-        given = plans.read(json.loads(question.content)["plan"], Vocabulary(self._names, self._names), scripted.MANY)
-        if [name for name, _ in given] == [*self._names]:
+        """Return the sub-goals as the revised plan if another one is given, such as one with a step that is none of
+        them."""
+        told = json.loads(question.content)["plan"]
+        try:
+            given = [name for name, _ in plans.read(told, Vocabulary(self._names, self._names), scripted.MANY)]
+        except Misread:
+            given = []
+        if given == [*self._names]:
             return {"strengths": "It is the known plan.", "weaknesses": "", "plan": [], "fault": ""}
         weaknesses = f"It is not the known plan: {listed(list(map(Subgoal, self._names)))}"
         plan = stored(tuple(map(Subgoal, self._names)))

@@ -11,17 +11,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from guidebench.baselines.conversing import LONGEST, Misread
-from guidebench.harness.texts import JSON, each_text, mended
+from guidebench.baselines.conversing import LONGEST, Misread, objects
 
 FIND = "find"
 """The verb of a sub-goal to go to something, which is in every vocabulary."""
 MOST_TIMES = 20
 """Most times that one step is repeated (choice: Crafter's tasks need at most a dozen of anything)."""
-MOST_BRACES = 64
-"""Opening braces of a reply at which an object is looked for, which bounds the work (choice)."""
+LONGEST_PHRASE = 200
+"""Characters of a step that are compared with the names, which bounds the work (choice: a name has a few words)."""
 NUMBERED = re.compile(r"^[\s>*#-]*(\d{1,4})[.):]\s*(.+)$")
-TIMES = re.compile(r"\b(\d{1,4}) times\b|[x×] ?(\d{1,4})\b")
+TIMES = re.compile(r"\b(\d{1,4}) times\b|(?<![a-z])[x×] ?(\d{1,4})\b")
 ARTICLES = re.compile(r"\b(?:a|an|the|some)\b ?")
 
 
@@ -58,12 +57,12 @@ class Vocabulary:
 
     def match(self, phrase: str) -> str | None:
         """Return the name that a phrase means, ignoring case, articles, plurals and what follows the name; None if it
-        means none.
+        means none. Only the first `LONGEST_PHRASE` characters are read.
 
         >>> Vocabulary(["chop tree"], []).match("Chop the Trees until there is wood")
         'chop tree'
         """
-        words = ARTICLES.sub("", re.sub(r"[^a-z ]+", " ", phrase.casefold().replace("_", " "))).split()
+        words = ARTICLES.sub("", re.sub(r"[^a-z ]+", " ", phrase[:LONGEST_PHRASE].casefold().replace("_", " "))).split()
         for length in range(len(words), 0, -1):
             for said in (words[:length], [*words[: length - 1], singular(words[length - 1])]):
                 if (name := " ".join(said)) in self._actions:
@@ -110,16 +109,11 @@ def read(reply: str, vocabulary: Vocabulary, longest: int) -> tuple[Subgoal, ...
 
 def _object(reply: str) -> list[Any] | None:
     """Return the list `plan` of the last JSON object of a reply that has one; None without any."""
-    last = None
-    end = 0
-    for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
-        if brace.start() < end:
+    last, until = None, 0
+    for begin, end, found in objects(reply):
+        if begin < until or isinstance(found, Exception):
             continue
-        try:
-            found, end = JSON.raw_decode(reply, brace.start())
-            plan = each_text(found, mended).get("plan")
-        except (ValueError, RecursionError):
-            continue
+        plan, until = found.get("plan"), end
         if isinstance(plan, list) and all(isinstance(item, (str, dict)) for item in plan):
             last = plan
     return last

@@ -18,6 +18,9 @@ from typing import NamedTuple
 from guidebench.methods.dsadf.plans import MOST_TIMES, Subgoal
 
 LINE = re.compile(r"^\s*-\s*([a-z ]+):\s*((?:needs|uses|gives)\b.*)$", re.MULTILINE)
+PARTS = ("needs", "uses", "gives")
+DIGITS = 4
+"""Most digits of a count (choice)."""
 HOLDING = re.compile(r"\b(?:you have in your inventory|you have|you hold|you carry)\b\s*(.*)")
 NAMING = re.compile(r"\b(?:you see|you are targeting)\b\s*(.*)")
 
@@ -42,25 +45,41 @@ class Lack(NamedTuple):
 
 
 def read(hint: str) -> dict[str, Rule]:
-    """Return action -> rule, for the lines of a hint that are rules.
+    """Return action -> rule, for the lines of a hint that are rules. A thing whose count is below 1 is left out
+    (`miscounted` names it).
 
     >>> read("- place crafting table: uses 2 wood; gives crafting table")["place crafting table"].uses
     {'wood': 2}
     """
     found = {}
     for action, parts in LINE.findall(hint):
-        told: dict[str, dict[str, int]] = {"needs": {}, "uses": {}, "gives": {}}
+        told: dict[str, dict[str, int]] = {part: {} for part in PARTS}
         for part in parts.rstrip(" .").split(";"):
             word, _, things = part.strip().partition(" ")
             if word in told:
-                told[word] |= dict(_counted(thing) for thing in things.split(","))
+                told[word] |= {name: number for name, number in map(_counted, things.split(",")) if number >= 1}
         found[action.strip()] = Rule(tuple(told["needs"]), told["uses"], told["gives"])
     return found
 
 
 def _counted(thing: str) -> tuple[str, int]:
+    """Return a thing and its count, 1 without any; 0 for a count that is no whole number of 1 to `DIGITS` digits."""
     number, _, name = thing.strip().partition(" ")
-    return (name.strip(), int(number)) if number.isdigit() else (thing.strip(), 1)
+    if not any(map(str.isnumeric, number)):
+        return thing.strip(), 1
+    return name.strip(), int(number) if number.isdecimal() and len(number) <= DIGITS else 0
+
+
+def miscounted(hint: str) -> str:
+    """Return the first thing in the rules of a hint whose count is no whole number from 1 on, as it is written, or
+    "".
+
+    >>> miscounted("- chop tree: gives 0 wood"), miscounted("- chop tree: gives 1 wood")
+    ('0 wood', '')
+    """
+    said = (part.strip().partition(" ") for _, parts in LINE.findall(hint) for part in parts.rstrip(" .").split(";"))
+    things = (thing.strip() for word, _, listed in said if word in PARTS for thing in listed.split(","))
+    return next((thing for thing in things if _counted(thing)[1] < 1), "")
 
 
 def held(text: str) -> set[str]:
@@ -72,6 +91,11 @@ def held(text: str) -> set[str]:
     return _things(text, HOLDING)
 
 
+def present(text: str) -> set[str]:
+    """Return what sentences say that the agent holds, sees or faces."""
+    return held(text) | _things(text, NAMING)
+
+
 def _things(text: str, pattern: re.Pattern[str]) -> set[str]:
     found = (match[1] for sentence in text.split(".") if (match := pattern.search(sentence)))
     return {thing.strip() for listed in found for thing in re.split(r",? and |,", listed)} - {"", "nothing"}
@@ -81,8 +105,7 @@ def lacks(plan: Sequence[Subgoal], rules: Mapping[str, Rule], text: str) -> list
     """Return, in the order of the plan, the things that its steps lack. `text`: sentences of the state in which the
     plan begins. Amounts are left to `supplied`: a thing that any earlier step gives is not lacking, whatever its
     number."""
-    own = held(text)
-    there = own | _things(text, NAMING)
+    own, there = held(text), present(text)
     found = []
     for step, subgoal in enumerate(plan):
         rule = rules.get(subgoal.name, Rule())

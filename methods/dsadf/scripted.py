@@ -99,9 +99,9 @@ def chained(told: Mapping[str, str]) -> tuple[Subgoal, ...]:
     names none of the actions."""
     actions, known = names_in(told.get(ACTIONS, "")), rules.read(told.get(HINTS, ""))
     text = told.get(STATE, "")
-    have, plan = rules.held(text), list[Subgoal]()
+    have, there, plan = rules.held(text), rules.present(text), list[Subgoal]()
     for target in goals(told.get(GOAL, ""), actions):
-        plan += _before(target, known, have, ())
+        plan += _before(target, known, have, there, ())
     return rules.supplied(plan, known, text)
 
 
@@ -119,18 +119,21 @@ def goals(goal: str, actions: Sequence[str]) -> list[Subgoal]:
     return [Subgoal(action, times.get(action.split()[-1], 1)) for _, action in found]
 
 
-def _before(target: Subgoal, known: Mapping[str, Rule], have: set[str], above: tuple[str, ...]) -> list[Subgoal]:
-    """Return an action with all that must come before it, given what is there, which grows. `above`: the actions that
-    wait for this one, so that circular rules end."""
+def _before(
+    target: Subgoal, known: Mapping[str, Rule], have: set[str], there: set[str], above: tuple[str, ...]
+) -> list[Subgoal]:
+    """Return an action with all that must come before it, given what is held (`have`) and what stands in the world or
+    is held (`there`), which grow. `above`: the actions that wait for this one, so that circular rules end."""
     if target.name in above:
         return []
     rule, plan = known.get(target.name, Rule()), list[Subgoal]()
-    for thing in (*rule.needs, *rule.uses):
+    for thing, enough in (*((thing, there) for thing in rule.needs), *((thing, have) for thing in rule.uses)):
         giver = next((name for name, other in known.items() if thing in other.gives), None)
-        if thing not in have and giver is not None:
-            plan += _before(Subgoal(giver), known, have, (*above, target.name))
+        if thing not in enough and giver is not None:
+            plan += _before(Subgoal(giver), known, have, there, (*above, target.name))
     verb, _, noun = target.name.partition(" ")
     have |= {*rule.gives}
+    there |= {*rule.gives}
     return [*plan, *([Subgoal(f"{FIND} {noun}")] if verb in AT_PLACES else []), target]
 
 

@@ -13,13 +13,15 @@ from typing import Annotated, Any, ClassVar
 
 from guidebench.baselines.text_acting import TEXT, tells
 from guidebench.harness.capabilities import NamesActions
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Agent, Build, Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
 from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
-from guidebench.methods.dsadf import deliberation
+from guidebench.methods.dsadf import deliberation, rules
+from guidebench.methods.dsadf.chats import check_known
 from guidebench.methods.dsadf.deliberation import PLANNER, REFLECTOR, TRIAL
 
 PERFORMER = "performer"
@@ -130,10 +132,20 @@ class ModelWithPlanner(ModelAsAgent):
     patience: Annotated[int, Bounds(1), Unit("environment steps")] = 500
     """Steps of one sub-goal after which a further plan is made (choice)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat"})
     consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER)
     logs: ClassVar[Mapping[str, Log]] = {**deliberation.LOGS, **LOGS}
+
+    def __post_init__(self) -> None:
+        if wrong := rules.miscounted(self.hint):
+            raise UserError(
+                f"agent.hint has a rule with {wrong!r}; write a count as a whole number from 1 to 9999, or leave it out"
+            )
+
+    def ready(self, there: There) -> None:
+        """Raise UserError if a chat is to know the task's sub-goals and these are not in the words of its actions."""
+        check_known(there)
 
     def spawn(self, build: Build) -> Agent:
         from guidebench.methods.model_as_agent.agent import PlannedAgent

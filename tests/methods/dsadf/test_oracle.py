@@ -11,6 +11,7 @@ import pytest
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Place
+from guidebench.harness.plan import config, matrix
 from guidebench.methods.dsadf.chats import OraclePlanner, OracleReflector
 from guidebench.methods.dsadf.deliberation import question
 
@@ -41,6 +42,33 @@ def test_the_reflector_suggests_the_sub_goals_unless_they_are_given() -> None:
     assert reflect(asked("reflector", plan=given), rng)["plan"] == []
     found = reflect(asked("reflector", plan="1. find tree\n2. attack cow"), rng)
     assert [name for name, _ in found["plan"]] == STEPS and json.dumps(found)
+
+
+def test_a_plan_with_a_step_that_is_none_of_the_sub_goals_differs() -> None:
+    reflect = OracleReflector().spawn(SUITE, "attack_cow")
+    found = reflect(asked("reflector", plan="1. find tree\n2. mine stone"), np.random.default_rng(0))
+    assert [name for name, _ in found["plan"]] == STEPS and found["weaknesses"].startswith("It is not the known plan")
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("planner", ("suite=crafter_ood", "task=free_play")),
+        ("reflector", ("suite=crafter_ood", "task=free_play")),
+        ("planner", ("suite=housekeep", "task=adjustment_2")),
+    ],
+)
+def test_a_task_whose_sub_goals_are_in_other_words_is_refused_before_a_run(role: str, words: tuple[str, ...]) -> None:
+    def check(chat: str) -> None:
+        chats = dict.fromkeys(("planner", "reflector", "performer"), "scripted") | {role: chat}
+        given = [f"{name}={answers}" for name, answers in chats.items()]
+        told = ["method=model_with_planner", "profile=smoke", "suite.observation=text", *words, *given]
+        (cell,) = matrix.plan(told).cells
+        cell.section("agent").ready(config.there(cell))
+
+    with pytest.raises(UserError, match="is none of its actions; choose scripted or a model"):
+        check("oracle")
+    check("scripted")
 
 
 def test_sub_goals_in_other_words_are_refused() -> None:

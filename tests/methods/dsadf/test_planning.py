@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -83,6 +84,13 @@ def test_a_reflection_without_headings_is_all_weaknesses() -> None:
 def test_what_a_model_writes_is_kept_on_one_line_and_bounded() -> None:
     found = reflected("Weaknesses: \x1b[31m bad \u202e" + "very " * 100_000)
     assert len(found["weaknesses"]) <= 2_000 and found["weaknesses"].isprintable()
+
+
+def test_a_reply_of_blank_lines_is_read_in_time_that_grows_with_its_length() -> None:
+    began = time.process_time()
+    assert reflected("\n" * 100_000)["weaknesses"] == ""
+    assert time.process_time() - began < 5, "milliseconds; a search that grows with the square takes a minute"
+    assert reflected("Strengths: few\n\n\n- **Weaknesses:** slow")["weaknesses"] == "slow"
 
 
 def test_the_reflector_is_asked_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from guidebench.baselines.conversing import Misread
@@ -64,6 +66,22 @@ def test_repetitions_are_bounded() -> None:
         Subgoal("chop tree", MOST_TIMES), Subgoal("mine stone"),
     )  # fmt: skip
     assert names('{"plan": [{"subgoal": "chop tree", "times": -3}]}') == ["chop tree"]
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [("chop tree (max 9)", 1), ("chop tree x3", 3), ("chop tree (x 3)", 3), ("chop tree (3 times)", 3),
+     ("chop tree: ×4", 4)],
+)  # fmt: skip
+def test_repetitions_are_told_by_times_or_by_an_x_that_ends_no_word(line: str, times: int) -> None:
+    assert read(f"1. {line}", WORDS, 40) == (Subgoal("chop tree", times),)
+
+
+def test_a_step_of_a_hundred_thousand_characters_is_matched_by_its_first_ones() -> None:
+    began = time.process_time()
+    assert WORDS.match("chop tree " + "and " * 25_000) == "chop tree"
+    assert WORDS.match("and " * 25_000) is None
+    assert time.process_time() - began < 5, "milliseconds; a search that grows with the square takes a minute"
 
 
 def test_only_things_that_the_task_mentions_can_be_found() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from guidebench.harness.errors import UserError
 from guidebench.methods.dsadf.plans import Subgoal
-from guidebench.methods.dsadf.rules import Lack, Rule, held, lacks, read, supplied
-from guidebench.methods.model_as_agent import CRAFTER_HINT
+from guidebench.methods.dsadf.rules import Lack, Rule, held, lacks, miscounted, read, supplied
+from guidebench.methods.model_as_agent import CRAFTER_HINT, ModelWithPlanner
 from tests.methods.dsadf.worlds import HINT, START
 
 RULES = read(HINT)
@@ -56,6 +57,21 @@ def test_steps_are_repeated_until_they_provide_what_the_rest_uses() -> None:
     assert supplied(enough, RULES, START) == tuple(enough)
     assert supplied(one, RULES, "you have in your inventory wood.")[0].times == 1, "its number is unknown"
     assert supplied(plan("make stone sword"), RULES, START) == (Subgoal("make stone sword"),), "nothing gives it"
+
+
+@pytest.mark.parametrize("wrong", ["0 wood", "² wood", "½ wood", "1.5 wood", "-2 wood", f"{'9' * 5_000} wood"])
+def test_a_count_that_is_no_whole_number_from_1_on_is_left_out_and_refused_in_a_setting(wrong: str) -> None:
+    hint = f"{HINT}\n- chop tree: gives {wrong}"
+    assert read(hint)["chop tree"].gives == {} and miscounted(hint) == wrong
+    whole = plan("chop tree", "place crafting table")
+    assert supplied(whole, read(hint), START) == tuple(whole), "nothing gives wood"
+    with pytest.raises(UserError, match=r"agent\.hint has a rule with"):
+        ModelWithPlanner(hint=hint)
+
+
+def test_the_hints_of_prose_and_of_crafter_have_no_wrong_counts() -> None:
+    assert [miscounted(hint) for hint in (CRAFTER_HINT, HINT, "Chop 0 trees.", "")] == [""] * 4
+    assert ModelWithPlanner(hint=CRAFTER_HINT).hint == CRAFTER_HINT
 
 
 def test_the_hint_about_crafter_is_the_packages_table() -> None:

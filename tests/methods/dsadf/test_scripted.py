@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from guidebench.harness import registry
 from guidebench.harness.models.calls import Message
 from guidebench.methods.dsadf import plans, prompts, rules
 from guidebench.methods.dsadf.plans import Subgoal, Vocabulary, listed
 from guidebench.methods.dsadf.scripted import PromptPerformer, PromptPlanner, PromptReflector, goals, shortened, step
+from guidebench.methods.model_as_agent import CRAFTER_HINT
 from tests.methods.dsadf.worlds import ACTIONS, HINT, START
 
 WHOLE = [
@@ -40,7 +42,24 @@ def test_a_plan_is_chained_from_the_goal() -> None:
     found = read(PromptPlanner(0, 0)(asked()))
     assert [name for name, _ in found] == WHOLE and found[1].times == 4
     held = read(PromptPlanner(0, 0)(asked("you see crafting table. you have in your inventory wood, stone.")))
-    assert [name for name, _ in held] == ["place crafting table", "make stone sword"]
+    assert [name for name, _ in held] == ["make stone sword"], "the table stands there"
+    seen = read(PromptPlanner(0, 0)(asked("you see crafting table and wood.")))
+    assert [name for name, _ in seen][:2] == ["find tree", "chop tree"], "to see wood is not to hold it"
+
+
+@pytest.mark.parametrize("task", ["mine_diamond_short", "iron_sword_short", "stone_sword_short"])
+def test_a_task_that_begins_beside_a_table_is_planned_as_its_sub_goals_are(task: str) -> None:
+    pytest.importorskip("crafter")
+    suite = registry.get("suite", "crafter_ood")(actions="find")
+    made = suite.make(task)
+    made.reset(0)
+    assert "crafting table" in made.text()
+    given = (made.instruction, made.text(), suite.action_names(task), CRAFTER_HINT, 40)
+    found = PromptPlanner(0, 0)((prompts.planning(*given),))
+    plan = plans.read(found, Vocabulary(suite.action_names(task), (CRAFTER_HINT,)), 40)
+    steps = [name for name, _ in plan]
+    assert "place crafting table" not in steps
+    assert sorted(steps) == sorted(name.lstrip("0123456789 ") for name in made.subgoals())
 
 
 def test_a_goal_may_name_several_actions_and_numbers() -> None:
