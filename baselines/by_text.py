@@ -29,7 +29,9 @@ class ArraysByText(ABC):
     Each seed asks about each distinct text once, whatever the others have asked, so that its results, failures and
     costs do not depend on the seeds beside it; the model process answers the same text of another seed from its
     cassette. The array of the empty text is zero and never asked about. The text of a failed call keeps a zero array
-    for the rest of the run; such a run cannot be replayed by `bench verify`, which asks for the text anew.
+    for the rest of the run; such a run cannot be replayed by `bench verify`, which asks for the text anew. Nor can one
+    whose model samples its answers (a chat with `temperature` above 0), since a sampled answer belongs to the question
+    that met the text first.
     """
 
     def __init__(self, width: int, directories: Sequence[Path], file: Path) -> None:
