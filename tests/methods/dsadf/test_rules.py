@@ -7,7 +7,8 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.methods.dsadf.plans import Subgoal
 from guidebench.methods.dsadf.rules import Lack, Rule, held, lacks, miscounted, read, supplied
-from guidebench.methods.model_as_agent import CRAFTER_HINT, ModelWithPlanner
+from guidebench.methods.dsadf.slow_system import CRAFTER_HINT
+from guidebench.methods.model_as_agent import ModelWithPlanner
 from tests.methods.dsadf.worlds import HINT, START
 
 RULES = read(HINT)

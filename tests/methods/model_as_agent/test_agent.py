@@ -13,6 +13,7 @@ from guidebench.harness import registry
 from guidebench.harness.interfaces import Build, Place, Question
 from guidebench.harness.loop.evaluation import EvaluationContext
 from guidebench.harness.streams import Streams
+from guidebench.methods.dsadf.slow_system import Performs
 from guidebench.methods.model_as_agent import ModelAsAgent, ModelWithPlanner
 
 SUITE = registry.get("suite", "crafter_ood")(observation="text", impossible="masked", actions="find")
@@ -24,7 +25,7 @@ Answers = Callable[[Question, Mapping[str, Any]], Any]
 class Episodes:
     """Episodes of one seed whose observations and answers a test gives."""
 
-    def __init__(self, config: ModelAsAgent, answers: Answers, count: int = 1) -> None:
+    def __init__(self, config: Performs, answers: Answers, count: int = 1) -> None:
         observations, actions = SUITE.spaces("wood_sword")
         self.space, self.asked = observations.numpy, list[tuple[str, int, Any]]()
         build = Build(

@@ -1,0 +1,251 @@
+"""Evaluations in which a chat names actions, alone or towards the sub-goals of a plan (DSADF, algorithm 2, lines 15-37,
+with all goals in G_VLM and without emergencies)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from guidebench.baselines.masks import admitted
+from guidebench.baselines.text_acting import TEXT
+from guidebench.harness.interfaces import Array, Context, Place
+from guidebench.methods.dsadf.course import Course
+from guidebench.methods.dsadf.deliberation import Moment, deliberate, question
+from guidebench.methods.dsadf.prompts import DONE
+from guidebench.methods.dsadf.slow_system import PERFORMER
+
+if TYPE_CHECKING:
+    from guidebench.harness.streams import Streams
+    from guidebench.methods.dsadf.slow_system import Performs, Plans
+
+FALLBACK = 23
+"""Last number of the seeds of an episode's fallback actions, so that they differ from those of its layout."""
+COUNTS = ("performed", "fallback", "impossible", "unknown", "failed", "reached", "declared", "plans")
+"""What is counted in an episode, besides its steps."""
+
+
+class Performed(Protocol):
+    """What an actor needs to know of its agent."""
+
+    @property
+    def config(self) -> Performs: ...
+
+    @property
+    def streams(self) -> Sequence[Streams]:
+        """Return the random streams of each seed."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the names of the actions."""
+
+    @property
+    def mask(self) -> str:
+        """Return the part of an observation that shows which actions are possible, or ""."""
+
+
+class Named(NamedTuple):
+    """An action that is taken without asking the performer."""
+
+    action: int
+    by: str
+    """Why, as in the log `actions`."""
+
+
+class Seen(NamedTuple):
+    """What one episode shows before a step."""
+
+    text: str
+    """Its sentences."""
+    possible: Array
+    """Numbers of the actions that are possible; of all where the observation does not show it."""
+
+
+class Trial:
+    """The memory of one episode."""
+
+    def __init__(self, place: Place, streams: Streams, step: int, recent: int) -> None:
+        """`step`: the run's step at which the evaluation takes place; `recent`: number of actions to remember."""
+        self.place = place
+        self.course = Course()
+        self.recent: deque[str] = deque(maxlen=recent)
+        self.steps = self.rows = 0
+        """Steps so far, and rows of the log `actions` so far."""
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self.row: dict[str, Any] | None = None
+        """The row of the log `actions` that the last steps belong to."""
+        self._rng = np.random.default_rng((streams.evaluation_seed(step, place.episode), FALLBACK))
+
+    def draw(self, possible: Array) -> int:
+        """Return the fallback's action: one of the possible ones, uniformly."""
+        return int(self._rng.choice(possible))
+
+
+class LoneActor:
+    """Plays the episodes of an evaluation. All episodes ask in one batch; one that has a single possible action does
+    not ask."""
+
+    def __init__(self, agent: Performed, places: Sequence[Place]) -> None:
+        self._agent, self._places = agent, places
+        self._trials: list[Trial] = []
+
+    def begin(self, observation: Array, ctx: Context) -> None:
+        agent = self._agent
+        self._trials = [Trial(place, agent.streams[place.row], ctx.step, agent.config.recent) for place in self._places]
+
+    def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
+        trials = [self._trials[number] for number in numbers.tolist()]
+        seen = self._seen(observation)
+        known = [self._known(each) for each in seen]
+        self._before(trials, seen, known, ctx)
+        chosen: list[int | None] = [None] * len(trials)
+        told = [("", "")] * len(trials)
+        left = [*range(len(trials))]
+        for attempt in range(self._ends + 1):
+            for number, own in zip(left, self._unasked(left, trials, seen, observation, ctx), strict=True):
+                if own is not None:
+                    chosen[number], told[number] = own.action, (own.by, "")
+            left = [number for number in left if chosen[number] is None]
+            if not left:
+                break
+            may_end = [attempt < self._ends and not trials[number].course.last for number in left]
+            asked = [
+                question(PERFORMER, trials[number].place, self._content(trials[number], seen[number], may))
+                for number, may in zip(left, may_end, strict=True)
+            ]
+            again = []
+            for number, answer in zip(left, ctx.consult(asked), strict=True):
+                trial, named = trials[number], _count(trials[number], answer)
+                if named == DONE:
+                    trial.course.end()
+                    trial.counts["reached"] += 1
+                    trial.counts["declared"] += 1
+                    again.append(number)
+                    continue
+                found = self._agent.names.index(named) if named else trial.draw(seen[number].possible)
+                chosen[number] = found
+                told[number] = ("performer" if named else "fallback", answer["said"] if answer else "")
+            left = again
+        actions = np.array(chosen, np.int64)
+        for trial, action, names, (by, said) in zip(trials, actions.tolist(), known, told, strict=True):
+            self._took(trial, self._agent.names[action], names, by, said, ctx)
+        return actions
+
+    def end(self, numbers: Array, ctx: Context) -> None:
+        for number in numbers.tolist():
+            trial = self._trials[number]
+            self._flush(trial, ctx)
+            ctx.note("trials", trial.place.row, {"trial": trial.place.episode, "steps": trial.steps, **trial.counts})
+
+    _ends = 0
+    """Most sub-goals that may be declared reached in one step."""
+
+    def _before(
+        self, trials: Sequence[Trial], seen: Sequence[Seen], known: Sequence[set[str] | None], ctx: Context
+    ) -> None:
+        """Update the plans before the performer is asked; without a planner there are none."""
+
+    def _unasked(
+        self, left: Sequence[int], trials: Sequence[Trial], seen: Sequence[Seen], observation: Array, ctx: Context
+    ) -> list[Named | None]:
+        """Return, for each of the episodes `left`, by index into the others, the action that is taken without asking
+        the performer: the only possible one. None for those that ask."""
+        return [
+            Named(int(seen[number].possible[0]), "only") if len(seen[number].possible) == 1 else None for number in left
+        ]
+
+    def _seen(self, observation: Array) -> list[Seen]:
+        """Return what observations [n] show."""
+        texts = [item.tobytes().rstrip(b"\0").decode("utf-8", "replace") for item in observation[TEXT]]
+        everything = np.arange(len(self._agent.names))
+        masks = admitted(observation[self._agent.mask]) if self._agent.mask else [everything] * len(texts)
+        return [Seen(text, possible) for text, possible in zip(texts, masks, strict=True)]
+
+    def _known(self, seen: Seen) -> set[str] | None:
+        """Return the names of the possible actions, or None if the observation does not show them."""
+        return {self._agent.names[number] for number in seen.possible.tolist()} if self._agent.mask else None
+
+    def _content(self, trial: Trial, seen: Seen, may_end: bool) -> Mapping[str, Any]:
+        """Return the content of a question to the performer (`performing.PerformerDialogue`)."""
+        present = trial.course.present
+        return {
+            "text": seen.text, "possible": seen.possible.tolist(), "subgoal": "" if present is None else str(present),
+            "recent": list(trial.recent), "may_end": may_end,
+        }  # fmt: skip
+
+    def _took(self, trial: Trial, action: str, known: set[str] | None, by: str, said: str, ctx: Context) -> None:
+        """Take note of a step."""
+        course = trial.course
+        subgoal = "" if course.present is None else course.present.name
+        row = trial.row
+        if row is not None and (row["subgoal"], row["action"], row["by"]) == (subgoal, action, by):
+            row["steps"] += 1
+        else:
+            self._flush(trial, ctx)
+            trial.row = {
+                "trial": trial.place.episode, "first": trial.steps, "steps": 1, "subgoal": subgoal, "action": action,
+                "by": by, "said": said,
+            }  # fmt: skip
+        at = course.at
+        course.acted(action, known)
+        trial.counts["reached"] += course.at - at
+        trial.counts["performed"] += by == "performer"
+        trial.counts["fallback"] += by == "fallback"
+        trial.recent.append(action)
+        trial.steps += 1
+
+    def _flush(self, trial: Trial, ctx: Context) -> None:
+        """Write the last row of the log `actions` of an episode, unless it has as many as may be logged."""
+        if trial.row is not None and trial.rows < self._agent.config.logged:
+            ctx.note("actions", trial.place.row, trial.row)
+            trial.rows += 1
+        trial.row = None
+
+
+def _count(trial: Trial, answer: Mapping[str, Any] | None) -> str:
+    """Count the faults of an answer of the performer, and return the action that it names, or ""."""
+    if answer is None:
+        trial.counts["failed"] += 1
+        return ""
+    for fault in answer["faults"]:
+        trial.counts["impossible" if fault == "impossible" else "unknown"] += 1
+    return str(answer["action"])
+
+
+class PlannedActor(LoneActor):
+    """Plays the episodes of an evaluation, each along a plan of its own."""
+
+    def __init__(self, agent: Performed, config: Plans, places: Sequence[Place]) -> None:
+        super().__init__(agent, places)
+        self._config, self._ends = config, config.ends
+
+    def begin(self, observation: Array, ctx: Context) -> None:
+        super().begin(observation, ctx)
+        self._plan(self._trials, self._seen(observation), ctx)
+
+    def _plan(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+        """Make a plan for each of these episodes."""
+        moments = [
+            Moment(trial.place, each.text, trial.counts["plans"]) for trial, each in zip(trials, seen, strict=True)
+        ]
+        for trial, plan in zip(trials, deliberate(moments, self._config, ctx), strict=True):
+            trial.course = Course(plan)
+            trial.counts["plans"] += 1
+
+    def _before(
+        self, trials: Sequence[Trial], seen: Sequence[Seen], known: Sequence[set[str] | None], ctx: Context
+    ) -> None:
+        """Plan again where a sub-goal has taken too long, and go on where one to find something is reached."""
+        stuck = [
+            number
+            for number, trial in enumerate(trials)
+            if trial.course.steps >= self._config.patience and trial.counts["plans"] <= self._config.replans
+        ]
+        if stuck:
+            self._plan([trials[number] for number in stuck], [seen[number] for number in stuck], ctx)
+        for trial, names in zip(trials, known, strict=True):
+            at = trial.course.at
+            trial.course.look(names)
+            trial.counts["reached"] += trial.course.at - at

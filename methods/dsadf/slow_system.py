@@ -1,0 +1,165 @@
+"""What the configurations of agents with a slow system have in common: its settings, its logs and its dialogues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, ClassVar
+
+from guidebench.baselines.text_acting import TEXT, tells
+from guidebench.harness.capabilities import NamesActions
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Dialogue, Suite
+from guidebench.harness.logs import Column, Log, count
+from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.settings import Bounds, Unit
+from guidebench.methods.dsadf import deliberation, rules
+from guidebench.methods.dsadf.chats import check_known
+from guidebench.methods.dsadf.deliberation import PLANNER, REFLECTOR, TRIAL
+
+PERFORMER = "performer"
+LOGS: Mapping[str, Log] = {
+    "actions": Log(
+        "consecutive steps of one episode with the same sub-goal, action and cause",
+        {
+            "trial": TRIAL,
+            "first": count("number of the first of these steps in the episode, from 0"),
+            "steps": count("number of these steps"),
+            "subgoal": Column(str, "present sub-goal; empty if the task itself is the goal"),
+            "action": Column(str, "name of the action"),
+            "by": Column(
+                str, "performer; fallback, since no usable reply came; or only, since one action was possible"
+            ),
+            "said": Column(str, "the performer's last reply before the first of these steps"),
+        },
+    ),
+    "trials": Log(
+        "what happened in one episode of an evaluation",
+        {
+            "trial": TRIAL,
+            "steps": count("steps of the episode"),
+            "performed": count("steps whose action the performer named"),
+            "fallback": count("steps that the fallback took"),
+            "impossible": count("replies that named an impossible action"),
+            "unknown": count("replies that named no action"),
+            "failed": count("questions to the performer without an answer"),
+            "reached": count("sub-goals that were reached, over all plans"),
+            "declared": count("sub-goals of these that the performer declared reached"),
+            "plans": count("plans that were asked for"),
+        },
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Performs(AgentPart):
+    """What agents have in common whose actions a chat names."""
+
+    retries: Annotated[int, Bounds(0), Unit("calls")] = 2
+    """Further attempts after a reply that names no possible action; then an action is drawn uniformly from the possible
+    ones (choice)."""
+    recent: Annotated[int, Bounds(0, 100), Unit("actions")] = 4
+    """Last actions of the episode that the prompt repeats; with 0 equal sentences always lead to the same action
+    (choice; DSADF, §4.2.2: none)."""
+    logged: Annotated[int, Bounds(0), Unit("rows")] = 500
+    """Most rows of the log `actions` per episode (choice)."""
+
+    stochastic: ClassVar[bool] = True
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({PERFORMER: "chat"})
+    consults: ClassVar[tuple[str, ...]] = (PERFORMER,)
+    logs: ClassVar[Mapping[str, Log]] = LOGS
+    citation: ClassVar[str | Path] = Path(__file__).with_name("dsadf.bib")
+
+    def fits(self, there: There) -> str:
+        """Return why it cannot act in this cell, or ""."""
+        seen = there.suite.spaces(there.task)[0]
+        if not isinstance(there.suite, NamesActions):
+            return (
+                "it asks for actions by their names, and the suite has none; choose crafter, crafter_ood or housekeep"
+            )
+        if not tells(seen):
+            return (
+                f"it reads the sentences in the part {TEXT!r} of the observations, which these lack; set "
+                f"suite.observation=text"
+            )
+        return ""
+
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
+        """Return the dialogue of the performer."""
+        from guidebench.methods.dsadf.performing import PerformerDialogue
+
+        assert isinstance(suite, NamesActions), "`fits` refuses other suites"
+        return PerformerDialogue(suite.make(task).instruction, suite.action_names(task), self.retries)
+
+
+@dataclass(frozen=True)
+class Plans(Performs):
+    """What agents have in common that act by the sub-goals of a plan, which one chat writes and another reflects on."""
+
+    hint: str = ""
+    """The hint instruction H for planner and reflector: prose, and lines of rules such as "- mine stone: needs wood
+    pickaxe; gives stone" (DSADF, eq. 3; its text: choice)."""
+    longest: Annotated[int, Bounds(1, 100), Unit("steps")] = 40
+    """Most steps of a plan; a longer one is refused (choice: the longest of DSADF's tasks has 15)."""
+    plan_retries: Annotated[int, Bounds(0), Unit("calls")] = 2
+    """Further attempts after a reply without a usable plan; then the task itself is the only goal (choice)."""
+    reflect: bool = True
+    """Whether a plan is reflected on and written again (DSADF, eq. 4 and 6; false: its variation V)."""
+    again: deliberation.Again = "planner"
+    """Who writes the plan after a reflection: the planner, or the reflector, whose revised plan is then followed
+    (DSADF, eq. 4; `revised`: app. B.2)."""
+    ends: Annotated[int, Bounds(0), Unit("sub-goals")] = 3
+    """Most sub-goals that the performer may declare reached in one step (choice)."""
+    replans: Annotated[int, Bounds(0), Unit("plans")] = 0
+    """Further plans in an episode, each after a sub-goal has taken `patience` steps (DSADF, algorithm 2: none)."""
+    patience: Annotated[int, Bounds(1), Unit("environment steps")] = 500
+    """Steps of one sub-goal after which a further plan is made (choice)."""
+
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat"})
+    consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER)
+    logs: ClassVar[Mapping[str, Log]] = {**deliberation.LOGS, **LOGS}
+
+    def __post_init__(self) -> None:
+        if wrong := rules.miscounted(self.hint):
+            raise UserError(
+                f"agent.hint has a rule with {wrong!r}; write a count as a whole number from 1 to 9999, or leave it out"
+            )
+
+    def ready(self, there: There) -> None:
+        """Raise UserError if a chat is to know the task's sub-goals and these are not in the words of its actions."""
+        check_known(there)
+
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
+        """Return the dialogue of a role."""
+        from guidebench.methods.dsadf.planning import PlannerDialogue, ReflectorDialogue
+
+        if role == PERFORMER:
+            return super().dialogue(suite, task, role)
+        assert isinstance(suite, NamesActions), "`fits` refuses other suites"
+        given = (suite.make(task).instruction, suite.action_names(task), self.hint, self.longest)
+        return PlannerDialogue(*given, self.plan_retries) if role == PLANNER else ReflectorDialogue(*given)
+
+
+CRAFTER_HINT = """\
+- chop tree: gives wood
+- chop grass: gives plant
+- mine stone: needs wood pickaxe; gives stone
+- mine coal: needs wood pickaxe; gives coal
+- mine iron: needs stone pickaxe; gives iron
+- mine diamond: needs iron pickaxe; gives diamond
+- place stone: uses 1 stone
+- place plant: uses 1 plant
+- place crafting table: uses 2 wood; gives crafting table
+- place furnace: uses 4 stone; gives furnace
+- make wood pickaxe: needs crafting table; uses 1 wood; gives wood pickaxe
+- make wood sword: needs crafting table; uses 1 wood; gives wood sword
+- make stone pickaxe: needs crafting table; uses 1 wood, 1 stone; gives stone pickaxe
+- make stone sword: needs crafting table; uses 1 wood, 1 stone; gives stone sword
+- make iron pickaxe: needs crafting table, furnace; uses 1 wood, 1 coal, 1 iron; gives iron pickaxe
+- make iron sword: needs crafting table, furnace; uses 1 wood, 1 coal, 1 iron; gives iron sword
+Things are collected and creatures attacked by standing in front of them. What is made needs its table, and its \
+furnace, nearby. A chopped tree is gone."""
+"""The rules of Crafter in words: its package's table of recipes (`crafter` 1.8.3, data.yaml)."""
+OF_CRAFTER = "choice: the recipes of the package crafter 1.8.3"
