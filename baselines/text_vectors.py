@@ -50,3 +50,10 @@ class TextVectors(ArraysByText):
     def array(self, answer: Array, row: int) -> Array:
         vector: Array = answer[0]
         return vector
+
+
+def cosine(one: Array, other: Array) -> float:
+    """Return the cosine of two vectors, float [width]; 0 if either is zero, as that of a text whose call failed."""
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    lengths = float(np.sqrt((first @ first) * (second @ second)))
+    return float(first @ second) / lengths if lengths else 0.0

@@ -88,6 +88,14 @@ class NamesDeeds(Protocol):
         or more words or none. Moves are left out. No two are equal."""
 
 
+@runtime_checkable
+class TellsNearby(Protocol):
+    def nearby(self, task: str, observation: Array, distance: int) -> Sequence[frozenset[str]] | None:
+        """Return for each of the observations [n, …] the names of what is within this Manhattan distance of the agent,
+        in the words of the task's sentences, by what the observation shows; None if observations of this kind do not
+        show it."""
+
+
 # Capabilities of tasks
 
 

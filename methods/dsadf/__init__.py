@@ -1,8 +1,78 @@
-"""DSADF's slow system: a planner that reflects on its plans, and a performer that acts towards their sub-goals.
+"""DSADF (Dou et al. 2025): a slow system plans, reflects and acts where a fast one, a learner, is not proficient.
 
-The method `model_as_agent` is made of these parts alone.
+The method `dsadf` is both systems together. The method `model_as_agent` is made of the slow system's parts alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import cite
 from guidebench.methods.dsadf import chats as chats  # registers the hand-written chats
+from guidebench.methods.dsadf.dual_system import DualSystem
+from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER
+
+SERVED = cite("qwen2_5_vl_7b", "DSADF, §4.2.2: Qwen 2.5-VL 7B")
+PLANS = cite("gpt-4o", "DSADF, §5.3: GPT-4o")
+SCORES = cite("gpt-4o", "DSADF, §4.4: the slow system's model, as that of its plans")
+SENTENCES = cite("text", "choice: the sentences are what the slow system is told")
+PICTURES = cite("grey_text", "ELLM, released code: pictures in grey, here with the sentences of the slow system")
+LAST = "choice: it does not learn, so only the last evaluation is run"
+ON_CRAFTER: Mapping[str, Any] = {
+    "suite.observation": SENTENCES,
+    "suite.impossible": cite("masked", "choice: DSADF's text has the actions of each object (§3.1)"),
+    "suite.actions": cite("find", "choice: DSADF's text has the coordinates of objects (§3.1)"),
+    "agent.hint": cite(CRAFTER_HINT, OF_CRAFTER),
+}
+
+MODELS: Mapping[str, Any] = {
+    "planner.openai.model": PLANS,
+    "reflector.openai.model": PLANS,
+    "scorer.openai.model": SCORES,
+    "performer.openai.model": SERVED,
+    "performer.transformers.model": SERVED,
+}
+
+register.method("dsadf")(
+    Method(
+        summary="a learner trained by the sub-goals of a language model's plans, and a model that acts where it is "
+        "not proficient",
+        agent="dual_system",
+        learner="dueling_dqn",
+        suite="crafter_ood",
+        defaults=MODELS,
+        on_suite={"crafter_ood": ON_CRAFTER},
+        on_profile={"crafter_ood": {"paper": {"suite.observation": PICTURES}}},
+        ablations={
+            "variation=II": {"agent.router": "rl"},
+            "variation=III": {"agent.router": "model", "agent.trains": False},
+            "variation=V": {"agent.reflect": False},
+            "threshold=0.5": {"agent.threshold": 0.5},
+            "threshold=0.9": {"agent.threshold": 0.9},
+            "similarity=0.9": {"agent.beta": 0.9},
+        },
+        citation=DualSystem.citation,
+    )
+)
+register.method("dsadf_transfer")(
+    Method(
+        summary="evaluations alone, of what dsadf has learnt on another task: its policy and its memory",
+        agent="dual_system",
+        learner="dueling_dqn",
+        suite="crafter_ood",
+        pretraining="dsadf",
+        defaults={**MODELS, "agent.trains": cite(False, "DSADF, §5.3.2: tasks that were not trained on")},
+        on_suite={"crafter_ood": {**ON_CRAFTER, "evaluation.every": cite(2_000_000, LAST)}},
+        on_profile={"crafter_ood": {"paper": {"suite.observation": PICTURES}}},
+        ablations={
+            "variation=II": {"agent.router": "rl"},
+            "variation=V": {"agent.reflect": False},
+            "threshold=0.5": {"agent.threshold": 0.5},
+            "threshold=0.9": {"agent.threshold": 0.9},
+        },
+        citation=DualSystem.citation,
+    )
+)

@@ -93,7 +93,9 @@ class LoneActor:
 
     def begin(self, observation: Array, ctx: Context) -> None:
         agent = self._agent
-        self._trials = [Trial(place, agent.streams[place.row], ctx.step, agent.config.recent) for place in self._places]
+        self._trials = [
+            self._trial(place, agent.streams[place.row], ctx.step, agent.config.recent) for place in self._places
+        ]
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
         trials = [self._trials[number] for number in numbers.tolist()]
@@ -139,6 +141,8 @@ class LoneActor:
             self._flush(trial, ctx)
             ctx.note("trials", trial.place.row, {"trial": trial.place.episode, "steps": trial.steps, **trial.counts})
 
+    _trial: type[Trial] = Trial
+    """The class of an episode's memory."""
     _ends = 0
     """Most sub-goals that may be declared reached in one step."""
 

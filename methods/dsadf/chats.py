@@ -106,6 +106,27 @@ class ScriptedPerformer(Scripted):
         return PromptPerformer(self.error, self.impossible)
 
 
+@register.chat("scripted_scorer")
+@dataclass(frozen=True)
+class ScriptedScorer(Scripted):
+    """Hand-written: the share of the attempts in the prompt that reached the sub-goal, with an error."""
+
+    noise: Annotated[float, Bounds(0, 1)] = 0.1
+    """Most by which a score differs from that share; the error is uniform (choice)."""
+    malformed: Rate = 0.0
+    """Probability that a reply holds no score, drawn anew for each reply (choice: never)."""
+
+    version: ClassVar[int] = 1
+    role: ClassVar[str] = "scorer"
+    title: ClassVar[str] = "hand-written: it counts the attempts in the prompt"
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
+        """Return the callable that answers; it is given neither suite nor task."""
+        from guidebench.methods.dsadf.scripted import PromptScorer
+
+        return PromptScorer(self.noise, self.malformed)
+
+
 @dataclass(frozen=True)
 class KnowsSubgoals(ModelPart):
     """What the privileged chats have in common: they know the task's own sub-goals (`HasSubgoals`)."""
@@ -184,6 +205,6 @@ def known_subgoals(suite: Suite, task: str) -> list[str]:
 def elsewhere(there: There, chat: ModelPart, role: str) -> str:
     """Return why a chat that is made for one role is not in it, or ""."""
     asked = any(role in getattr(part, "needs", ()) for part in there.parts.values())
-    if asked and there[role] == chat:
+    if asked and [name for name, part in there.parts.items() if part == chat] == [role]:
         return ""
-    return f"it answers in the role {role} of agents such as model_as_agent alone; choose it as {role}=…"
+    return f"it answers in the role {role} of agents such as dual_system and model_as_agent; choose it as {role}=…"

@@ -15,12 +15,14 @@ from guidebench.methods.dsadf.plans import Subgoal, listed
 PLANNER, REFLECTOR = "planner", "reflector"
 Again = Literal["planner", "revised"]
 TRIAL = count("index of the episode in its evaluation, from 0")
+TRAINING = Column(bool, "true where the episode is one of training; `trial` is then its index in the run", True)
 NUMBER = count("index of the plan in its episode, from 0")
 LOGS: Mapping[str, Log] = {
     "plans": Log(
         "a plan for one episode",
         {
             "trial": TRIAL,
+            "training": TRAINING,
             "number": NUMBER,
             "first": Column(str, "the first plan, its sub-goals separated by semicolons; empty without any"),
             "final": Column(str, "the plan that is followed; empty if the task itself is the only goal"),
@@ -38,6 +40,7 @@ LOGS: Mapping[str, Log] = {
         "a reflection on a first plan",
         {
             "trial": TRIAL,
+            "training": TRAINING,
             "number": NUMBER,
             "strengths": Column(str, "what is good about the plan"),
             "weaknesses": Column(str, "what is wrong with it; empty for nothing"),
@@ -72,6 +75,15 @@ class Moment(NamedTuple):
     """Sentences of its present state."""
     number: int
     """Index of the plan in the episode."""
+    training: int | None = None
+    """Index of the episode in the run's training; None in an evaluation."""
+
+    @property
+    def logged(self) -> dict[str, Any]:
+        """Return the columns of a log that say which plan it is."""
+        if self.training is not None:
+            return {"trial": self.training, "training": True, "number": self.number}
+        return {"trial": self.place.episode, "number": self.number}
 
 
 def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> list[tuple[Subgoal, ...]]:
@@ -105,8 +117,8 @@ def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> l
         ctx.note(
             "plans", moment.place.row,
             {
-                "trial": moment.place.episode, "number": moment.number, "first": _line(begun), "final": _line(plan),
-                "thoughts": said["thoughts"], "fault": said["fault"], "retries": said["retries"],
+                **moment.logged, "first": _line(begun), "final": _line(plan), "thoughts": said["thoughts"],
+                "fault": said["fault"], "retries": said["retries"],
                 "lacking": len(rules.lacks(begun, known, moment.text)),
                 "still_lacking": len(rules.lacks(plan, known, moment.text)), "again": fault,
             },
@@ -137,5 +149,5 @@ def _note_reflection(moment: Moment, answer: Mapping[str, Any] | None, ctx: Cont
     told = {name: said[name] for name in ("strengths", "weaknesses", "fault")}
     ctx.note(
         "reflections", moment.place.row,
-        {"trial": moment.place.episode, "number": moment.number, "plan": _line(_plan(answer)), **told},
+        {**moment.logged, "plan": _line(_plan(answer)), **told},
     )  # fmt: skip

@@ -13,12 +13,13 @@ from guidebench.harness.models.calls import Message
 
 GOAL, STATE, ACTIONS, HINTS = "Goal", "What is observed", "Actions", "Hints"
 EXAMPLE, PLAN, REFLECTION, REQUEST = "Example", "Plan", "Reflection", "Your answer"
-SUBGOAL, RECENT = "Present sub-goal", "Last actions"
+SUBGOAL, RECENT, BEHAVIOUR = "Present sub-goal", "Last actions", "What was observed"
 DONE = "done"
 """What the performer answers instead of an action once the present sub-goal is reached."""
 PLANNER = "You plan for an agent that carries out one step at a time."
 REFLECTOR = "You check a plan that was just written for an agent that carries out one step at a time."
 PERFORMER = "You act for an agent, one action at a time."
+SCORER = "You rate how well an agent has learnt a step of its task, from what was observed of its attempts."
 SAMPLE = """\
 Goal: boil an egg. Actions: fill pot, light stove, place egg.
 Thoughts: the egg needs hot water, so the pot must be filled and the stove lit before.
@@ -44,6 +45,9 @@ Then answer in three parts. "Strengths:" and what is good. "Weaknesses:" and wha
 AGAIN_REQUEST = "Write the final plan, which takes the reflection into account: " + FORM
 ACT_REQUEST = "Answer with the name of one of the actions above, alone on a line, and nothing else."
 OR_DONE = ' If the present sub-goal is reached already, answer "{done}" instead.'
+SCORE_REQUEST = """\
+Can the agent be trusted to do this step by itself? Answer with a JSON object alone, {"proficiency": p}, where p is a \
+number from 0, it cannot do it, to 1, it always does it quickly."""
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -92,6 +96,17 @@ def performing(
     parts = {GOAL: goal, SUBGOAL: subgoal, STATE: text, RECENT: ", ".join(recent), ACTIONS: _list(possible)}
     request = ACT_REQUEST + (OR_DONE.format(done=DONE) if may_end else "")
     return _message(PERFORMER, {**parts, REQUEST: request})
+
+
+def scoring(goal: str, subgoal: str, behaviour: str) -> Message:
+    """Return the message that asks for the proficiency of a sub-goal (§4.1: p = VLM(u, h_d)). `behaviour`: the attempts
+    at it, in sentences."""
+    return _message(SCORER, {GOAL: goal, SUBGOAL: subgoal, BEHAVIOUR: behaviour, REQUEST: SCORE_REQUEST})
+
+
+def score_reminder(fault: Misread) -> str:
+    """Return what is said after a reply without a usable proficiency."""
+    return f"I cannot use this reply: {fault}. Answer with the JSON object alone."
 
 
 def plan_reminder(fault: Misread) -> str:

@@ -9,6 +9,7 @@ the sentences of Crafter and of Housekeep, and the rules that a hint states (`gu
                 says that nothing is lacking
     performer   the present sub-goal if it is possible, else the way to it; with probability `error` another possible
                 action, and with probability `impossible` one that is not in the list
+    scorer      the share of the last attempts that reached the sub-goal, wrong by at most `noise`
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from guidebench.baselines.conversing import Misread, chance
 from guidebench.harness.models.calls import Message
 from guidebench.methods.dsadf import plans, prompts, rules
 from guidebench.methods.dsadf.plans import FIND, Subgoal, Vocabulary, listed
-from guidebench.methods.dsadf.prompts import ACTIONS, DONE, GOAL, HINTS, PLAN, REFLECTION, STATE, SUBGOAL
+from guidebench.methods.dsadf.prompts import ACTIONS, BEHAVIOUR, DONE, GOAL, HINTS, PLAN, REFLECTION, STATE, SUBGOAL
 from guidebench.methods.dsadf.rules import Rule
 
 LOST = "I do not know how to reach this goal."
@@ -168,6 +169,24 @@ class PromptPerformer:
             return possible[int(draw * len(possible))]
         may_end = f'"{DONE}"' in said[0]
         return step(told.get(SUBGOAL) or told.get(GOAL, ""), told.get(STATE, ""), possible, may_end, draw)
+
+
+class PromptScorer:
+    """Answers the scorer's prompts."""
+
+    def __init__(self, noise: float, malformed: float) -> None:
+        """`noise`: most by which a score differs from the share; the probability that a reply holds no number."""
+        self._noise, self._malformed = noise, malformed
+
+    def __call__(self, messages: tuple[Message, ...]) -> str:
+        """Return the share of the attempts in the prompt that reached the sub-goal, plus a uniform error."""
+        said = [text_of(message) for message in messages]
+        if chance("form", *said) < self._malformed:
+            return "It does this fairly well."
+        told = prompts.sections(said[0]).get(BEHAVIOUR, "")
+        reached, missed = told.count("reached after"), told.count("not reached in")
+        score = reached / max(reached + missed, 1) + self._noise * (2 * chance("noise", said[0]) - 1)
+        return f'{{"proficiency": {min(max(score, 0.0), 1.0):.2f}}}'
 
 
 def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: float) -> str:

@@ -30,7 +30,9 @@ LOGS: Mapping[str, Log] = {
             "subgoal": Column(str, "present sub-goal; empty if the task itself is the goal"),
             "action": Column(str, "name of the action"),
             "by": Column(
-                str, "performer; fallback, since no usable reply came; or only, since one action was possible"
+                str,
+                "performer; fallback, since no usable reply came; only, since one action was possible; or learner, "
+                "System 1",
             ),
             "said": Column(str, "the performer's last reply before the first of these steps"),
         },

@@ -10,7 +10,7 @@ import numpy as np
 
 from guidebench.baselines.by_text import question
 from guidebench.baselines.guiding import BaseGuide
-from guidebench.baselines.text_vectors import TextVectors
+from guidebench.baselines.text_vectors import TextVectors, cosine
 from guidebench.harness.interfaces import (
     Array,
     Batch,
@@ -199,13 +199,6 @@ class EllmGuide(BaseGuide):
         self._paid[row], self._episode[row] = state["paid"], state["episode"]
         self._reward[row], measured = state["reward"], state["measures"]
         self._measures[row] = None if measured is None else np.array(measured, np.float32)
-
-
-def cosine(one: Array, other: Array) -> float:
-    """Return the cosine of two vectors, float [width]; 0 if either is zero, as that of a text whose call failed."""
-    first, second = one.astype(np.float64), other.astype(np.float64)
-    lengths = float(np.sqrt((first @ first) * (second @ second)))
-    return float(first @ second) / lengths if lengths else 0.0
 
 
 def _joined(goals: Iterable[str]) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from guidebench.harness.interfaces import Array
 from guidebench.suites.crafter.game import ITEMS, MATERIALS, SHOWN, Game
 
 NAMES = {"table": "crafting table", "plant-ripe": "plant", "sapling": "plant"}
@@ -25,6 +28,8 @@ def plain(name: str) -> str:
 
 
 SIGHTS = {code: plain(name) for code, name in enumerate(MATERIALS, 1) if name not in UNMENTIONED}
+GROUNDS = {code: plain(name) for code, name in enumerate(MATERIALS, 1)}
+OBJECTS = {code: plain(name.partition("-")[0]) for code, name in enumerate(SHOWN, 1)}
 THINGS = {code: plain(name) for code, name in enumerate(SHOWN, 1) if not name.startswith(("player", "arrow"))}
 
 
@@ -53,6 +58,19 @@ def facing(game: Game) -> str:
     if thing is not None:
         return plain(thing.texture.partition("-")[0])
     return "" if material is None or material in UNTARGETED else plain(material)
+
+
+def nearby(local: Array, distance: int) -> list[frozenset[str]]:
+    """Return the names of the materials and objects within a Manhattan distance of the player, for each of the views
+    `local` [n, columns, rows, 2] of observations; the player itself is left out, what is outside the world too."""
+    columns, rows = np.indices(local.shape[1:3])
+    apart = abs(columns - local.shape[1] // 2) + abs(rows - local.shape[2] // 2)
+    cells = local[:, (apart > 0) & (apart <= distance)]
+    return [
+        frozenset(GROUNDS[code] for code in set(materials.tobytes()) - {0})
+        | frozenset(OBJECTS[code] for code in set(things.tobytes()) - {0})
+        for materials, things in zip(cells[..., 0], cells[..., 1], strict=True)
+    ]
 
 
 def listed(names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@ task without a goal for pre-training."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -125,6 +125,16 @@ class CrafterOod(WorldSettings, SuitePart):
         """Return the verb and the noun of each action, such as `chop tree`."""
         check(task)
         return tuple(map(str, actions(self.actions)))
+
+    def nearby(self, task: str, observation: Array, distance: int) -> Sequence[frozenset[str]] | None:
+        """Return what the part `local` of observations [n] shows within this Manhattan distance of the player, arrows
+        and lava included; None for observations without that part."""
+        check(task)
+        if observation.dtype.names is None or "local" not in observation.dtype.names:
+            return None
+        from guidebench.suites.crafter.words import nearby
+
+        return nearby(observation["local"], distance)
 
     def deeds(self, task: str) -> tuple[str, ...]:
         """Return the captions of what is no move, such as `chop tree`."""

@@ -8,7 +8,7 @@ pytest.importorskip("crafter")
 from crafter import constants, objects
 
 from guidebench.suites.crafter.observations import LONGEST_TEXT
-from guidebench.suites.crafter.words import FEELINGS, SIGHTS, THINGS, listed, plain, text
+from guidebench.suites.crafter.words import FEELINGS, SIGHTS, THINGS, listed, nearby, plain, text
 
 
 def told(game):
@@ -66,3 +66,17 @@ def test_the_longest_text_fits_its_part():
         f"you have in your inventory {listed(items)}. you feel {listed(list(FEELINGS.values()))}."
     )
     assert len(longest.encode()) <= LONGEST_TEXT
+
+
+def test_what_is_within_a_distance_of_the_player(field):
+    """The sum of columns and rows: a table at 1, lava at 1 + 1 and an arrow at 2 are near, a zombie at 2 + 1 is not."""
+    x, y = field.player.pos.tolist()
+    world = field.world
+    world[x + 1, y], world[x - 1, y + 1] = "table", "lava"
+    world.add(objects.Arrow(world, (x, y - 2), np.array((0, 1))))
+    world.add(objects.Zombie(world, (x + 2, y + 1), field.player))
+    field.changed()
+    local = np.stack(field.seen(), -1)[None]
+    (two,), (three,), (one,) = nearby(local, 2), nearby(local, 3), nearby(local, 1)
+    assert two == {"crafting table", "lava", "arrow", "grass"} and three == two | {"zombie"}
+    assert one == {"crafting table", "grass"}

@@ -1,0 +1,317 @@
+"""The dual system: System 1's training by progressive rewards, and the memory of its proficiencies (DSADF, alg. 1).
+
+Its evaluations are played by `guidebench.methods.dsadf.dual_acting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guidebench.baselines.agents.standard import StandardAgent
+from guidebench.baselines.text_acting import TEXT
+from guidebench.baselines.text_vectors import TextVectors
+from guidebench.harness.capabilities import NamesActions
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import (
+    Actor,
+    Array,
+    Build,
+    Context,
+    Episode,
+    Guide,
+    Learner,
+    Metrics,
+    Place,
+    RunPhase,
+    State,
+    Transition,
+    Update,
+)
+from guidebench.methods.dsadf import scoring
+from guidebench.methods.dsadf.course import Course
+from guidebench.methods.dsadf.deliberation import Moment, deliberate, question
+from guidebench.methods.dsadf.dual_acting import DualActor
+from guidebench.methods.dsadf.dual_system import GOAL, SCORER, DualSystem
+from guidebench.methods.dsadf.memory import Memory
+from guidebench.methods.dsadf.plans import Subgoal
+from guidebench.methods.dsadf.rewards import Terms, advance, proximity
+
+if TYPE_CHECKING:
+    from guidebench.baselines.experience import Drawn, Experience, Uneven
+
+MEMORY = "memory"
+"""Name of M among the parameters of a policy."""
+
+
+class Pursuit:
+    """A seed's present episode of training."""
+
+    def __init__(self, plan: Sequence[Subgoal] = ()) -> None:
+        self.course = Course(plan)
+        self.succeeded = False
+        self.completed, self.proximity, self.reward = 0, 0.0, 0.0
+        """Sums of R_sub, R_proxi and R."""
+
+    def state(self) -> State:
+        course = self.course
+        return {
+            "plan": [[name, times] for name, times in course.plan], "at": course.at, "done": course.done,
+            "steps": course.steps, "succeeded": self.succeeded, "completed": self.completed,
+            "proximity": self.proximity, "reward": self.reward,
+        }  # fmt: skip
+
+    @classmethod
+    def restored(cls, state: State) -> Pursuit:
+        """Return the episode whose `state` this is."""
+        found = cls([Subgoal(str(name), int(times)) for name, times in state["plan"]])
+        course = found.course
+        course.at, course.done, course.steps = int(state["at"]), int(state["done"]), int(state["steps"])
+        found.succeeded, found.completed = bool(state["succeeded"]), int(state["completed"])
+        found.proximity, found.reward = float(state["proximity"]), float(state["reward"])
+        return found
+
+
+class DualAgent(StandardAgent):
+    """Trains System 1 of S seeds, and plays evaluations with both systems."""
+
+    deterministic = False
+
+    def __init__(
+        self,
+        config: DualSystem,
+        build: Build,
+        learner: Learner,
+        experience: Experience,
+        guide: Guide,
+        adds: tuple[str, ...] = (),
+    ) -> None:
+        """`build.observations` are those of the learner; the others as of StandardAgent."""
+        super().__init__(build, learner, experience, guide, adds)
+        suite = build.parts["suite"]
+        assert isinstance(suite, NamesActions), "`fits` refuses other suites"
+        self.config, self.streams, self.suite, self.task = config, build.streams, suite, build.task
+        self.names, self.mask = suite.action_names(build.task), build.observations.masking
+        self.repeatable, self.wants_told = True, self.wants_told or config.trains
+        self.vectors = TextVectors(config.width, build.directories)
+        self.memories = [Memory() for _ in range(build.rows)]
+        self._instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
+        self._sees, self._score_every = build.observations.numpy, build.parts["evaluation"].every
+        self._pursuits = [Pursuit() for _ in range(build.rows)]
+        self._episodes = np.zeros(build.rows, np.int64)
+        """Episodes of training that have begun, [S]."""
+
+    def phases(self) -> tuple[RunPhase, ...]:
+        """Return the guide's run phases, or one without transitions and updates if the run does not train."""
+        return super().phases() if self.config.trains else (RunPhase("evaluate", self._steps, "none", 0),)
+
+    # What the learner sees
+
+    def goal(self, course: Course, row: int) -> str:
+        """Return the text whose vector the learner sees: the present sub-goal's name, or the task's instruction."""
+        return self._instructions[row] if course.present is None else course.present.name
+
+    def seen(self, observation: Array, vectors: Array) -> Array:
+        """Return the learner's observations for the task's, [n, …], and the vectors of sub-goals [n, width]."""
+        records = np.empty(len(observation), self._sees)
+        for name in self._sees.names or ():
+            records[name] = vectors if name == GOAL else observation[name]
+        return records
+
+    def embedded(self, texts: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
+        """Return the vectors of texts, float32 [n, width], each read at a place; ask for the new ones."""
+        return self.vectors.of([text.encode() for text in texts], places, self.active, ctx)
+
+    def fast(self, observation: Array, goals: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
+        """Return System 1's greedy actions [n] for observations [n] of the task with these sub-goals."""
+        rows = np.array([place.row for place in places])
+        seen = self.seen(observation, self.embedded(goals, places, ctx))
+        return self.learner.act(seen, rows, None, ctx.step)
+
+    def possible(self, observation: Array) -> list[set[str]]:
+        """Return the names of the actions that observations [n] show as possible."""
+        return [{self.names[number] for number in np.flatnonzero(item)} for item in observation[self.mask]]
+
+    def _goals(self) -> list[str]:
+        """Return the present sub-goal's text of each seed's episode of training."""
+        return [self.goal(pursuit.course, row) for row, pursuit in enumerate(self._pursuits)]
+
+    def _present(self, observation: Array, ctx: Context) -> Array:
+        """Return the learner's observations for the task's, [S], with the present sub-goals of training."""
+        return self.seen(observation, self.embedded(self._goals(), self._places(), ctx))
+
+    def _places(self) -> list[Place]:
+        return [Place(row, 0) for row in range(len(self._pursuits))]
+
+    # Algorithm 1
+
+    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
+        """Make a plan for each of these seeds' episodes (lines 4 to 6)."""
+        super().begin(rows, observation, ctx)
+        moments = [
+            Moment(Place(row, 0), item.tobytes().rstrip(b"\0").decode("utf-8", "replace"), 0, int(self._episodes[row]))
+            for row, item in zip(rows.tolist(), observation[TEXT], strict=True)
+        ]
+        plans, possible = deliberate(moments, self.config, ctx), self.possible(observation)
+        for row, plan, known in zip(rows.tolist(), plans, possible, strict=True):
+            self._pursuits[row] = Pursuit(plan)
+            self._pursuits[row].course.look(known)
+            self._episodes[row] += 1
+
+    def act(self, observation: Array, ctx: Context) -> Array:
+        return super().act(self._present(observation, ctx), ctx)
+
+    def observe(self, transition: Transition, ctx: Context) -> None:
+        """Store a transition with the progressive reward, and what the learner sees before and after it (lines 15 to
+        18)."""
+        seen = self._present(transition.observation, ctx)
+        captions = transition.told.captions if transition.told is not None else ("",) * len(seen)
+        said = self.embedded(captions, self._places(), ctx)
+        before, after = self.possible(transition.observation), self.possible(transition.next_observation)
+        rewards = np.zeros(len(seen), np.float32)
+        for row, action in enumerate(transition.action.tolist()):
+            near = proximity(said[row], seen[GOAL][row], self.config.beta)
+            rewards[row] = self._rewarded(
+                row, self.names[action], bool(transition.success[row]), near, before[row], after[row]
+            )
+        found = self._present(transition.next_observation, ctx)
+        super().observe(transition._replace(observation=seen, next_observation=found, reward=rewards), ctx)
+
+    def _rewarded(self, row: int, action: str, success: bool, near: float, before: set[str], after: set[str]) -> float:
+        """Return R of a seed's step, go on in its course, and remember what was rewarded."""
+        pursuit, memory = self._pursuits[row], self.memories[row]
+        present = pursuit.course.present
+        solved = success and not pursuit.succeeded
+        pursuit.succeeded |= success
+        if present is not None and (near > 0 or solved):
+            memory.skill(present.name).rewarded = True
+        completed = advance(pursuit.course, action, before, after)
+        for name, steps in completed:
+            memory.skill(name).rewarded = True
+            memory.skill(name).attempted(steps, True)
+        terms = Terms(float(solved), len(completed), near)
+        reward = terms.total(self.config.gammas)
+        pursuit.completed += terms.subgoals
+        pursuit.proximity += terms.proximity
+        pursuit.reward += reward
+        return reward
+
+    def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
+        """Remember the attempts that episodes ended in, and log the episodes."""
+        super().end(episodes, ctx)
+        for episode in episodes:
+            row, pursuit = episode.row, self._pursuits[episode.row]
+            course = pursuit.course
+            if course.present is not None and course.steps:
+                last = course.last and pursuit.succeeded
+                self.memories[row].skill(course.present.name).attempted(course.steps, last)
+            ctx.note(
+                "progress", row,
+                {
+                    "episode": int(self._episodes[row]) - 1, "length": episode.length, "plan": len(course.plan),
+                    "completed": pursuit.completed, "proximity": pursuit.proximity, "reward": pursuit.reward,
+                    "succeeded": pursuit.succeeded,
+                },
+            )  # fmt: skip
+
+    def learn(
+        self, learner: Learner, experience: Experience | Uneven, ctx: Context, **given: Any
+    ) -> tuple[Drawn, Update]:
+        return super().learn(learner, experience, ctx, **{"observation": self._present(ctx.observation, ctx), **given})
+
+    def update(self, ctx: Context) -> Metrics:
+        """Learn; after the last step before an evaluation, have the memory scored (line 22)."""
+        if not self.config.trains:
+            return {}
+        told = super().update(ctx)
+        if ctx.step % self._score_every == 0 or ctx.step == self._steps:
+            self._score(ctx)
+        if not told:
+            return {}
+        found = [memory.skills.values() for memory in self.memories]
+        proficient = [sum(skill.proficiency >= self.config.threshold for skill in skills) for skills in found]
+        return {
+            **told, "texts/distinct": self.vectors.met, "texts/failed": self.vectors.failed,
+            "memory/subgoals": np.array([*map(len, found)], np.float64),
+            "memory/proficient": np.array(proficient, np.float64),
+        }  # fmt: skip
+
+    def _score(self, ctx: Context) -> None:
+        """Ask the scorer about the sub-goals in memory whose attempts it has not seen all, in one batch. Where it gives
+        no usable answer, the former proficiency stands, and the next time it is asked again."""
+        asked = [
+            (row, name, skill, scoring.behaviour(skill))
+            for row, memory in enumerate(self.memories)
+            for name, skill in memory.skills.items()
+            if self.active[row] and not skill.scored
+        ]
+        questions = [
+            question(SCORER, Place(row, 0), {"subgoal": name, "behaviour": told}) for row, name, _, told in asked
+        ]
+        for (row, name, skill, told), answer in zip(asked, ctx.consult(questions), strict=True):
+            if answer is not None:
+                skill.proficiency, skill.scored = float(answer[scoring.FIELD]), True
+            verb, _, noun = name.partition(" ")
+            ctx.note(
+                "memory", row,
+                {
+                    "verb": verb, "noun": noun, "attempts": skill.attempts, "completed": skill.completed, "told": told,
+                    "proficiency": skill.proficiency, "failed": answer is None,
+                },
+            )  # fmt: skip
+        for memory in self.memories:
+            memory.packed(self.config.memory)  # an error now rather than at the end of the run
+
+    # Algorithm 2
+
+    def actor(self, places: Sequence[Place]) -> Actor:
+        return DualActor(self, places)
+
+    # Diagnostics, state and policy
+
+    def value(self, observation: Array, rows: Array) -> Array | None:
+        """Return value estimates [n] with the sub-goals of training; NaN where the sub-goal's vector is not known,
+        since nothing is asked."""
+        seen, known = self._recalled(observation, rows)
+        found = super().value(seen, rows)
+        return None if found is None else np.where(known, found, np.nan)
+
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        """Return the guide's learnt rewards [n], as `value` does; None without any."""
+        seen, known = self._recalled(observation, rows)
+        found = super().reward(seen, rows)
+        return None if found is None else np.where(known, found, np.nan)
+
+    def _recalled(self, observation: Array, rows: Array) -> tuple[Array, Array]:
+        texts = [self.goal(self._pursuits[row].course, row).encode() for row in rows.tolist()]
+        vectors, known = self.vectors.known(texts, rows.tolist())
+        return self.seen(observation, vectors), known
+
+    def state(self, row: int) -> State:
+        return {
+            **super().state(row),
+            "texts": self.vectors.state(row),
+            "memory": self.memories[row].state(),
+            "pursuit": self._pursuits[row].state(),
+            "episodes": int(self._episodes[row]),
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self.vectors.load_state(row, state["texts"])
+        self.memories[row].load_state(state["memory"])
+        self._pursuits[row] = Pursuit.restored(state["pursuit"])
+        self._episodes[row] = state["episodes"]
+
+    def parameters(self, row: int) -> Mapping[str, Array]:
+        """Return the learner's parameters, and M as JSON in `memory`, uint8 [config.memory]."""
+        return {**super().parameters(row), MEMORY: self.memories[row].packed(self.config.memory)}
+
+    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
+        """Begin from a policy and its memory; UserError for a policy without a memory, or with an unreadable one."""
+        if MEMORY not in parameters:
+            raise UserError("this policy has no memory of proficiencies; it is not one of agent dual_system")
+        super().load_parameters(row, {name: values for name, values in parameters.items() if name != MEMORY})
+        self.memories[row].unpack(parameters[MEMORY])

@@ -1,0 +1,159 @@
+"""The dual system's evaluations: routing, both systems' steps, and emergencies (DSADF, algorithm 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from guidebench.harness.capabilities import TellsNearby
+from guidebench.harness.interfaces import Array, Context, Place
+from guidebench.methods.dsadf.acting import Named, PlannedActor, Seen, Trial
+from guidebench.methods.dsadf.plans import Subgoal
+from guidebench.methods.dsadf.routing import LEARNER, Route, route
+
+if TYPE_CHECKING:
+    from guidebench.methods.dsadf.agent import DualAgent
+
+FACING = re.compile(r"\byou are targeting ([a-z ]+)")
+
+
+class Leg(NamedTuple):
+    """The part of an episode in which one sub-goal is the present one."""
+
+    plan: int
+    """Plans made until then."""
+    at: int
+    """Index of the sub-goal in its plan."""
+    subgoal: str
+    route: Route
+    first: int
+    """Steps of the episode before it."""
+    emergencies: int
+    """Steps of these that were emergencies."""
+
+
+class DualTrial(Trial):
+    """The memory of one episode."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.counts |= {"fast": 0, "emergencies": 0}
+        self.danger = ""
+        """What makes the present step an emergency, or ""."""
+        self.leg: Leg | None = None
+        """The present sub-goal's part of the episode; None before the first step."""
+
+
+def emergency(danger: str, names: Sequence[str]) -> str:
+    """Return what the performer is to do about a danger, in place of a sub-goal. `names`: those of the actions.
+
+    >>> emergency("zombie", ["attack zombie"]), emergency("lava", ["attack zombie"])
+    ('attack zombie or move away from it', 'move away from lava')
+    """
+    attack = f"attack {danger}"
+    return f"{attack} or move away from it" if attack in names else f"move away from {danger}"
+
+
+class DualActor(PlannedActor):
+    """Plays the episodes of an evaluation, each by its plan, whose sub-goals the memory divides between the systems."""
+
+    _trial = DualTrial
+    _trials: list[DualTrial]  # type: ignore[assignment]
+
+    def __init__(self, agent: DualAgent, places: Sequence[Place]) -> None:
+        super().__init__(agent, agent.config, places)
+        self._dual = agent
+
+    def end(self, numbers: Array, ctx: Context) -> None:
+        for number in numbers.tolist():
+            trial = self._trials[number]
+            self._follow(trial, ctx)
+            if trial.leg is not None:
+                self._note(trial, trial.leg, False, ctx)
+        super().end(numbers, ctx)
+
+    def _unasked(
+        self, left: Sequence[int], trials: Sequence[Trial], seen: Sequence[Seen], observation: Array, ctx: Context
+    ) -> list[Named | None]:
+        """Return the actions of the episodes `left` that are taken without asking the performer: the only possible one,
+        and System 1's where the present sub-goal is its own and there is no emergency."""
+        found = super()._unasked(left, trials, seen, observation, ctx)
+        dangers = self._dangers(observation[[*left]], [seen[number] for number in left])
+        fast = list[int]()
+        for at, (number, near) in enumerate(zip(left, dangers, strict=True)):
+            trial = trials[number]
+            assert isinstance(trial, DualTrial)
+            self._follow(trial, ctx)
+            trial.danger = next(iter(self._dual.memories[trial.place.row].unknown(near)), "")
+            if found[at] is None and not trial.danger and self._route(trial, trial.course.present).by == LEARNER:
+                fast.append(at)
+        if fast:
+            mine = [trials[left[at]] for at in fast]
+            goals = [self._dual.goal(trial.course, trial.place.row) for trial in mine]
+            shown = observation[[left[at] for at in fast]]
+            actions = self._dual.fast(shown, goals, [trial.place for trial in mine], ctx)
+            for at, action in zip(fast, actions.tolist(), strict=True):
+                found[at] = Named(int(action), LEARNER)
+        return found
+
+    def _dangers(self, observation: Array, seen: Sequence[Seen]) -> list[list[str]]:
+        """Return the dangers that are near, for each of the observations [n]: those that they show within
+        `config.near`, or else, where they do not show distances, the one that sentences name as the target."""
+        config, suite = self._dual.config, self._dual.suite
+        if config.router != "both":
+            return [[]] * len(seen)
+        near = suite.nearby(self._dual.task, observation, config.near) if isinstance(suite, TellsNearby) else None
+        if near is None:
+            near = [frozenset(FACING.findall(each.text)) for each in seen]
+        return [[danger for danger in config.dangers if danger in names] for names in near]
+
+    def _route(self, trial: Trial, subgoal: Subgoal | None) -> Route:
+        config = self._dual.config
+        return route(subgoal, self._dual.memories[trial.place.row], config.router, config.threshold)
+
+    def _content(self, trial: Trial, seen: Seen, may_end: bool) -> Mapping[str, Any]:
+        """Return the content of a question to the performer; in an emergency it is about the danger alone."""
+        assert isinstance(trial, DualTrial)
+        if not trial.danger:
+            return super()._content(trial, seen, may_end)
+        told = super()._content(trial, seen, False)
+        return {**told, "subgoal": emergency(trial.danger, self._dual.names)}
+
+    def _took(self, trial: Trial, action: str, known: set[str] | None, by: str, said: str, ctx: Context) -> None:
+        assert isinstance(trial, DualTrial)
+        trial.counts["fast"] += by == LEARNER
+        trial.counts["emergencies"] += bool(trial.danger) and by in ("performer", "fallback")
+        super()._took(trial, action, known, by, said, ctx)
+
+    def _follow(self, trial: DualTrial, ctx: Context) -> None:
+        """Log the sub-goals that came to an end since the last step."""
+        if trial.leg is not None and trial.leg.plan != trial.counts["plans"]:
+            self._note(trial, trial.leg, False, ctx)
+            trial.leg = None
+        if trial.leg is None:
+            trial.leg = self._leg(trial, 0)
+        while trial.leg.at < trial.course.at:
+            self._note(trial, trial.leg, True, ctx)
+            trial.leg = self._leg(trial, trial.leg.at + 1)
+
+    def _leg(self, trial: DualTrial, at: int) -> Leg:
+        """Return the part of an episode that begins now with a sub-goal of its plan."""
+        subgoal = trial.course.plan[at] if trial.course.plan else None
+        name = "" if subgoal is None else subgoal.name
+        return Leg(
+            trial.counts["plans"], at, name, self._route(trial, subgoal), trial.steps, trial.counts["emergencies"]
+        )
+
+    def _note(self, trial: DualTrial, leg: Leg, reached: bool, ctx: Context) -> None:
+        """Log a part of an episode that is over."""
+        found = leg.route
+        known = {} if found.proficiency is None else {"proficiency": found.proficiency}
+        ctx.note(
+            "routes", trial.place.row,
+            {
+                "trial": trial.place.episode, "number": leg.plan - 1, "index": leg.at, "subgoal": leg.subgoal,
+                "by": found.by, "why": found.why, **known, "steps": trial.steps - leg.first,
+                "emergencies": trial.counts["emergencies"] - leg.emergencies, "reached": reached,
+            },
+        )  # fmt: skip

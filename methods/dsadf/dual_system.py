@@ -1,0 +1,192 @@
+"""The agent `dual_system`: System 1 learns by a plan's sub-goals, and in evaluations shares them with a performer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, ClassVar
+
+from guidebench.baselines.agents.standard import Standard
+from guidebench.baselines.text_acting import TEXT, tells
+from guidebench.baselines.text_vectors import ROLE as TEXTS
+from guidebench.baselines.text_vectors import TextVector, spec
+from guidebench.harness.capabilities import Telling
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dialogue, Observations, Suite
+from guidebench.harness.logs import Column, Log, amount, count, share
+from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, check_settings
+from guidebench.methods.dsadf.deliberation import NUMBER, PLANNER, REFLECTOR, TRIAL
+from guidebench.methods.dsadf.routing import Router
+from guidebench.methods.dsadf.slow_system import PERFORMER, Plans
+
+SCORER = "scorer"
+GOAL = "goal"
+"""Name of the part of an observation that holds the vector of the present sub-goal."""
+LOGS: Mapping[str, Log] = {
+    **Plans.logs,
+    "trials": Log(
+        Plans.logs["trials"].meaning,
+        {
+            **Plans.logs["trials"].columns,
+            "fast": count("steps that System 1, the learner, took"),
+            "emergencies": count("steps that the performer was given since a danger was near"),
+        },
+    ),
+    "routes": Log(
+        "one sub-goal of an episode of an evaluation, and who acted towards it",
+        {
+            "trial": TRIAL,
+            "number": NUMBER,
+            "index": count("index of the sub-goal in its plan, from 0"),
+            "subgoal": Column(str, "name of the sub-goal; empty if the task itself is the goal"),
+            "by": Column(str, "learner, System 1, or performer"),
+            "why": Column(str, "why it was routed so"),
+            "proficiency": share("its proficiency in memory; left out for one that is not there", optional=True),
+            "steps": count("steps for which it was the present sub-goal"),
+            "emergencies": count("steps of these in which a danger was near, so that the performer was asked"),
+            "reached": Column(bool, "whether the next sub-goal followed; the last one's end is the episode's"),
+        },
+    ),
+    "progress": Log(
+        "one episode of training",
+        {
+            "episode": count("index of the episode in the run, from 0"),
+            "length": count("environment steps of the episode"),
+            "plan": count("sub-goals of its plan"),
+            "completed": count("sub-goals that it completed, T left out: the sum of R_sub"),
+            "proximity": amount("sum of R_proxi"),
+            "reward": amount("sum of the progressive reward R"),
+            "succeeded": Column(bool, "whether the task was solved"),
+        },
+    ),
+    "memory": Log(
+        "a sub-goal in memory, as the scorer rated it",
+        {
+            "verb": Column(str, "verb of the sub-goal: its subspace"),
+            "noun": Column(str, "its noun"),
+            "attempts": count("attempts at it so far"),
+            "completed": count("attempts of these that reached it"),
+            "told": Column(str, "what the scorer was told of them"),
+            "proficiency": share("its proficiency from now on"),
+            "failed": Column(bool, "whether there was no usable answer, so that the former proficiency stands"),
+        },
+    ),
+}
+
+
+@register.agent("dual_system")
+@dataclass(frozen=True)
+class DualSystem(Plans, Standard):
+    """A learner that trains by the sub-goals of a model's plans, and in evaluations leaves those to a chat that it is
+    not proficient at (DSADF).
+
+    The learner sees the task's observation without its sentences, and the part `goal`, float32 [width], the vector of
+    the present sub-goal's name.
+    """
+
+    threshold: Annotated[float, Bounds(0, 1)] = 0.7
+    """Proficiency T from which System 1 acts towards a sub-goal (DSADF, eq. 5; its value: choice)."""
+    beta: Annotated[float, Bounds(-1, 1)] = 0.99
+    """Cosine β of caption and sub-goal above which a step is rewarded (DSADF, eq. 9; its value: ELLM's)."""
+    gamma_task: Annotated[float, Bounds(0)] = 1.0
+    """Weight γ1 of the reward of the task (DSADF, eq. 10; §5.3)."""
+    gamma_subgoals: Annotated[float, Bounds(0)] = 0.5
+    """Weight γ2 of the reward of completed sub-goals (DSADF, eq. 10; §5.3)."""
+    gamma_proximity: Annotated[float, Bounds(0)] = 0.2
+    """Weight γ3 of the proximity reward (DSADF, eq. 10; §5.3)."""
+    router: Router = "both"
+    """Who acts in evaluations: both systems, by the memory's proficiencies; `rl`, System 1 alone (DSADF, variation II);
+    or `model`, the performer alone (DSADF, variation III)."""
+    trains: bool = True
+    """Whether the run trains; if not it is evaluations alone, of the policy and the memory of a pre-training stage
+    (choice: for tasks that were not trained on)."""
+    dangers: tuple[str, ...] = ("zombie", "skeleton", "arrow", "lava")
+    """Things that are an emergency when near, unless they are in memory as nouns (DSADF, §4.2.2; which: choice)."""
+    near: Annotated[int, Bounds(1), Unit("cells")] = 2
+    """Manhattan distance within which a danger is near (DSADF, §4.2.2: near the agent; its value: choice)."""
+    memory: Annotated[int, Bounds(1_024, 1_048_576), Unit("bytes")] = 32_768
+    """Room for the memory in the policy's file (choice: some hundred sub-goals)."""
+    width: Annotated[int, Bounds(1, 65_536), Unit("numbers")] = 384
+    """Numbers in a vector of the text embedder (DSADF, §4.3: Sentence-BERT; ELLM's paraphrase-MiniLM-L3)."""
+
+    version: ClassVar[int] = 1
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({
+        **AgentPart.needs, PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat", SCORER: "chat", TEXTS: "embedder",
+    })  # fmt: skip
+    shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
+    consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER, SCORER, TEXTS)
+    logs: ClassVar[Mapping[str, Log]] = LOGS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, "agent")
+        if self.router == "model" and self.trains:
+            raise UserError("agent.router=model never uses what the run would train; set agent.trains=false too")
+
+    @property
+    def gammas(self) -> tuple[float, float, float]:
+        """Return γ1, γ2 and γ3."""
+        return self.gamma_task, self.gamma_subgoals, self.gamma_proximity
+
+    def observes(self, observations: Observations, actions: Actions) -> Observations:
+        """Return the task's observations without sentences and with the sub-goal's vector; unchanged where `fits`
+        refuses them."""
+        if not tells(observations):
+            return observations
+        others = {name: part for name, part in observations.parts.items() if name != TEXT}
+        return Observations(parts={**others, GOAL: Observations((self.width,), "float32")})
+
+    def spawn(self, build: Build) -> Agent:
+        from guidebench.methods.dsadf.agent import DualAgent
+
+        seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
+        return DualAgent(self, seen, *self.built(seen))
+
+    def fits(self, there: There) -> str:
+        """Return why this agent cannot work there, or ""."""
+        if reason := super().fits(there):
+            return reason
+        told = there.suite.spaces(there.task)[0]
+        if not told.masking:
+            return (
+                "it sees that something was found by the actions that become possible, and the observations do not "
+                "show which are; set suite.impossible=masked on crafter_ood, or choose method=model_with_planner"
+            )
+        if GOAL in told.parts:
+            return f"the task's observations have a part {GOAL!r} of their own; choose agent=standard"
+        if there.task in there.suite.goalless:
+            return f"the task {there.task!r} has no goal to plan for; choose another task"
+        known = there[TEXTS].dimensions()
+        if known is not None and known != self.width:
+            return (
+                f"its text_embedder's vectors have {known} numbers, and agent.width={self.width}; set "
+                f"agent.width={known}, or choose a text embedder of {self.width} numbers"
+            )
+        return Standard.fits(self, there)
+
+    def ready(self, there: There) -> None:
+        """Raise UserError if it is to train and the task's steps have no captions, and as for planners."""
+        super().ready(there)
+        if self.trains and not isinstance(there.suite.make(there.task), Telling):
+            raise UserError(
+                f"agent dual_system rewards what a step's caption says, and task {there.task!r} has none; choose "
+                f"another task, such as those of crafter_ood"
+            )
+
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
+        """Return the dialogue of a role."""
+        if role == TEXTS:
+            return TextVector()
+        if role == SCORER:
+            from guidebench.methods.dsadf.scoring import ScorerDialogue
+
+            return ScorerDialogue(suite.make(task).instruction, self.retries)
+        return super().dialogue(suite, task, role)
+
+    def array(self, there: There, role: str) -> ArraySpec | None:
+        """Return the declaration of a text's vector; the chats answer in JSON."""
+        return spec(self.width) if role == TEXTS else None

@@ -1,0 +1,151 @@
+"""The memory M of System 1's proficiencies: subspaces by verb, of sub-goals that were rewarded (DSADF, §3.1 and 4.1).
+
+It is part of the policy, so it is read from files of strangers: they are parsed as JSON and checked, entry by entry.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+
+RECENT = 10
+"""Attempts of a sub-goal that are remembered one by one (choice: enough to tell a share of tenths)."""
+NAME = re.compile(r"[a-z]+( [a-z]+){0,7}")
+
+
+@dataclass
+class Skill:
+    """What was observed of the attempts at one sub-goal u, and its proficiency p. An attempt begins as u becomes the
+    present sub-goal, and ends as it is reached or the episode ends."""
+
+    attempts: int = 0
+    completed: int = 0
+    recent: list[tuple[int, bool]] = field(default_factory=list)
+    """Steps taken, and whether u was reached, of the last attempts, the oldest first."""
+    rewarded: bool = False
+    """Whether an attempt was rewarded, so that u is in M."""
+    proficiency: float = 0.0
+    """The scorer's p in [0, 1]; 0 until it has answered."""
+    scored: bool = False
+    """Whether p accounts for all attempts."""
+
+    def attempted(self, steps: int, completed: bool) -> None:
+        """Add an attempt of so many steps."""
+        self.attempts += 1
+        self.completed += completed
+        self.recent = [*self.recent, (steps, completed)][-RECENT:]
+        self.scored = False
+
+    def stored(self) -> list[Any]:
+        """Return all of it as JSON."""
+        recent = [[steps, int(done)] for steps, done in self.recent]
+        return [self.attempts, self.completed, recent, int(self.rewarded), self.proficiency, int(self.scored)]
+
+
+class Memory:
+    """The sub-goals of one seed: those in M, and those that were tried without any reward, which are not."""
+
+    def __init__(self) -> None:
+        self._skills: dict[str, Skill] = {}
+
+    def skill(self, name: str) -> Skill:
+        """Return what is known of a sub-goal, in M or not; new if it was never tried."""
+        return self._skills.setdefault(name, Skill())
+
+    def proficiency(self, name: str) -> float | None:
+        """Return p of a sub-goal; None if it is not in M."""
+        skill = self._skills.get(name)
+        return skill.proficiency if skill is not None and skill.rewarded else None
+
+    @property
+    def skills(self) -> dict[str, Skill]:
+        """Return name -> skill of the sub-goals in M."""
+        return {name: skill for name, skill in self._skills.items() if skill.rewarded}
+
+    def subspaces(self) -> dict[str, dict[str, float]]:
+        """Return verb -> noun -> p: the subspaces U_i of M."""
+        found: dict[str, dict[str, float]] = {}
+        for name, skill in self.skills.items():
+            verb, _, noun = name.partition(" ")
+            found.setdefault(verb, {})[noun] = skill.proficiency
+        return found
+
+    def knows(self, noun: str) -> bool:
+        """Return whether a thing is in M as a noun, or as a word of one."""
+        return any(noun in name.split()[1:] or name.partition(" ")[2] == noun for name in self.skills)
+
+    def unknown(self, nouns: Iterable[str]) -> list[str]:
+        """Return the things that are not in M."""
+        return [noun for noun in nouns if not self.knows(noun)]
+
+    def state(self) -> dict[str, Any]:
+        """Return everything, for a checkpoint."""
+        return {name: skill.stored() for name, skill in self._skills.items()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._skills = _read(state)
+
+    def packed(self, size: int) -> Array:
+        """Return M as JSON in UTF-8, filled up with zeros, uint8 [size]. Raise UserError if it is longer."""
+        content = json.dumps({name: skill.stored() for name, skill in self.skills.items()}, separators=(",", ":"))
+        if len(content) > size:
+            raise UserError(
+                f"the memory of {len(self.skills)} sub-goals takes {len(content):,} bytes, and agent.memory={size:,}; "
+                f"raise agent.memory"
+            )
+        found = np.zeros(size, np.uint8)
+        found[: len(content)] = np.frombuffer(content.encode(), np.uint8)
+        return found
+
+    def unpack(self, packed: Array) -> None:
+        """Replace everything by what `packed` returned; zeros alone are an empty M. Raise UserError for anything
+        else."""
+        content = np.asarray(packed, np.uint8).tobytes().rstrip(b"\0")
+        try:
+            self._skills = _read(json.loads(content or b"{}"))
+        except (ValueError, RecursionError) as error:
+            raise UserError(
+                f"the memory in this policy cannot be read ({str(error)[:200]}); train the run, or its pre-training "
+                f"stage, anew"
+            ) from None
+
+
+def _read(told: Any) -> dict[str, Skill]:
+    """Return what `Memory.state` returned; ValueError if it is anything else."""
+    if not isinstance(told, Mapping):
+        raise ValueError("it is no JSON object")
+    return {_name(name): _skill(name, stored) for name, stored in told.items()}
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"{str(name)[:60]!r} is no name of a sub-goal")
+    return name
+
+
+def _skill(name: str, stored: Any) -> Skill:
+    if not isinstance(stored, list) or len(stored) != 6:
+        raise ValueError(f"{name}: expected six values")
+    attempts, completed, recent, rewarded, proficiency, scored = stored
+    if not all(type(number) is int and number >= 0 for number in (attempts, completed)) or completed > attempts:
+        raise ValueError(f"{name}: attempts {str(attempts)[:20]}, completed {str(completed)[:20]}")
+    if not isinstance(recent, list) or len(recent) > RECENT or not all(map(_attempt, recent)):
+        raise ValueError(f"{name}: recent attempts {str(recent)[:60]}")
+    if rewarded not in (0, 1) or scored not in (0, 1):
+        raise ValueError(f"{name}: rewarded {str(rewarded)[:20]}, scored {str(scored)[:20]}")
+    if type(proficiency) not in (int, float) or not 0 <= proficiency <= 1:
+        raise ValueError(f"{name}: proficiency {str(proficiency)[:20]} is not in [0, 1]")
+    tried = [(int(steps), bool(done)) for steps, done in recent]
+    return Skill(attempts, completed, tried, bool(rewarded), float(proficiency), bool(scored))
+
+
+def _attempt(told: Any) -> bool:
+    return isinstance(told, list) and len(told) == 2 and type(told[0]) is int and told[0] >= 0 and told[1] in (0, 1)

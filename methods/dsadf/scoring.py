@@ -1,0 +1,56 @@
+"""The dialogue of the scorer: it rates, from what was observed, how well System 1 does a sub-goal (DSADF, §4.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guidebench.baselines.conversing import AskModel, Misread, converse, first_object
+from guidebench.harness.interfaces import Array
+from guidebench.methods.dsadf import prompts
+from guidebench.methods.dsadf.memory import Skill
+from guidebench.methods.dsadf.planning import one_line
+
+FIELD = "proficiency"
+
+
+def behaviour(skill: Skill) -> str:
+    """Return h_d: the attempts at a sub-goal in sentences, as the scorer is told them.
+
+    >>> behaviour(Skill(attempts=3, completed=1, recent=[(40, False), (7, True)]))
+    'It was attempted 3 times and reached 1 time. The last attempts: not reached in 40 steps; reached after 7 steps.'
+    """
+    told = [f"{'reached after' if done else 'not reached in'} {_many(steps, 'step')}" for steps, done in skill.recent]
+    attempts = f"It was attempted {_many(skill.attempts, 'time')} and reached {_many(skill.completed, 'time')}."
+    return f"{attempts} The last attempts: {'; '.join(told)}." if told else attempts
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+class ScorerDialogue:
+    """Asks for a proficiency until one can be read, a bounded number of times (a Dialogue)."""
+
+    def __init__(self, goal: str, retries: int) -> None:
+        """`retries`: further attempts after a reply without a usable number."""
+        self._goal, self._retries = goal, retries
+        self.calls = 1 + retries
+
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
+        """Return {"proficiency", "said": the last reply}; None if no reply had a number in [0, 1].
+
+        `content`: {"subgoal": name, "behaviour": what was observed, in sentences}.
+        """
+        asked = prompts.scoring(self._goal, content["subgoal"], content["behaviour"])
+        said = await converse(ask, (asked,), proficiency, prompts.score_reminder, self._retries)
+        if said.value is None:
+            return None
+        return {FIELD: said.value, "said": one_line(str(said.messages[-1].content[0]))}
+
+
+def proficiency(reply: str) -> float:
+    """Return the field `proficiency` of the JSON object in a reply. Raise Misread without a number in [0, 1]."""
+    found = first_object(reply, (FIELD,)).get(FIELD)
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= 1:
+        raise Misread("unreadable", f"its {FIELD} is {str(found)[:40]}, and a number from 0 to 1 is needed")
+    return float(found)

@@ -1,0 +1,310 @@
+"""The dual system step by step, with answers given by hand: rewards, memory, routes and emergencies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Episode, Place, Question, Told, Transition
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.evaluation import EvaluationContext
+from guidebench.harness.plan import matrix
+
+pytest.importorskip("crafter")
+WORDS = (
+    "method=dsadf", "task=wood_sword", "profile=smoke", "planner=scripted", "reflector=scripted", "performer=scripted",
+    "scorer=scripted", "text_embedder=scripted", "text_embedder.width=16", "agent.width=16", "agent.reflect=false",
+    "suite.area=16", "evaluation.every=100", "training.steps=300",
+)  # fmt: skip
+MOVES = ("move left", "move right")
+GRASS = "you see grass. you are targeting grass."
+VECTORS = {"chop tree": [3, 4], "mine coal": [4, 3]}
+"""Vectors of these texts; all others are orthogonal to them."""
+Performer = Callable[[Mapping[str, Any]], str]
+
+
+class Dual:
+    """An agent of one seed, with answers that a test gives."""
+
+    def __init__(self, directory: Path, *words: str, scores: Sequence[float | None] = (), count: int = 1) -> None:
+        (cell,) = matrix.plan([*WORDS, *words]).cells
+        self.build = make_build(cell, [0], "cpu", [directory])
+        self.agent: Any = self.build.parts["agent"].spawn(self.build)
+        self.plan: list[list[Any]] = []
+        self.performer: Performer = lambda content: "move left"
+        self.asked, self.scores, self.count = list[tuple[str, Any]](), [*scores], count
+        self.met: dict[str, int] = {}
+        self.ctx: Any = EvaluationContext(100, self.build.streams, np.zeros(1, np.int64), answer=self._answers)
+
+    def _answers(self, questions: Sequence[Question]) -> list[Any]:
+        return [self._answer(question.to, json.loads(question.content)) for question in questions]
+
+    def _answer(self, role: str, content: Any) -> Any:
+        self.asked.append((role, content))
+        if role == "planner":
+            return {"plan": self.plan, "thoughts": "", "fault": "", "retries": 0} if self.plan else None
+        if role == "performer":
+            return {"action": self.performer(content), "faults": [], "said": ""}
+        if role == "scorer":
+            p = self.scores.pop(0)
+            return None if p is None else {"proficiency": p, "said": "so"}
+        vector = np.zeros((1, 16), np.float32)
+        vector[0, : len(VECTORS.get(content, ()))] = VECTORS.get(content, ())
+        if content not in VECTORS:
+            vector[0, 2 + self.met.setdefault(content, len(self.met))] = 1
+        return vector
+
+    def questions(self, role: str) -> list[Any]:
+        return [content for to, content in self.asked if to == role]
+
+    def shown(self, possible: Sequence[str], text: str = GRASS) -> Any:
+        seen = np.zeros(self.count, self.build.parts["suite"].spaces("wood_sword")[0].numpy)
+        seen["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
+        seen["admissible"] = [name in possible for name in self.agent.names]
+        return seen
+
+    def logged(self, log: str) -> list[dict[str, Any]]:
+        return [dict(note.values) for note in self.ctx.notes if note.log == log]
+
+    # Training
+
+    def begin(self, plan: list[list[Any]], possible: Sequence[str] = MOVES) -> None:
+        self.plan = plan
+        self.agent.begin(np.zeros(1, np.int64), self.shown(possible), self.ctx)
+
+    def step(
+        self, action: str, before: Sequence[str], after: Sequence[str], caption: str = "", success: bool = False
+    ) -> float:
+        """Observe a step; the reward that is stored."""
+        no = np.zeros(1, bool)
+        self.agent.observe(
+            Transition(
+                self.shown(before), np.array([self.agent.names.index(action)]), np.array([9], np.float32), no, no,
+                self.shown(after), np.zeros((1, len(self.build.events)), bool), None, np.array([success]),
+                None, Told((GRASS,), (caption,)),
+            ),
+            self.ctx,
+        )  # fmt: skip
+        store = self.agent.experience.store
+        return float(store.column("reward", np.array([[store.written - 1]]))[0, 0])
+
+    # Evaluation
+
+    def knows(self, **proficiencies: float) -> None:
+        for name, p in proficiencies.items():
+            skill = self.agent.memories[0].skill(name.replace("_", " "))
+            skill.rewarded, skill.proficiency = True, p
+
+    def play(self, plan: list[list[Any]]) -> None:
+        self.plan = plan
+        self.actor = self.agent.actor([Place(0, episode) for episode in range(self.count)])
+        self.ctx.rows = np.zeros(self.count, np.int64)
+        self.actor.begin(self.shown(MOVES), self.ctx)
+
+    def act(self, possible: Sequence[str], text: str = GRASS, near: int = 0) -> str:
+        """The first episode's action; `near`: code of an object two cells to the right of the player."""
+        seen = self.shown(possible, text)
+        columns, rows = seen["local"].shape[1:3]
+        seen["local"][:, columns // 2 + 2, rows // 2, 1] = near
+        return str(self.agent.names[self.actor.act(seen, np.arange(self.count), self.ctx)[0]])
+
+    def end(self) -> None:
+        self.actor.end(np.arange(self.count), self.ctx)
+
+
+PLAN: list[list[Any]] = [["find tree", 1], ["chop tree", 2], ["mine coal", 1], ["make wood sword", 1]]
+CHOPS = (*MOVES, "chop tree")
+
+
+def test_the_progressive_reward_replaces_the_tasks(tmp_path: Path) -> None:
+    """By hand: .5 for each completed sub-goal, .2·cos for a caption of the present one, 1 for the task, once."""
+    dual = Dual(tmp_path)
+    dual.begin(PLAN)
+    assert dual.step("move left", MOVES, MOVES, "move left") == 0
+    assert dual.step("move left", MOVES, CHOPS, "move left") == 0.5, "the tree is found"
+    assert dual.step("chop tree", CHOPS, CHOPS, "mine coal") == 0, "cos = .96, and β = .99"
+    assert dual.step("chop tree", CHOPS, CHOPS, "chop tree") == pytest.approx(0.7), "done twice, and so captioned"
+    assert dual.step("chop tree", CHOPS, CHOPS, "chop tree") == 0, "the present sub-goal is another one"
+    assert dual.step("mine coal", ("mine coal",), MOVES, "mine coal", success=True) == pytest.approx(1.7)
+    assert dual.step("move left", MOVES, MOVES, success=True) == 0, "the task is solved once"
+    dual.agent.end([Episode(0, 0.0, 7, True)], dual.ctx)
+    assert dual.logged("progress") == [{
+        "episode": 0, "length": 7, "plan": 4, "completed": 3, "proximity": 2.0, "reward": pytest.approx(2.9),
+        "succeeded": True,
+    }]  # fmt: skip
+
+
+def test_weights_and_similarity_are_settings(tmp_path: Path) -> None:
+    words = ("agent.gamma_task=2", "agent.gamma_subgoals=3", "agent.gamma_proximity=0.5", "agent.beta=0.95")
+    dual = Dual(tmp_path, *words)
+    dual.begin(PLAN[1:])
+    assert dual.step("chop tree", CHOPS, CHOPS, "mine coal") == pytest.approx(0.48), ".5·.96"
+    assert dual.step("chop tree", CHOPS, CHOPS, success=True) == 5
+
+
+def test_without_a_plan_the_task_is_the_goal_and_nothing_enters_memory(tmp_path: Path) -> None:
+    dual = Dual(tmp_path)
+    dual.begin([])
+    assert dual.step("chop tree", CHOPS, CHOPS, "chop tree", success=True) == 1
+    assert dual.build.suite(0).make("wood_sword").instruction in dual.questions("text_embedder")
+    assert not dual.agent.memories[0].skills
+
+
+def test_what_the_learner_sees(tmp_path: Path) -> None:
+    """The vector of the present sub-goal before the step and after it, and no sentences."""
+    dual = Dual(tmp_path)
+    dual.begin(PLAN[1:])
+    dual.step("chop tree", CHOPS, CHOPS)
+    dual.step("chop tree", CHOPS, CHOPS)
+    batch = dual.agent.experience.store.gather(np.array([[0, 1]]))
+    assert batch.observation["goal"][0, :, :3].tolist() == [[3, 4, 0]] * 2
+    assert batch.next_observation["goal"][0, :, :3].tolist() == [[3, 4, 0], [4, 3, 0]]
+    assert "text" not in batch.observation.dtype.names and "local" in batch.observation.dtype.names
+    assert dual.questions("text_embedder").count("chop tree") == 1, "a text is asked about once"
+
+
+def test_memory_holds_what_was_rewarded_with_all_attempts(tmp_path: Path) -> None:
+    dual = Dual(tmp_path, scores=[0.9, None])
+    dual.begin(PLAN)
+    dual.step("move left", MOVES, MOVES)
+    dual.step("move left", MOVES, CHOPS)
+    dual.step("chop tree", CHOPS, CHOPS)
+    dual.agent.end([Episode(0, 0.0, 3, False)], dual.ctx)
+    memory = dual.agent.memories[0]
+    assert [*memory.skills] == ["find tree"] and memory.skill("chop tree").recent == [(1, False)]
+    dual.begin(PLAN[1:])
+    dual.step("chop tree", CHOPS, CHOPS, "chop tree")
+    dual.agent.end([Episode(0, 0.0, 1, False)], dual.ctx)
+    assert memory.skill("find tree").recent == [(2, True)]
+    assert memory.skill("chop tree").recent == [(1, False), (1, False)], "rewarded by its caption, never reached"
+
+    dual.agent._score(dual.ctx)
+    assert [content["subgoal"] for content in dual.questions("scorer")] == ["find tree", "chop tree"]
+    assert memory.proficiency("find tree") == 0.9 and memory.proficiency("chop tree") == 0.0, "no answer came"
+    assert [(row["noun"], row["failed"]) for row in dual.logged("memory")] == [("tree", False), ("tree", True)]
+    dual.scores = [0.2]
+    dual.agent._score(dual.ctx)
+    assert memory.proficiency("chop tree") == 0.2 and len(dual.questions("scorer")) == 3, "what is known is not asked"
+
+
+def test_memory_is_scored_before_evaluations_alone(tmp_path: Path) -> None:
+    dual = Dual(tmp_path, scores=[0.9])
+    dual.knows(chop_tree=0.0)
+
+    class Training(EvaluationContext):
+        phase = dual.agent.phases()[0]
+
+    for step, asked in ((99, 0), (100, 1), (101, 1), (200, 1)):
+        dual.agent.update(Training(step, dual.build.streams, np.zeros(1, np.int64), answer=dual._answers))
+        assert len(dual.questions("scorer")) == asked
+
+
+def test_a_policy_carries_network_and_memory(tmp_path: Path) -> None:
+    one, other = Dual(tmp_path / "one"), Dual(tmp_path / "other", "agent.trains=false", "learner.lr=0.5")
+    one.knows(chop_tree=0.75)
+    held = one.agent.parameters(0)
+    assert held["memory"].dtype == np.uint8 and held["memory"].shape == (32_768,)
+    other.agent.load_parameters(0, held)
+    assert other.agent.memories[0].proficiency("chop tree") == 0.75
+    assert all(np.array_equal(held[name], values) for name, values in other.agent.parameters(0).items())
+    with pytest.raises(UserError, match="no memory of proficiencies"):
+        other.agent.load_parameters(0, {name: values for name, values in held.items() if name != "memory"})
+    (phase,) = other.agent.phases()
+    assert (phase.source, phase.updates) == ("none", 0) and other.agent.update(other.ctx) == {}
+
+
+def test_sub_goals_are_divided_by_their_proficiency(tmp_path: Path) -> None:
+    dual = Dual(tmp_path)
+    dual.knows(find_tree=0.7, chop_tree=0.6)
+    dual.play(PLAN)
+    assert dual.act(MOVES) in MOVES and not dual.questions("performer"), "System 1, among the possible actions"
+    dual.performer = lambda content: "chop tree"
+    assert [dual.act(CHOPS) for _ in range(2)] == ["chop tree"] * 2
+    assert [content["subgoal"] for content in dual.questions("performer")] == ["chop tree (2 times)"] * 2
+    dual.performer = lambda content: "move right"
+    assert dual.act(MOVES) == "move right"
+    dual.end()
+    told = [tuple(row.get(name) for name in ("subgoal", "by", "why", "proficiency", "steps", "reached"))
+            for row in dual.logged("routes")]  # fmt: skip
+    assert told == [
+        ("find tree", "learner", "proficient", 0.7, 1, True),
+        ("chop tree", "performer", "not proficient", 0.6, 2, True),
+        ("mine coal", "performer", "it is not in memory", None, 1, False),
+    ]
+    (trial,) = dual.logged("trials")
+    assert (trial["steps"], trial["fast"], trial["performed"], trial["emergencies"]) == (4, 1, 3, 0)
+
+
+def test_a_sub_goal_that_the_performer_declares_reached_gives_way_to_system_1_in_the_same_step(tmp_path: Path) -> None:
+    dual = Dual(tmp_path)
+    dual.knows(chop_tree=1.0)
+    dual.play(PLAN)
+    dual.performer = lambda content: "done"
+    assert dual.act(MOVES) in MOVES and len(dual.questions("performer")) == 1
+    assert dual.logged("routes")[0]["reached"] is True
+    dual.end()
+    assert [(row["subgoal"], row["steps"]) for row in dual.logged("routes")] == [("find tree", 0), ("chop tree", 1)]
+
+
+@pytest.mark.parametrize(("router", "fast"), [("rl", True), ("model", False)])
+def test_one_system_may_act_alone(tmp_path: Path, router: str, fast: bool) -> None:
+    dual = Dual(tmp_path, f"agent.router={router}", "agent.trains=false")
+    dual.knows(find_tree=1.0 - fast)
+    dual.play(PLAN)
+    dual.act(MOVES, near=ZOMBIE)
+    assert len(dual.questions("performer")) == (0 if fast else 1), "and a danger changes nothing"
+
+
+ZOMBIE, ARROW = 7, 9
+"""Codes of objects in the part `local`: the place among the package's pictures, from 1."""
+
+
+def test_an_unknown_danger_nearby_is_an_emergency_of_one_step(tmp_path: Path) -> None:
+    dual = Dual(tmp_path)
+    dual.knows(find_tree=1.0)
+    dual.play(PLAN)
+    dual.performer = lambda content: "move right"
+    dual.act(MOVES)
+    assert not dual.questions("performer")
+    assert dual.act(MOVES, near=ZOMBIE) == "move right"
+    (asked,) = dual.questions("performer")
+    assert asked["subgoal"] == "attack zombie or move away from it" and not asked["may_end"]
+    dual.act(MOVES)
+    assert len(dual.questions("performer")) == 1, "the danger is gone"
+    dual.knows(attack_zombie=0.0)
+    dual.act(MOVES, near=ZOMBIE)
+    assert len(dual.questions("performer")) == 1, "it is in memory as a noun"
+    dual.act(MOVES, near=ARROW)
+    assert dual.questions("performer")[1]["subgoal"] == "move away from arrow"
+    dual.end()
+    assert dual.logged("trials")[0]["emergencies"] == dual.logged("routes")[0]["emergencies"] == 2
+
+
+def test_without_distances_a_danger_is_near_when_it_is_the_target(tmp_path: Path) -> None:
+    dual = Dual(tmp_path, "suite.observation=grey_text", "suite.size=20")
+    dual.knows(find_tree=1.0)
+    dual.play(PLAN)
+
+    def act(text: str) -> None:
+        dual.actor.act(dual.shown(MOVES, text), np.arange(1), dual.ctx)
+
+    act("you see zombie. you are targeting grass.")
+    assert not dual.questions("performer")
+    act("you see zombie. you are targeting zombie.")
+    assert len(dual.questions("performer")) == 1
+
+
+def test_all_episodes_are_asked_about_in_one_batch(tmp_path: Path) -> None:
+    dual = Dual(tmp_path, count=3)
+    batches = []
+    answers = dual.ctx.answer
+    dual.ctx.answer = lambda questions: batches.append(len(questions)) or answers(questions)
+    dual.play(PLAN)
+    dual.act(MOVES)
+    assert batches == [3, 3]

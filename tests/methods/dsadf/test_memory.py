@@ -1,0 +1,92 @@
+"""The memory of proficiencies: what enters it, how it is stored, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.methods.dsadf.memory import RECENT, Memory, Skill
+
+
+def filled() -> Memory:
+    memory = Memory()
+    for name, steps, done in (("chop tree", 12, True), ("chop tree", 40, False), ("find cow", 3, False)):
+        memory.skill(name).attempted(steps, done)
+    memory.skill("chop tree").rewarded = True
+    memory.skill("chop tree").proficiency = 0.8
+    return memory
+
+
+def test_only_rewarded_sub_goals_are_in_memory() -> None:
+    memory = filled()
+    assert memory.proficiency("chop tree") == 0.8
+    assert memory.proficiency("find cow") is None, "it was tried, and never rewarded"
+    assert memory.proficiency("mine coal") is None
+    memory.skill("find cow").rewarded = True
+    assert memory.subspaces() == {"chop": {"tree": 0.8}, "find": {"cow": 0.0}}
+    assert memory.skill("find cow").attempts == 1, "what was observed before counts too"
+
+
+def test_attempts_are_counted_and_the_last_ones_kept() -> None:
+    skill = Skill()
+    for steps in range(RECENT + 2):
+        skill.attempted(steps, steps % 3 == 0)
+    assert (skill.attempts, skill.completed, skill.recent[0]) == (12, 4, (2, False)) and len(skill.recent) == RECENT
+    skill.scored = True
+    skill.attempted(5, True)
+    assert not skill.scored, "its proficiency does not account for the newest attempt"
+
+
+def test_things_are_known_as_nouns() -> None:
+    memory = Memory()
+    for name in ("attack zombie", "make iron sword", "lava"):
+        memory.skill(name).rewarded = True
+    assert memory.unknown(["zombie", "skeleton", "iron sword", "sword", "lava"]) == ["skeleton", "lava"], (
+        "lava is a verb here"
+    )
+
+
+def test_a_policy_holds_it_filled_up_with_zeros() -> None:
+    packed = filled().packed(1_024)
+    assert packed.dtype == np.uint8 and packed.shape == (1_024,) and not packed[200:].any()
+    stored = json.loads(packed.tobytes().rstrip(b"\0"))
+    assert stored == {"chop tree": [2, 1, [[12, 1], [40, 0]], 1, 0.8, 0]}
+    other = Memory()
+    other.skill("make bed").rewarded = True
+    other.unpack(packed)
+    assert other.skills == {"chop tree": Skill(2, 1, [(12, True), (40, False)], True, 0.8, False)}
+    other.unpack(np.zeros(1_024, np.uint8))
+    assert not other.skills
+
+
+def test_a_checkpoint_also_holds_what_was_not_rewarded() -> None:
+    other = Memory()
+    other.load_state(json.loads(json.dumps(filled().state())))
+    assert other.skill("find cow").recent == [(3, False)] and other.proficiency("find cow") is None
+
+
+def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
+    memory = Memory()
+    for letter in "abcdefghijklmnopqrstuvwxyz":
+        memory.skill(f"find {letter * 30}").rewarded = True
+    with pytest.raises(UserError, match=r"26 sub-goals takes 1,[0-9]+ bytes, and agent\.memory=1,024; raise"):
+        memory.packed(1_024)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{", "[]", "[" * 5_000, '{"chop tree": 3}', '{"chop tree": [1, 2, [], 1, 0.5, 1]}',
+        '{"chop tree": [1, 1, [], 1, 1.5, 1]}', '{"chop tree": [1, 1, [], 1, NaN, 1]}',
+        '{"chop tree": [1, 1, [[-1, 1]], 1, 0.5, 1]}', '{"chop tree": [1, 1, [[1, 1]], 2, 0.5, 1]}',
+        '{"chop tree": [-1, -1, [], 1, 0.5, 1]}', '{"<b>": [1, 1, [], 1, 0.5, 1]}', '{"a": [1, 1, "ab", 1, 0.5, 1]}',
+        "\xff",
+    ],
+)  # fmt: skip
+def test_a_strangers_memory_is_checked(content: str) -> None:
+    packed = np.frombuffer(content.encode("latin-1"), np.uint8)
+    with pytest.raises(UserError, match="the memory in this policy cannot be read"):
+        Memory().unpack(packed)

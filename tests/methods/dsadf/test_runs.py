@@ -1,0 +1,134 @@
+"""Whole runs of the dual system: packed and apart, killed, replayed, carried to another task; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from guidebench import results, testing
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.plan import matrix
+from guidebench.harness.playback.reevaluation import evaluate_run
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.run import stages, study
+from tests.skeletons.test_skeletons import kept, survives
+
+pytest.importorskip("crafter")
+SCRIPTED = (
+    "suite=crafter_ood", "planner=scripted", "reflector=scripted", "performer=scripted", "scorer=scripted",
+    "text_embedder=scripted", "text_embedder.width=16", "agent.width=16", "suite.area=16",
+)  # fmt: skip
+SMALL = (
+    *SCRIPTED, "suite.length=30", "suite.test_length=12", "learner.trunk=[8]", "learner.hidden=[8]",
+    "learner.batch_size=8", "learner.learning_starts=16", "training.capacity=100",
+)  # fmt: skip
+SHORT = (*SMALL, "task=wood_sword", "training.steps=80", "evaluation.every=40", "evaluation.episodes=2")
+FILES = (
+    "evaluations.parquet", "policy.safetensors", "plans.parquet", "routes.parquet", "memory.parquet",
+    "progress.parquet", "actions.parquet", "trials.parquet",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("method=dsadf", "agent.threshold=0"),
+        ("method=dsadf_transfer", "pretraining.task=deforestation", "pretraining.training.steps=150"),
+    ],
+)
+def test_runs_do_not_depend_on_packing_and_go_on_after_a_kill(words: tuple[str, ...], tmp_path: Path) -> None:
+    testing.check_method(words[0].removeprefix("method="), tmp_path, *SHORT, *words[1:])
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_an_evaluation_goes_on_byte_identical_and_replays(
+    train: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = (*SHORT, "method=dsadf", "agent.threshold=0", "seeds=[0,1]")
+    survives(train, tmp_path, words, {"training": 30, "evaluation": 40}, FILES)
+
+
+def test_a_run_replays_from_its_cassette_and_its_policy_is_evaluated_again(train: Callable[..., Path]) -> None:
+    words = (*SHORT, "method=dsadf", "seeds=[0]")
+    directory = train(*words, packs=[(0,)])
+    replay = {"mode": "replay", "cassette": str(directory)}
+    assert kept(train(*words, packs=[(0,)], models=replay), FILES) == kept(directory, FILES)
+    plans, trials = results.load(directory, what="plans"), results.load(directory, what="trials")
+    assert plans["training"].notna().sum() >= 3 and plans["training"].isna().sum() == len(trials) == 4
+    assert (trials["fast"] + trials["performed"] + trials["fallback"] <= trials["steps"]).all()
+    routes = results.load(directory, what="routes")
+    assert (
+        routes.groupby(["step", "trial"])["steps"].sum().tolist()
+        == trials.groupby(["step", "trial"])["steps"].sum().tolist()
+    ), "each step belongs to one sub-goal"
+    (run,) = directory.glob("*/*/*/seed-0")
+    first = evaluate_run(run, None, None, episodes=2, seed=3, models=Models(mode="record"))
+    assert evaluate_run(run, None, None, episodes=2, seed=3) == first
+
+
+@pytest.mark.slow
+def test_memory_and_network_arrive_on_another_task(tmp_path: Path) -> None:
+    """The stage's memory routes the transferred run's sub-goals, and is its policy's memory at the end."""
+    words = ("method=dsadf_transfer", "profile=smoke", *SMALL, "task=stone_sword", "training.steps=20")
+    words += ("evaluation.every=20", "evaluation.episodes=2", "agent.threshold=0", f"output={tmp_path}", "seeds=[0]")
+    stage = ("pretraining.task=wood_sword", "pretraining.training.steps=180", "pretraining.suite.length=60")
+    found = study.carry_out(matrix.plan([*words, *stage]))
+    assert found.finished
+    first, last = found.runs
+    assert (first.cell.names.method, last.cell.names.method) == ("dsadf", "dsadf_transfer")
+    held = load_file(first.directory / stages.POLICY)
+    skills = json.loads(held["memory"].tobytes().rstrip(b"\0"))
+    assert skills and set(load_file(last.directory / stages.POLICY)) == set(held)
+    assert all(np.array_equal(values, held[name]) for name, values in load_file(last.directory / stages.POLICY).items())
+    routes = results.load(found.directory, what="routes").query("task == 'stone_sword'")
+    assert not routes.empty and (routes["subgoal"].isin([*skills]) == (routes["by"] == "learner")).all()
+    agent = make_build(last.cell, [0], "cpu", [tmp_path / "scratch"]).parts["agent"]
+    assert agent.trains is False
+    build = make_build(last.cell, [0], "cpu", [tmp_path / "scratch"])
+    restored = build.parts["agent"].spawn(build)
+    stages.begin(last.cell, restored, StudyDirectory(found.directory), [0])
+    assert set(restored.memories[0].skills) == set(skills)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("suite.impossible=counted",), "set suite.impossible=masked"),
+        (("suite.observation=symbols",), "set suite.observation=text"),
+        (("suite=classic", "task=CartPole-v1"), "it asks for actions by their names"),
+        (("task=free_play",), "the task 'free_play' has no goal to plan for"),
+        (("text_embedder.width=32",), "set agent.width=32"),
+        (("agent.router=model",), "set agent.trains=false too"),
+        (("agent.threshold=1.5",), "agent.threshold=1.5"),
+        (("scorer=scripted_planner",), "it answers in the role planner"),
+        (("planner=scripted_scorer",), "it answers in the role scorer"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], told: str) -> None:
+    named = {word.split("=", 1)[0] for word in words}
+    given = [word for word in SCRIPTED if word.split("=", 1)[0] not in named]
+    given = [word for word in given if "suite" not in named or not word.startswith("suite.")]
+    with pytest.raises(UserError, match=re.escape(told)):
+        matrix.plan([*given, "method=dsadf", "profile=smoke", *words])
+
+
+@pytest.mark.parametrize("method", ["dsadf", "dsadf_transfer"])
+def test_each_declared_ablation_can_be_planned(method: str) -> None:
+    from guidebench.harness import registry
+    from guidebench.harness.plan import variations
+
+    stage = ["pretraining.task=deforestation"] if method == "dsadf_transfer" else []
+    words = [*SCRIPTED, f"method={method}", "profile=smoke", "task=wood_sword", *stage]
+    (cell,) = matrix.plan(words).cells
+    ablations = registry.get("method", method).ablations
+    ids = {variations._varied(cell, dict(overrides), name).id for name, overrides in ablations.items()}
+    assert len({cell.id, *ids}) == 1 + len(ablations)

@@ -1,0 +1,70 @@
+"""The scorer: what it is told, what is read from its replies, and the hand-written one."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+
+import pytest
+
+from guidebench.baselines.conversing import Misread
+from guidebench.methods.dsadf import prompts
+from guidebench.methods.dsadf.memory import Skill
+from guidebench.methods.dsadf.scoring import ScorerDialogue, behaviour, proficiency
+from guidebench.methods.dsadf.scripted import PromptScorer
+from tests.methods.dsadf.worlds import Says, said
+
+SKILL = Skill(12, 7, [(5, True), (60, False), (1, True), (9, True)])
+TOLD = {"subgoal": "chop tree", "behaviour": behaviour(SKILL)}
+
+
+def test_behaviour_is_told_in_sentences() -> None:
+    assert behaviour(SKILL) == (
+        "It was attempted 12 times and reached 7 times. The last attempts: reached after 5 steps; not reached in 60 "
+        "steps; reached after 1 step; reached after 9 steps."
+    )
+    assert behaviour(Skill()) == "It was attempted 0 times and reached 0 times."
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [('{"proficiency": 0.85}', 0.85), ('Well: {"proficiency": 1} I think.', 1.0), ('{"proficiency": 0}', 0.0)],
+)
+def test_a_number_is_read_from_a_reply(reply: str, found: float) -> None:
+    assert proficiency(reply) == found
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["0.8", "", '{"proficiency": 1.2}', '{"proficiency": -0.1}', '{"proficiency": "high"}', '{"proficiency": true}',
+     '{"proficiency": NaN}', '{"p": 0.5}', '{"proficiency": [0.5]}', '{"proficiency": '],
+)  # fmt: skip
+def test_anything_else_is_refused(reply: str) -> None:
+    with pytest.raises(Misread):
+        proficiency(reply)
+
+
+def test_a_bad_reply_is_asked_about_again_a_bounded_number_of_times() -> None:
+    model = Says("quite good", '{"proficiency": 0.4}')
+    assert asyncio.run(ScorerDialogue("get wood", 1)(TOLD, None, model)) == {
+        "proficiency": 0.4, "said": '{"proficiency": 0.4}',
+    }  # fmt: skip
+    told = prompts.sections(said(model.heard[0]))
+    assert (told["Goal"], told["Present sub-goal"]) == ("get wood", "chop tree")
+    assert told["What was observed"] == behaviour(SKILL) and "JSON object alone" in said(model.heard[1])
+    assert asyncio.run(ScorerDialogue("get wood", 1)(TOLD, None, Says("good", "good"))) is None
+    assert asyncio.run(ScorerDialogue("get wood", 1)(TOLD, None, Says(None))) is None
+
+
+def test_the_hand_written_scorer_counts_with_a_bounded_error() -> None:
+    """Three of the four attempts are reached."""
+    asked = (prompts.scoring("get wood", "chop tree", behaviour(SKILL)),)
+    assert proficiency(PromptScorer(0, 0)(asked)) == 0.75
+    found = [
+        proficiency(PromptScorer(0.2, 0)((prompts.scoring(f"goal {number}", "chop tree", behaviour(SKILL)),)))
+        for number in range(500)
+    ]
+    assert max(found) > 0.94 and min(found) < 0.56 and all(0.55 <= each <= 0.95 for each in found)
+    assert abs(statistics.mean(found) - 0.75) < 0.02
+    with pytest.raises(Misread):
+        proficiency(PromptScorer(0, 1)(asked))
