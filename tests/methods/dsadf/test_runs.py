@@ -53,7 +53,7 @@ def test_runs_do_not_depend_on_packing_and_go_on_after_a_kill(words: tuple[str, 
 def test_a_run_killed_in_an_evaluation_goes_on_byte_identical_and_replays(
     train: Callable[..., Path], tmp_path: Path
 ) -> None:
-    words = (*SHORT, "method=dsadf", "agent.threshold=0", "seeds=[0,1]")
+    words = (*SHORT, "method=dsadf", "agent.threshold=0", "agent.beta=0", "seeds=[0,1]")
     survives(train, tmp_path, words, {"training": 30, "evaluation": 40}, FILES)
 
 
