@@ -57,7 +57,7 @@ def test_a_vector_of_another_width_is_refused_with_the_plan() -> None:
 
 def test_a_suite_without_a_goal_image_is_refused_unless_none_is_wanted() -> None:
     given = ["suite=classic", "task=Pendulum-v1", "embedder=scripted"]
-    with pytest.raises(UserError, match=r"no goal image; set guide\.goal=false"):
+    with pytest.raises(UserError, match=r"no goal image of the task; set guide\.goal=false"):
         matrix.plan([*given, "method=furl"])
     matrix.plan([*given, "method=furl_no_goal"])
 
