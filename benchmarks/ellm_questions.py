@@ -129,6 +129,9 @@ class Answers:
 
     step = 1
 
+    def __init__(self, rows: int) -> None:
+        self.active = np.ones(rows, bool)
+
     def consult(self, questions: Sequence[Any]) -> list[Any]:
         rng = np.random.default_rng(0)
         return [
@@ -155,7 +158,7 @@ def guided(rows: int, steps: int = 5_000) -> float:
             )
             for n in range(500)
         ]  # fmt: skip
-        ctx, guide, store = Answers(), agent.guide, agent.experience.store
+        ctx, guide, store = Answers(rows), agent.guide, agent.experience.store
         agent.experience.add(steps_of[0], ctx)
         for each in steps_of:
             guide.observed(0, each, store, ctx)
