@@ -84,6 +84,9 @@ class SuitePart(Part):
     """Tasks whose goal changes from episode to episode."""
     scores: ClassVar[Mapping[str, Score]] = NOTHING
     """Task -> score of its evaluation episodes, for tasks that are not scored by success."""
+    views: ClassVar[tuple[str, ...]] = ()
+    """Settings that say in which form the task is observed, such as `observation`. Rows of methods whose recipes choose
+    them are compared with others; rows of a command that chooses them are not."""
     pretraining: ClassVar[str] = ""
     """Task on which a pre-training stage runs if the command names none; "" for the task of the method that follows."""
     ordered: ClassVar[bool] = True

@@ -25,6 +25,8 @@ PROFILES = "`bench compare --mixed-profiles`"
 PROTOCOLS = "`bench compare --mixed-protocols`"
 DEMONSTRATIONS = "training.demonstrations"
 PRETRAINING = "pretraining"
+METHOD = "method "
+"""How the layer begins in which a method's recipe sets something."""
 QUOTE = '"'
 
 
@@ -117,7 +119,8 @@ def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
     """Return the settings that change a task's problem (those of the suite, and demonstrations) where they differ from
     the defaults of suite and profile: names and values as JSON, by name.
 
-    Settings that are in no cell id (`Transport`), such as a file's place, are no conditions. What a record lacks, such
+    Settings that are in no cell id (`Transport`), such as a file's place, are no conditions, and neither is the form of
+    observation that a method's own recipe chooses (`SuitePart.views`). What a record lacks, such
     as one made elsewhere, is taken to be the default. For a suite that is not installed every recorded setting is
     returned, and demonstrations if there are any.
     """
@@ -126,10 +129,15 @@ def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
 
 
 def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    usual, moved = _usual(suite, task, profile), _transport(suite)
+    usual, moved, views = _usual(suite, task, profile), _transport(suite), _views(suite)
     found = {}
     for name, entry in given.items():
-        if (name.startswith("suite.") or name == DEMONSTRATIONS) and name not in moved:
+        chosen = isinstance(entry, Mapping) and str(entry.get("layer", "")).startswith(METHOD)
+        if (
+            (name.startswith("suite.") or name == DEMONSTRATIONS)
+            and name not in moved
+            and not (name in views and chosen)
+        ):
             text = _text(entry.get("value") if isinstance(entry, Mapping) else entry)
             if text != usual.get(name):
                 found[name] = text
@@ -139,6 +147,13 @@ def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -
 def words(found: Iterable[tuple[str, str]]) -> str:
     """Return conditions for headings: `goal=hidden, demonstrations=5`."""
     return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _views(suite: str) -> frozenset[str]:
+    """Return the settings of an installed suite that say how the task is observed."""
+    home = registered.get("suite", suite)
+    return frozenset() if home is None else frozenset(f"suite.{name}" for name in home.views)
 
 
 @functools.lru_cache(maxsize=4096)

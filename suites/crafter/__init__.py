@@ -54,6 +54,7 @@ class Crafter(WorldSettings, SuitePart):
     tasks: ClassVar[tuple[str, ...]] = ("game",)
     learner: ClassVar[str] = "dueling_dqn"
     method: ClassVar[str] = "sparse"
+    views: ClassVar[tuple[str, ...]] = ("observation",)
     scores: ClassVar[Mapping[str, Score]] = {"game": Score("achievements", low=0.0, high=22.0)}
     events: ClassVar[tuple[str, ...]] = EVENTS
     ordered: ClassVar[bool] = False

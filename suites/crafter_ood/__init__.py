@@ -74,6 +74,7 @@ class CrafterOod(WorldSettings, SuitePart):
     scores: ClassVar[Mapping[str, Score]] = {FREE_PLAY: Score("achievements", low=0.0, high=22.0)}
     learner: ClassVar[str] = "dueling_dqn"
     method: ClassVar[str] = "sparse"
+    views: ClassVar[tuple[str, ...]] = ("observation",)
     events: ClassVar[tuple[str, ...]] = tuple(f"subgoal {number}" for number in range(1, LONGEST + 1))
     drawing: ClassVar[type] = CrafterDrawing
     defaults: ClassVar[Mapping[str, Any]] = {

@@ -103,6 +103,7 @@ class Housekeep(SuitePart):
     aliases: ClassVar[Mapping[str, str]] = ALIASES
     learner: ClassVar[str] = "dueling_dqn"
     method: ClassVar[str] = "sparse"
+    views: ClassVar[tuple[str, ...]] = ("observation",)
     scores: ClassVar[Mapping[str, Score]] = {task: Score("object success", low=0.0, high=1.0) for task in TASKS}
     events: ClassVar[tuple[str, ...]] = tuple(
         f"item {number} {stage}"

@@ -88,3 +88,14 @@ def test_no_match_tells_what_there_is() -> None:
     with pytest.raises(UserError) as error:
         require([QUICK], [QUICK._replace(where="grid/5x5", method="per")], UNMIXED, ("mine", "theirs"))
     assert "no runs match: mine has grid/8x8 (uer; quick); theirs has grid/5x5 (per; quick)" in str(error.value)
+
+
+def test_a_form_of_observation_that_a_method_chooses_itself_is_no_condition() -> None:
+    def of(*words: str) -> Place:
+        (cell,) = matrix.plan(["suite=housekeep", "task=task12", "profile=smoke", *words]).cells
+        return planned(record(cell))._replace(method="")
+
+    plain = of("method=sparse")
+    assert of("method=linvit", "prior=scripted") == plain
+    chosen = of("method=linvit", "prior=scripted", "suite.observation=text")
+    assert chosen.conditions == (("suite.observation", '"text"'),) and obstacle(plain, chosen, UNMIXED)
