@@ -49,7 +49,28 @@ def untold(observations: Observations) -> str:
     )
 
 
-class TextAgent(StandardAgent):
+class RecallingAgent(StandardAgent):
+    """The standard agent whose learner reads arrays of texts, which diagnostics take from memory and never ask for."""
+
+    @abstractmethod
+    def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
+        """Return the learner's observations for the task's, [n, …], of seed rows `rows` [n], without asking, and of
+        which of them the texts are known, bool [n]."""
+
+    def value(self, observation: Array, rows: Array) -> Array | None:
+        """Return value estimates [n]; NaN for observations whose texts the seed has not met, since nothing is asked."""
+        seen, known = self.recall(observation, rows)
+        found = super().value(seen, rows)
+        return None if found is None else np.where(known, found, np.nan)
+
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        """Return the learnt rewards [n], as `value` does; None without any."""
+        seen, known = self.recall(observation, rows)
+        found = super().reward(seen, rows)
+        return None if found is None else np.where(known, found, np.nan)
+
+
+class TextAgent(RecallingAgent):
     """The standard agent whose learner, replay and guide get, instead of an observation's sentences, what a model says
     of them, for S seeds."""
 
@@ -82,8 +103,6 @@ class TextAgent(StandardAgent):
         return self.seen(observation, self.asked.of(texts, [*places] * (len(texts) // len(places)), self.active, ctx))
 
     def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
-        """Return the learner's observations for the task's, [n, …], of seed rows `rows` [n], without asking, and of
-        which of them the texts are known, bool [n]."""
         texts = self.texts(observation, rows.tolist())
         found, known = self.asked.known(texts, [*rows.tolist()] * (len(texts) // len(rows)))
         return self.seen(observation, found), np.asarray(known.reshape(-1, len(rows)).all(0))
@@ -113,18 +132,6 @@ class TextAgent(StandardAgent):
     def update(self, ctx: Context) -> Metrics:
         told = super().update(ctx)
         return {**told, "texts/distinct": self.asked.met, "texts/failed": self.asked.failed} if told else told
-
-    def value(self, observation: Array, rows: Array) -> Array | None:
-        """Return value estimates [n]; NaN for observations whose texts the seed has not met, since nothing is asked."""
-        seen, known = self.recall(observation, rows)
-        found = super().value(seen, rows)
-        return None if found is None else np.where(known, found, np.nan)
-
-    def reward(self, observation: Array, rows: Array) -> Array | None:
-        """Return the learnt rewards [n], as `value` does; None without any."""
-        seen, known = self.recall(observation, rows)
-        found = super().reward(seen, rows)
-        return None if found is None else np.where(known, found, np.nan)
 
     def state(self, row: int) -> State:
         return {**super().state(row), "texts": self.asked.state(row)}

@@ -83,7 +83,7 @@ def extrapolated(fifth: int, whole: int, steps: int) -> float:
 def asking(latency: float, questions: int) -> dict[str, float]:
     """Return the seconds of a question for goals to a served model, one at a time and five at once."""
     answer = json.dumps({"goals": ["chop tree", "drink water", "eat cow"]})
-    with served(latency, lambda length: answer) as given, tempfile.TemporaryDirectory() as study:
+    with served(latency, lambda body: answer) as given, tempfile.TemporaryDirectory() as study:
         words = ["goals=openai", "goals.model=slow", f"goals.base_url={given['judge.base_url']}"]
         (cell,) = matrix.plan([*METHOD, "goals.in_flight=8", *words]).cells
         suite, guide = cell.section("suite"), cell.section("guide")

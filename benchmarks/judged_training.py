@@ -29,24 +29,24 @@ from benchmarks.turns import Contender, cell_arguments, interleave
 METHODS = ("uer", "vlm_rb")
 
 
-def yes_or_no(length: int) -> str:
-    """Return a judge's answer to a request of so many bytes."""
-    return "Answer: Yes" if length % 2 else "Answer: No"
+def yes_or_no(body: bytes) -> str:
+    """Return a judge's answer to a request, by its length."""
+    return "Answer: Yes" if len(body) % 2 else "Answer: No"
 
 
 @contextlib.contextmanager
-def served(latency: float, says: Callable[[int], str] = yes_or_no) -> Iterator[dict[str, str]]:
-    """Yield the settings of a judge behind a server that answers every chat after `latency` seconds. `says`: bytes of a
-    request -> the answer's text."""
+def served(latency: float, says: Callable[[bytes], str] = yes_or_no) -> Iterator[dict[str, str]]:
+    """Yield the settings of a judge behind a server that answers every chat after `latency` seconds. `says`: a request
+    -> the answer's text."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
-            self.rfile.read(length)
+            body = self.rfile.read(length)
             time.sleep(latency)
-            message = {"role": "assistant", "content": says(length)}
+            message = {"role": "assistant", "content": says(body)}
             content = json.dumps(
                 {
                     "id": "", "object": "chat.completion", "created": 0, "model": "slow",

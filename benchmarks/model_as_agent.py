@@ -14,16 +14,14 @@ share the answer to an equal prompt, with and without the last actions in the pr
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
+from benchmarks.judged_training import served
 from guidebench.harness.identity.cells import record
 from guidebench.harness.interfaces import Question
 from guidebench.harness.loop import asking
@@ -39,52 +37,16 @@ CHARACTERS = 4
 
 
 class Performer:
-    """A server whose answers come after `latency` seconds, and the prompts that it was given."""
+    """Answers of the chat `scripted_performer`, and the prompts that it was given."""
 
-    def __init__(self, latency: float) -> None:
-        self.latency, self.prompts = latency, list[str]()
+    def __init__(self) -> None:
+        self.prompts = list[str]()
         self._answers = PromptPerformer(0.05, 0.02)
 
-    def answer(self, body: dict[str, Any]) -> str:
-        messages = tuple(Message(each["role"], (str(each["content"]),)) for each in body["messages"])
-        self.prompts.append(str(body["messages"][0]["content"]))
-        time.sleep(self.latency)
-        return self._answers(messages)
-
-    @contextlib.contextmanager
-    def serving(self) -> Iterator[str]:
-        """Yield the address while the server answers."""
-        performer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                text = performer.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                content = json.dumps(
-                    {
-                        "id": "", "object": "chat.completion", "created": 0, "model": "slow",
-                        "choices": [
-                            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-                        ],
-                        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-                    }
-                ).encode()  # fmt: skip
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: Any) -> None:
-                """Log nothing."""
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            thread = Thread(target=server.serve_forever, daemon=True)
-            thread.start()
-            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-            server.shutdown()
-            thread.join()
+    def __call__(self, body: bytes) -> str:
+        messages = json.loads(body)["messages"]
+        self.prompts.append(str(messages[0]["content"]))
+        return self._answers(tuple(Message(each["role"], (str(each["content"]),)) for each in messages))
 
 
 def one_by_one(consult: Consult) -> Consult:
@@ -126,14 +88,14 @@ def evaluated(episodes: int, steps: int, url: str, alone: bool, *words: str) -> 
 def measure(episodes: int, steps: int, latency: float, saving_steps: int) -> dict[str, Any]:
     """Return the seconds of either way, and what equal prompts save."""
     found: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency, "saving": {}}
-    with Performer(latency).serving() as url:
+    with served(latency, Performer()) as given:
         for name, alone in (("batch", False), ("one_by_one", True)):
-            seconds, _ = evaluated(episodes, steps, url, alone, "performer.temperature=0.7")
+            seconds, _ = evaluated(episodes, steps, given["judge.base_url"], alone, "performer.temperature=0.7")
             found |= {f"{name}_seconds": seconds, f"{name}_per_minute": 60 * episodes / seconds}
     for recent in (0, 4):
-        performer = Performer(0.0)
-        with performer.serving() as url:
-            _, decisions = evaluated(episodes, saving_steps, url, False, f"agent.recent={recent}")
+        performer = Performer()
+        with served(0.0, performer) as given:
+            _, decisions = evaluated(episodes, saving_steps, given["judge.base_url"], False, f"agent.recent={recent}")
         length = sum(map(len, performer.prompts)) / len(performer.prompts)
         found["saving"][recent] = {
             "decisions": decisions,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.baselines.agents.standard import StandardAgent
-from guidebench.baselines.text_acting import TEXT
+from guidebench.baselines.text_acting import TEXT, RecallingAgent
 from guidebench.baselines.text_vectors import TextVectors
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
@@ -74,7 +73,7 @@ class Pursuit:
         return found
 
 
-class DualAgent(StandardAgent):
+class DualAgent(RecallingAgent):
     """Trains System 1 of S seeds, and plays evaluations with both systems."""
 
     deterministic = False
@@ -271,20 +270,8 @@ class DualAgent(StandardAgent):
 
     # Diagnostics, state and policy
 
-    def value(self, observation: Array, rows: Array) -> Array | None:
-        """Return value estimates [n] with the sub-goals of training; NaN where the sub-goal's vector is not known,
-        since nothing is asked."""
-        seen, known = self._recalled(observation, rows)
-        found = super().value(seen, rows)
-        return None if found is None else np.where(known, found, np.nan)
-
-    def reward(self, observation: Array, rows: Array) -> Array | None:
-        """Return the guide's learnt rewards [n], as `value` does; None without any."""
-        seen, known = self._recalled(observation, rows)
-        found = super().reward(seen, rows)
-        return None if found is None else np.where(known, found, np.nan)
-
-    def _recalled(self, observation: Array, rows: Array) -> tuple[Array, Array]:
+    def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
+        """Return the learner's observations with the sub-goals of training, and which sub-goals' vectors are known."""
         texts = [self.goal(self._pursuits[row].course, row).encode() for row in rows.tolist()]
         vectors, known = self.vectors.known(texts, rows.tolist())
         return self.seen(observation, vectors), known

@@ -24,7 +24,7 @@ from guidebench.results.store import CellRecord, RunRecord, StudyRecord
 from guidebench.results.submissions import schemas
 from guidebench.results.submissions.manifest import Manifest
 from guidebench.results.submissions.strict import fits, parsed, printable
-from guidebench.results.verification.configuration import Altered, Unusable, configuration
+from guidebench.results.verification.configuration import Altered, Unusable, configuration, unheld
 
 EXTERNAL = recorder.BACKEND
 _FOREIGN = ("suite", "task", "method", "learner", "model", "profile", "steps")
@@ -120,10 +120,8 @@ def _configuration(study: StudyRecord, cell: CellRecord) -> Iterator[str]:
         return
     if "parts" not in content:
         raise UserError(f"{path} lacks 'parts', which every run of this program has")
-    named = {role: part.name for role, part in cell.parts.items()}
-    for name, value in content.get("overrides", {}).items():
-        if {**settings, **named}.get(name) != value:
-            raise UserError(f"{path} was altered: it says that {name} was overridden, and its configuration does not")
+    if wrong := unheld(content):
+        raise UserError(f"{path} was altered: it says that {wrong} was overridden, and its configuration does not")
     for role, part in cell.parts.items():
         if part.kind in registry.MODELS and part.name in registry.names(part.kind):
             own = registry.get(part.kind, part.name).backend

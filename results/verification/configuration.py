@@ -73,14 +73,14 @@ def configuration(directory: Path, id: str) -> Cell:
                     f"{own[name]!r}"
                 )
     for given, _ in told:
-        if wrong := _unheld(given):
+        if wrong := unheld(given):
             raise Altered(f"cell.json was changed: it says that {wrong} was overridden, and its configuration does not")
     if unstated:
         raise Altered(f"cell.json was changed: {unstated}, which its overrides do not say")
     return cell
 
 
-def _unheld(content: Mapping[str, Any]) -> str:
+def unheld(content: Mapping[str, Any]) -> str:
     """Return an override of a record that is not in its settings or parts, or ""."""
     held = {name: entry["value"] for name, entry in content["settings"].items()}
     held |= {role: part["name"] for role, part in content["parts"].items()}

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array, State, Step
-from guidebench.suites.crafter import words
 from guidebench.suites.crafter.game import ACHIEVEMENTS, Game
-from guidebench.suites.crafter.measures import within_reach
 from guidebench.suites.crafter.observations import observed
-from guidebench.suites.crafter.snapshots import pack
+from guidebench.suites.crafter.shown import Shown
 
 if TYPE_CHECKING:
     from guidebench.suites.crafter import Crafter
@@ -22,7 +20,7 @@ NOTHING.flags.writeable = False
 INSTRUCTION = "survive, and unlock as many different achievements as possible"
 
 
-class CrafterTask:
+class CrafterTask(Shown):
     """One game. An action is one of the package's 17, in its order.
 
     The reward is the package's: 1 in a step that unlocks achievements, and a tenth of the change of health. An episode
@@ -73,22 +71,9 @@ class CrafterTask:
         """Return the number of achievements unlocked in this episode."""
         return float(len(self._game.unlocked))
 
-    def text(self) -> str:
-        """Return the present state in sentences (`guidebench.suites.crafter.words`)."""
-        return words.text(self._game)
-
     def caption(self) -> str:
         """Return what the player did in the last step, such as `chop tree` (`guidebench.suites.crafter.captions`)."""
         return self._game.caption
-
-    def measures(self) -> Array:
-        """Return which deeds the player could do next, float32 [deeds]
-        (`guidebench.suites.crafter.measures.within_reach`)."""
-        return within_reach(self._game)
-
-    def snapshot(self) -> Array:
-        """Return what a picture shows, uint8 [2654] for a view of 9 cells (`guidebench.suites.crafter.snapshots`)."""
-        return pack(self._game.scene())
 
     def position(self) -> None:
         """Return None: the reward is dense and the dynamics are random."""

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class FreePlay(VerbNounTask):
-    """The reward is always 0, and an episode ends by death or after `suite.length` steps alone. Its
-    sub-goals are the 22 achievements, in no order, and no event ever occurs. An achievement counts for the whole
-    episode, also for the worlds after a death."""
+    """The reward is always 0, and an episode ends by death or after `suite.length` steps alone. Its sub-goals are the
+    22 achievements, in no order, and no event ever occurs. An achievement counts for the whole episode, also for the
+    worlds after a death."""
 
     def __init__(self, name: str, settings: CrafterOod) -> None:
         super().__init__(name, settings)

@@ -10,11 +10,9 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State, Step
-from guidebench.suites.crafter import words
 from guidebench.suites.crafter.game import ACTIONS, Game
-from guidebench.suites.crafter.measures import within_reach
 from guidebench.suites.crafter.observations import observed
-from guidebench.suites.crafter.snapshots import pack
+from guidebench.suites.crafter.shown import Shown
 from guidebench.suites.crafter_ood.actions import actions, primitive
 from guidebench.suites.crafter_ood.quests import LONGEST, QUESTS
 from guidebench.suites.crafter_ood.seen import CODE, Seen, find
@@ -29,7 +27,7 @@ BESIDE = ((1, 0), (-1, 0), (0, -1), (0, 1))
 """Cells beside the player, in the order in which a table at the start is tried."""
 
 
-class VerbNounTask(ABC):
+class VerbNounTask(Shown, ABC):
     """One task; its name is a key of `guidebench.suites.crafter_ood.quests.QUESTS`.
 
     The reward is 1 in a step of success, which ends the episode, and else 0. Impossible actions do nothing and are
@@ -175,10 +173,6 @@ class VerbNounTask(ABC):
 
     # What is seen
 
-    def text(self) -> str:
-        """Return the present state in sentences (`guidebench.suites.crafter.words`)."""
-        return words.text(self._game)
-
     def caption(self) -> str:
         """Return what the player did in the last step, such as `chop tree` (`guidebench.suites.crafter.captions`)."""
         return self._caption
@@ -188,15 +182,6 @@ class VerbNounTask(ABC):
         it, or there is no way (`guidebench.suites.crafter_ood.seen.find`)."""
         name = find(self._seen, self._game, noun)
         return None if name is None else self.action_of(name)
-
-    def measures(self) -> Array:
-        """Return which deeds the player could do next, float32 [deeds]
-        (`guidebench.suites.crafter.measures.within_reach`)."""
-        return within_reach(self._game)
-
-    def snapshot(self) -> Array:
-        """Return what a picture shows, uint8 [2654] for a view of 9 cells (`guidebench.suites.crafter.snapshots`)."""
-        return pack(self._game.scene())
 
     def position(self) -> None:
         """Return None: the dynamics are random."""

@@ -54,7 +54,9 @@ def test_a_run_killed_in_an_evaluation_goes_on_byte_identical_and_replays(
     train: Callable[..., Path], tmp_path: Path
 ) -> None:
     words = (*SHORT, "method=dsadf", "agent.threshold=0", "agent.beta=0", "seeds=[0,1]")
-    survives(train, tmp_path, words, {"training": 30, "evaluation": 40}, FILES)
+    directory = survives(train, tmp_path, words, {"training": 30, "evaluation": 40}, FILES)
+    routes, memory = results.load(directory, what="routes"), results.load(directory, what="memory")
+    assert {*routes["step"]} == {40, 80} and {*memory["seed"]} == {0, 1}
 
 
 def test_a_run_replays_from_its_cassette_and_its_policy_is_evaluated_again(train: Callable[..., Path]) -> None:
