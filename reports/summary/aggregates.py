@@ -114,9 +114,11 @@ class Overview(NamedTuple):
 
 def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
     """Return the scores of rows in the same places: of labels that have all of the tasks, over the seeds that all
-    have."""
+    have. Tasks that serve pre-training alone are left out."""
     found = []
-    for members in _alike(rows):
+    stages = {stage.id for row in rows for stage in row.cell.stages}
+    tested = {row.where for row in rows if row.cell.id not in stages}
+    for members in _alike([row for row in rows if row.where in tested]):
         suite = members[0].cell.suite
         tasks = tuple(dict.fromkeys(row.cell.task for row in members))
         chosen: dict[str, list[ReportRow]] = {}

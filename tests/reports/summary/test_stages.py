@@ -109,3 +109,15 @@ def test_a_record_with_too_many_stages_is_refused(writer: Writer) -> None:
     (last / "cell.json").write_text(json.dumps(content))
     with pytest.raises(UserError, match="more than 4 pre-training stages"):
         results.study(writer.finish())
+
+
+def test_a_task_that_serves_pre_training_alone_is_no_task_of_aggregates(writer: Writer) -> None:
+    stage = writer.cell("a", {0: {200: [0]}, 1: {200: [0]}}, steps=200, method="explores", task="free")
+    own = json.loads((stage / "cell.json").read_text())
+    for name, task in (("b", "8x8"), ("c", "16x16")):
+        last = writer.cell(name, CURVES, method="tuned", task=task)
+        content = {**json.loads((last / "cell.json").read_text()), "stage": own}
+        (last / "cell.json").write_text(json.dumps(content))
+    found = summarised(writer)
+    assert {each.label for each in found.aggregates} == {row.label for row in found.rows if row.cell.id != "a"}
+    assert not any("left out of the aggregates" in note for note in found.notes)
