@@ -52,8 +52,8 @@ def _policy(run: RunDirectory) -> bytes:
 
 
 def barred(cell: Cell, study: StudyDirectory, seeds: Sequence[int]) -> dict[int, str]:
-    """Return why seeds of a cell cannot begin: seed -> an error for a failed run of the stage, or "" for one that is
-    not finished yet. Runs with a directory of checkpoints began already, and are not asked for here."""
+    """Return seed -> why its run cannot begin: an error where the stage's run has failed, "" where it is not finished
+    yet. `seeds`: those whose runs have no checkpoint."""
     assert cell.stage is not None
     found = {}
     for seed in seeds:
