@@ -46,11 +46,18 @@ class ModelWithPlanner(Plans):
 
 
 LAST = "choice: it does not learn, so only the last evaluation is run"
+SENTENCES = {"suite.observation": cite("text", "choice: the sentences are what the model is told")}
 ON_SUITE: Mapping[str, Mapping[str, Any]] = {
-    "crafter_ood": {"evaluation.every": cite(2_000_000, LAST)},
-    "housekeep": {"evaluation.every": cite(4_000_000, LAST)},
+    "crafter": SENTENCES,
+    "crafter_ood": {**SENTENCES, "evaluation.every": cite(2_000_000, LAST)},
+    "housekeep": {**SENTENCES, "evaluation.every": cite(4_000_000, LAST)},
 }
-"""As many steps as the suite's training has; profiles other than `paper` evaluate as often as they say."""
+"""Settings of both methods by suite. An evaluation takes place after as many steps as the suite's training has; profiles
+other than `paper` evaluate as often as they say."""
+ON_PROFILE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    suite: {"paper": SENTENCES} for suite in ("crafter", "crafter_ood")
+}
+"""In place of the pictures that the suites show in this profile."""
 CHATS: Mapping[str, Any] = {
     "performer.openai.model": cite("qwen2_5_vl_7b", f"{DSADF}: Qwen2.5-VL-7B"),
     "performer.transformers.model": cite("qwen2_5_vl_7b", f"{DSADF}: Qwen2.5-VL-7B"),
@@ -62,6 +69,7 @@ register.method("model_as_agent")(
         agent="model_as_agent",
         defaults=CHATS,
         on_suite=ON_SUITE,
+        on_profile=ON_PROFILE,
         ablations={"recent=0": {"agent.recent": 0}},
         citation=Performs.citation,
     )
@@ -76,6 +84,7 @@ register.method("model_with_planner")(
             "reflector.openai.model": cite("gpt-4o", "DSADF, §5.3: GPT-4o"),
         },
         on_suite={**ON_SUITE, "crafter_ood": {**ON_SUITE["crafter_ood"], "agent.hint": cite(CRAFTER_HINT, OF_CRAFTER)}},
+        on_profile=ON_PROFILE,
         ablations={
             "reflection=none": {"agent.reflect": False},
             "reflection=revised": {"agent.again": "revised"},

@@ -19,8 +19,7 @@ from tests.skeletons.test_skeletons import kept, survives
 
 pytest.importorskip("crafter")
 WORLD = (
-    "suite=crafter_ood", "task=wood_sword", "suite.observation=text", "suite.actions=find", "suite.impossible=masked",
-    "suite.area=32",
+    "suite=crafter_ood", "task=wood_sword", "suite.actions=find", "suite.impossible=masked", "suite.area=32",
 )  # fmt: skip
 SHORT = ("suite.test_length=20", "training.steps=40", "evaluation.every=20", "evaluation.episodes=2")
 ONCE = ("training.steps=1", "evaluation.every=1", "seeds=[0]")
@@ -156,7 +155,7 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
     ("words", "told"),
     [
         (("suite=minigrid_doorkey", "task=5x5"), "it asks for actions by their names, and the suite has none"),
-        (("suite=crafter_ood",), "set suite.observation=text"),
+        (("suite=crafter_ood", "suite.observation=symbols"), "set suite.observation=text"),
         ((*WORLD, "performer=oracle_planner"), "it answers in the role planner"),
         ((*WORLD, "agent.retries=-1"), "agent.retries=-1"),
     ],
