@@ -52,8 +52,8 @@ ON_SUITE: Mapping[str, Mapping[str, Any]] = {
     "crafter_ood": {**SENTENCES, "evaluation.every": cite(2_000_000, LAST)},
     "housekeep": {**SENTENCES, "evaluation.every": cite(4_000_000, LAST)},
 }
-"""Settings of both methods by suite. An evaluation takes place after as many steps as the suite's training has; profiles
-other than `paper` evaluate as often as they say."""
+"""Settings of both methods by suite. They are evaluated after as many steps as the suite's training has; profiles other
+than `paper` evaluate as often as they say."""
 ON_PROFILE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     suite: {"paper": SENTENCES} for suite in ("crafter", "crafter_ood")
 }
