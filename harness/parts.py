@@ -187,14 +187,21 @@ class AskingPart(Part):
     class may share the role."""
     adds: ClassVar[tuple[str, ...]] = ()
     """Parameter groups of the learner (`LearnerPart.groups`) to whose losses the part adds terms (`Guide.losses`)."""
+    at_most: ClassVar[tuple[str, ...]] = ()
+    """Roles for which `asked` is an upper bound rather than what to expect."""
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """Return the roles of `needs` that the part never asks under its settings. Their models need not be there: they
+        are neither checked nor started, and no row is named after them."""
+        return ()
 
     def ready(self, there: There) -> None:
         """Raise UserError if the part could not work later in the run. Called before training begins; may take a
         minute."""
 
-    def asked(self, parts: Mapping[str, Any], role: str) -> Usage | None:
-        """Return an estimate of the calls that a run makes to the model in a role, or None if it is unknown. `parts`:
-        section -> built configuration."""
+    def asked(self, there: There, role: str) -> Usage | None:
+        """Return an estimate of the calls that a run makes to the model in a role, or None if it is unknown."""
         return None
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:

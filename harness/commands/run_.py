@@ -118,6 +118,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             }
         )
     asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
+    bounded = {model for cell in plan.trained for model in estimates.bounded(cell)}
     short = ""
     if plan.execution.models.budgeted:
         whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
@@ -164,7 +165,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         )
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
-        lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not part of the estimate below")
+        often = "at most " * (model in bounded) + _volume(usages, len(plan.seeds))
+        lines.append(f"{model} is asked {often}; its time is not part of the estimate below")
     if short:
         lines.append(f"warning: {short}")
     lines.append(

@@ -49,7 +49,7 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
     processes."""
     numbers = itertools.count()
     kinds = {part.role: part.kind for part in cell.names.parts}
-    budgeted, now = Models(**job.models).budgeted, answering.consulted(cell.names.parts)
+    budgeted, now = Models(**job.models).budgeted, cell.consulted
 
     def asks(role: str, backend: Backend) -> QuestionQueue:
         kind = kinds.get(role, role)
@@ -111,7 +111,7 @@ def _asking(cell: Cell, role: str) -> list[str]:
 def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str], Consult]]:
     """Start the backends for an agent that is evaluated outside training, and yield a function that makes
     `Context.consult` for a scope such as `eval/SEED`; each question appends its episode to the scope."""
-    roles = sorted(answering.consulted(cell.names.parts))
+    roles = sorted(cell.consulted)
     backends: dict[str, Backend] = {}
     try:
         for shared in sharing(cell, roles):

@@ -20,7 +20,7 @@ from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError, a, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
-from guidebench.harness.parts import There
+from guidebench.harness.parts import AskingPart, Part, There
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.names import Chosen, Names
 from guidebench.harness.recipes import Evaluation, Layer, Method, Training
@@ -138,8 +138,20 @@ class Cell:
 
     @property
     def models(self) -> tuple[Chosen, ...]:
-        """Return the parts that are models."""
-        return self.names.of(*registry.MODELS)
+        """Return the parts that are models, without those that nothing asks under these settings
+        (`AskingPart.unasked`)."""
+        every = self.names.of(*registry.MODELS)
+        asking = [config for config in self.sections.values() if isinstance(config, AskingPart)]
+        if not any(config.unasked for config in asking):
+            return every
+        needing = [config for config in self.sections.values() if isinstance(config, Part)]
+        asked = {role for config in needing for role in config.needs if role not in getattr(config, "unasked", ())}
+        return tuple(part for part in every if part.role in asked)
+
+    @property
+    def consulted(self) -> frozenset[str]:
+        """Return the roles whose answers are awaited synchronously, without those that nothing asks."""
+        return answering.consulted(self.names.parts) & {part.role for part in self.models}
 
     @property
     def judge(self) -> str:

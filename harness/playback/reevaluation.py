@@ -20,7 +20,7 @@ from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.evaluation import Evaluator, Result, solving
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models import keeping
-from guidebench.harness.plan import answering, config
+from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
 from guidebench.harness.records.files import read_json
@@ -114,7 +114,7 @@ def evaluate_run(
         raise UserError(
             f"{names.suite}/{names.task} does not fit a policy of {cell.names.suite}/{cell.names.task}: {differs}"
         )
-    consulted, home_task = sorted(answering.consulted(cell.names.parts)), (cell.names.suite, cell.names.task)
+    consulted, home_task = sorted(cell.consulted), (cell.names.suite, cell.names.task)
     if consulted and (names.suite, names.task) != home_task:
         raise UserError(
             f"the agent of {directory} consults its {' and '.join(consulted)} about {'/'.join(home_task)}, so it can "

@@ -20,6 +20,7 @@ from guidebench.harness.models import keeping
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.parts import AskingPart, Part, ReplayPart
+from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.plan.names import Chosen
@@ -176,8 +177,14 @@ def by_model(cell: Cell) -> list[tuple[str, Usage]]:
     return [
         (cell.called(part), _priced(cell.section(part.role), usage))
         for part in cell.models
-        if (usage := _asked(part, cell.sections))
+        if (usage := _asked(part, cell))
     ]
+
+
+def bounded(cell: Cell) -> set[str]:
+    """Return the names of the models for which `by_model` has an upper bound (`AskingPart.at_most`)."""
+    asking = [part for part in cell.sections.values() if isinstance(part, AskingPart)]
+    return {cell.called(part) for part in cell.models if any(part.role in other.at_most for other in asking)}
 
 
 def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
@@ -190,13 +197,14 @@ def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
     return total
 
 
-def _asked(part: Chosen, parts: Mapping[str, Any]) -> Usage | None:
+def _asked(part: Chosen, cell: Cell) -> Usage | None:
     """Return a run's estimated usage of the model in a role, or None if it is no foundation model."""
-    model = parts[part.role]
+    parts, model = cell.sections, cell.section(part.role)
     if not keeping.recorded(model):
         return None
+    there = config.there(cell)
     needing = [other for other in parts.values() if isinstance(other, Part) and part.role in other.needs]
-    told = [other.asked(parts, part.role) for other in needing if isinstance(other, AskingPart)]
+    told = [other.asked(there, part.role) for other in needing if isinstance(other, AskingPart)]
     found = [usage for usage in told if usage is not None]
     length = max((other.judged_transitions for other in needing if isinstance(other, ReplayPart)), default=0)
     if clips := parts["training"].steps // length if length else 0:

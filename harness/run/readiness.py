@@ -10,7 +10,6 @@ from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.launchers import local
 from guidebench.harness.models import keeping
-from guidebench.harness.plan import answering
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records.study import StudyDirectory
@@ -60,7 +59,7 @@ def consultable(models: Models, cells: Iterable[Cell]) -> None:
     if models.mode != "live":
         return
     for cell in cells:
-        for role in answering.consulted(cell.names.parts):
+        for role in cell.consulted:
             if keeping.recorded(cell.section(role)):
                 raise UserError(
                     f"models.mode=live records nothing, and method {cell.names.method!r} waits for answers of "

@@ -29,7 +29,6 @@ from guidebench.harness.identity import sources
 from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.identity.provenance import hardware, packages
 from guidebench.harness.models import keeping
-from guidebench.harness.plan import answering
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.files import write_json
 
@@ -173,7 +172,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         for role in asked_of(cell, agent):
             silent = role == registry.HUMAN or keeping.recorded(build.parts[role])
             backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
-        every, now = asks_of(backends, job, cell), answering.consulted(names.parts)
+        every, now = asks_of(backends, job, cell), cell.consulted
         asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
         solve = solving(build.parts["agent"], build.evaluated, names.task)
         evaluator = Evaluator(

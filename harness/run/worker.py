@@ -36,7 +36,6 @@ from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from guidebench.harness.loop.probes import Probes
 from guidebench.harness.loop.training import Loop, phases_of
 from guidebench.harness.models.questions import Backend
-from guidebench.harness.plan import answering
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.study import StudyDirectory, dumps
 from guidebench.harness.run import stages, timing
@@ -93,7 +92,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         for roles in asking.sharing(cell, asked):
             backend = asking.backend_of(roles, job, cell, build)
             backends |= dict.fromkeys(roles, backend)
-        every, now = asking.asks_of(backends, job, cell), answering.consulted(cell.names.parts)
+        every, now = asking.asks_of(backends, job, cell), cell.consulted
         asks = {role: every[role] for role in every if role not in now}
         evaluation = build.parts["evaluation"]
         loading = datasets.loading(cell, job.seeds)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.text_acting import TEXT, tells
@@ -19,9 +19,13 @@ from guidebench.harness.logs import Column, Log, amount, count, share
 from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings
+from guidebench.methods.dsadf import expected
 from guidebench.methods.dsadf.deliberation import NUMBER, PLANNER, REFLECTOR, TRIAL
 from guidebench.methods.dsadf.routing import Router
 from guidebench.methods.dsadf.slow_system import PERFORMER, Plans
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Usage
 
 SCORER = "scorer"
 GOAL = "goal"
@@ -139,6 +143,25 @@ class DualSystem(Plans, Standard):
             return observations
         others = {name: part for name, part in observations.parts.items() if name != TEXT}
         return Observations(parts={**others, GOAL: Observations((self.width,), "float32")})
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """Return the roles that no step of training or evaluation asks: with one system alone, those of the other."""
+        others = {"both": (), "rl": (PERFORMER,), "model": (TEXTS,)}[self.router]
+        return (*super().unasked, *others, *(() if self.trains else (SCORER,)))
+
+    def asked(self, there: There, role: str) -> Usage | None:
+        """Return an estimate of a run's calls (`expected`), as if the performer named each action of evaluations."""
+        if role == TEXTS:
+            from guidebench.harness.models.calls import Usage
+
+            return Usage(expected.TEXTS)
+        if role == SCORER:
+            return expected.calls(score=expected.SUBGOALS * expected.evaluations(there))
+        return super().asked(there, role)
+
+    def episodes(self, there: There) -> int:
+        return super().episodes(there) + (expected.trained(there) if self.trains else 0)
 
     def spawn(self, build: Build) -> Agent:
         from guidebench.methods.dsadf.agent import DualAgent

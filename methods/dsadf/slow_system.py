@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from guidebench.baselines.text_acting import TEXT, tells
 from guidebench.harness.capabilities import NamesActions
@@ -15,9 +15,12 @@ from guidebench.harness.interfaces import Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
 from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.settings import Bounds, Unit
-from guidebench.methods.dsadf import deliberation, rules
+from guidebench.methods.dsadf import deliberation, expected, rules
 from guidebench.methods.dsadf.chats import check_known
 from guidebench.methods.dsadf.deliberation import PLANNER, REFLECTOR, TRIAL
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Usage
 
 PERFORMER = "performer"
 LOGS: Mapping[str, Log] = {
@@ -71,6 +74,7 @@ class Performs(AgentPart):
     stochastic: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({PERFORMER: "chat"})
     consults: ClassVar[tuple[str, ...]] = (PERFORMER,)
+    at_most: ClassVar[tuple[str, ...]] = (PERFORMER,)
     logs: ClassVar[Mapping[str, Log]] = LOGS
     citation: ClassVar[str | Path] = Path(__file__).with_name("dsadf.bib")
 
@@ -87,6 +91,10 @@ class Performs(AgentPart):
                 f"suite.observation=text"
             )
         return ""
+
+    def asked(self, there: There, role: str) -> Usage | None:
+        """Return an estimate of a run's calls (`expected`): an action for each step of its evaluations."""
+        return expected.calls(action=expected.tested(there) * expected.length(there))
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue of the performer."""
@@ -128,6 +136,26 @@ class Plans(Performs):
             raise UserError(
                 f"agent.hint has a rule with {wrong!r}; write a count as a whole number from 1 to 9999, or leave it out"
             )
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """Return the reflector if plans are not reflected on."""
+        return () if self.reflect else (REFLECTOR,)
+
+    def asked(self, there: There, role: str) -> Usage | None:
+        """Return an estimate of a run's calls (`expected`), as if the planner wrote each plan again."""
+        if role not in (PLANNER, REFLECTOR):
+            return super().asked(there, role)
+        plans = self.episodes(there) + expected.tested(there) * min(
+            self.replans, expected.length(there) // self.patience
+        )
+        if role == REFLECTOR:
+            return expected.calls(reflection=plans)
+        return expected.calls(plan=plans, final=plans * (self.reflect and self.again == "planner"))
+
+    def episodes(self, there: There) -> int:
+        """Return how many episodes of a run begin with a plan, as far as can be told before."""
+        return expected.tested(there)
 
     def ready(self, there: There) -> None:
         """Raise UserError if a chat is to know the task's sub-goals and these are not in the words of its actions."""

@@ -134,14 +134,14 @@ class Ellm(AskingPart):
                 f"both (`text` and `caption`); choose another task"
             )
 
-    def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
+    def asked(self, there: There, role: str) -> Usage:
         """Return a rough estimate of a run's calls, by what random play among possible actions meets on Crafter."""
         from guidebench.harness.models.calls import Usage
 
         if role == TEXTS:
             return Usage(VOCABULARY)
         count, power = STATES[self.every_state]
-        steps = parts["training"].steps
+        steps = there["training"].steps
         calls = min(steps, round(count * (steps / 50_000) ** power))
         return Usage(calls, tokens_in=TOKENS_IN * calls, tokens_out=TOKENS_OUT * calls)
 

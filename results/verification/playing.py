@@ -137,7 +137,6 @@ def play(wanted: Wanted) -> Played:
     from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody, solving
     from guidebench.harness.loop.job import Job
     from guidebench.harness.models import keeping
-    from guidebench.harness.plan import answering
     from guidebench.harness.playback.reevaluation import load_agent
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.streams import Streams
@@ -160,7 +159,7 @@ def play(wanted: Wanted) -> Played:
             return evaluator(agent, step, [0], None, consult)
 
         renewed: list[Result] = []
-        unplayed, consulted = "", answering.consulted(cell.names.parts)
+        unplayed, consulted = "", cell.consulted
         build = make_build(cell, [wanted.seed], "cpu", [Path(scratch)])
         asked = [role for role in sorted(consulted) if keeping.recorded(cell.section(role))]
         if asked and wanted.cassette is None:

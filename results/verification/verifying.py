@@ -29,7 +29,6 @@ from guidebench.harness.identity import provenance
 from guidebench.harness.models import keeping
 from guidebench.harness.models.budget import Limits
 from guidebench.harness.models.cassette import MERGED
-from guidebench.harness.plan import answering
 from guidebench.harness.plan.config import Cell as Configured
 from guidebench.results import limits
 from guidebench.results.joining import select
@@ -197,7 +196,7 @@ def _examined(
         checks.append(Check("runs", True, f"{len(chosen)} of {len(playable)} were played, drawn by the seed"))
     reported, renewed, alike = NOTHING, NOTHING, False
     unplayed = ""
-    answers = cassette if answering.consulted(own.names.parts) and cassette.is_file() else None
+    answers = cassette if own.consulted and cassette.is_file() else None
     if answers is not None:
         try:
             reasking.sound(answers)
@@ -278,7 +277,7 @@ def _replayed(
 def _asked(own: Configured, cassette: Path | None, options: Options, account: ReaskingCost | None) -> dict[str, Any]:
     """Return the fields of `Wanted` for an agent that calls foundation models while it acts: recorded answers, and the
     verifier's models if they may be called about new layouts. Empty for other agents."""
-    roles = [role for role in answering.consulted(own.names.parts) if keeping.recorded(own.section(role))]
+    roles = [role for role in own.consulted if keeping.recorded(own.section(role))]
     if not roles:
         return {}
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.capabilities import HasSurroundings, coordinates, demonstrates
 from guidebench.harness.interfaces import Build, Dialogue, Suite
@@ -108,12 +108,12 @@ class Llm(TeacherPart):
 
             demonstrated(there.suite, there.task, self.expert_episodes, there["guide"].segment)
 
-    def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
+    def asked(self, there: There, role: str) -> Usage:
         """Return the approximate usage of a run, by the token counts of the paper; calls are counted as if every pair
         had a preference."""
         from guidebench.harness.models.calls import Usage
 
-        queries = parts["guide"].planned(parts)
+        queries = there["guide"].planned(there.parts)
         steps = ["label", *["check"] * self.double_check, *["imagine"] * (self.augment == "llm")]
         into, out = (queries * sum(TOKENS[step][side] for step in steps) for side in (0, 1))
         return Usage(len(steps) * queries, tokens_in=into, tokens_out=out)

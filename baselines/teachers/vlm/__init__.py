@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Dialogue, Suite
 from guidebench.harness.parts import TeacherPart, There
@@ -61,11 +61,11 @@ class Vlm(TeacherPart):
                 return f"teacher.{name} {problem}"
         return ""
 
-    def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
+    def asked(self, there: There, role: str) -> Usage:
         """Return the approximate usage of a run, if every label is readable at once and every pair has a preference."""
         from guidebench.harness.models.calls import Usage
 
-        shown = parts["guide"].planned(parts) * (1 + self.double_check)
+        shown = there["guide"].planned(there.parts) * (1 + self.double_check)
         return Usage(2 * shown, TOKENS[0] * shown, TOKENS[1] * shown, images=2 * shown)
 
     def spawn(self, build: Build) -> Teacher:
