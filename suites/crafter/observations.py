@@ -33,8 +33,8 @@ def space(kind: Kind, area: int, view: int, size: int) -> Observations:
     """Return the observation space of a kind, for a world of `area` cells, a view of `view` cells and a picture of
     `size` pixels a side.
 
-    `pixels`: uint8 [size, size, 3]; `grey`: uint8 [size, size, 4], the four newest pictures; `grey_text`: a record of
-    these as `picture` and of `text`. The other kinds are records of `inventory` uint8 [12] and `status` uint8 [4],
+    `pixels`: uint8 [size, size, 3]; `grey`: a record of `picture` uint8 [size, size, 4], the four newest pictures;
+    `grey_text`: a record of these and of `text`. The other kinds are records of `inventory` uint8 [12] and `status` uint8 [4],
     amounts from 0 to 9; `daylight` float32 [1] in [0, 1]; and `local` uint8 [view, rows, 2], by column and row the
     codes of material and object, 0 being none; or, for `semantic`, `world` uint8 [area, area, 1], the package's
     semantic codes of the whole world. The kind `text` adds `text` uint8 [384] to the parts of `symbols`: UTF-8, filled
@@ -43,10 +43,8 @@ def space(kind: Kind, area: int, view: int, size: int) -> Observations:
     if kind == "pixels":
         return Observations((size, size, 3), "uint8")
     stack, text = Observations((size, size, FRAMES), "uint8", stack=FRAMES), Observations((LONGEST_TEXT,), "uint8")
-    if kind == "grey":
-        return stack
-    if kind == "grey_text":
-        return Observations(parts={"picture": stack, "text": text})
+    if kind in ("grey", "grey_text"):
+        return Observations(parts={"picture": stack, **({"text": text} if kind == "grey_text" else {})})
     if kind == "semantic":
         seen = {"world": Observations((area, area, 1), "uint8", categories=(1 + MATERIALS + OBJECTS,))}
     else:
@@ -126,53 +124,40 @@ class Pictures:
 
 
 class GreyPictures:
-    """The four newest of the package's pictures in grey (ITU-R 601), the oldest first; an episode begins with four
-    equal ones."""
+    """Records of the four newest of the package's pictures in grey (ITU-R 601), the oldest first, and for `grey_text`
+    of sentences; an episode begins with four equal pictures."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, dtype: np.dtype[Any]) -> None:
         from guidebench.suites.crafter.drawing import CrafterDrawer
 
-        self._drawer = CrafterDrawer(size)
+        self._drawer, self._dtype = CrafterDrawer(size), dtype
         self._stack = np.zeros((size, size, FRAMES), np.uint8)
 
     def first(self, game: Any) -> Array:
         self._stack = np.repeat(self._grey(game)[..., None], FRAMES, axis=-1)
-        return self._stack.copy()
+        return self._record(game)
 
     def next(self, game: Any) -> Array:
         self._stack = np.concatenate([self._stack[..., 1:], self._grey(game)[..., None]], axis=-1)
-        return self._stack.copy()
+        return self._record(game)
 
     def _grey(self, game: Any) -> Array:
         from PIL import Image
 
         return np.asarray(Image.fromarray(self._drawer.draw(game.scene())).convert("L"))
 
+    def _record(self, game: Any) -> Array:
+        record = np.zeros((), self._dtype)
+        record["picture"] = self._stack
+        if "text" in (self._dtype.names or ()):
+            _tell(record, game)
+        return record
+
     def state(self) -> State:
         return {"stack": self._stack.copy()}
 
     def load_state(self, state: State) -> None:
         self._stack = np.array(state["stack"], np.uint8)
-
-
-class GreyPicturesAndText(GreyPictures):
-    """Records of the four newest pictures in grey and of sentences."""
-
-    def __init__(self, size: int, dtype: np.dtype[Any]) -> None:
-        super().__init__(size)
-        self._dtype = dtype
-
-    def first(self, game: Any) -> Array:
-        return self._record(super().first(game), game)
-
-    def next(self, game: Any) -> Array:
-        return self._record(super().next(game), game)
-
-    def _record(self, picture: Array, game: Any) -> Array:
-        record = np.zeros((), self._dtype)
-        record["picture"] = picture
-        _tell(record, game)
-        return record
 
 
 def _tell(record: Array, game: Any) -> None:
@@ -187,7 +172,5 @@ def observed(kind: Kind, area: int, view: int, size: int) -> Observed:
     """Return what makes observations of this kind."""
     if kind == "pixels":
         return Pictures(size)
-    if kind == "grey":
-        return GreyPictures(size)
     dtype = space(kind, area, view, size).numpy
-    return GreyPicturesAndText(size, dtype) if kind == "grey_text" else Records(kind, dtype)
+    return GreyPictures(size, dtype) if kind in ("grey", "grey_text") else Records(kind, dtype)
