@@ -182,3 +182,6 @@ class BaseAgent:
             mine[name][key.removeprefix(f"{name}/") if name else key] = values
         for name, learner in self.learners.items():
             learner.load_parameters(row, mine[name])
+
+    def adopted(self, policy: Mapping[str, Array]) -> Mapping[str, Array]:
+        return policy

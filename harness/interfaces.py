@@ -499,6 +499,11 @@ class Agent(Protocol):
         """Begin one seed row from a policy: set the parameters that `parameters` returns, and target networks to the
         same."""
 
+    def adopted(self, policy: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the policy of a pre-training stage as parameters of this agent: unchanged, unless the agent reads
+        more than that of the stage did. What does not fit is left as it is, and the caller refuses it. UserError for a
+        policy from which this agent cannot begin."""
+
 
 class Moment(NamedTuple):
     """The information that a sampler may use when it draws a batch."""

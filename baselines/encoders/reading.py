@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from guidebench.baselines.encoders.base import Encoder, Sizes
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Observations
+from guidebench.harness.interfaces import Array, Observations
 
 if TYPE_CHECKING:
     from guidebench.baselines.networks import Network
@@ -38,6 +41,26 @@ class Reading:
             return encoder_of(self.observations).network(self.observations, self.sizes, "encoder")
         named = self.observations.parts.items()
         return Joined({name: encoder_of(part).network(part, self.sizes, f"encoder.{name}") for name, part in named})
+
+    def span(self, name: str) -> slice:
+        """Return which of the features are those of a named part."""
+        widths = {part: encoder_of(seen).width(seen, self.sizes) for part, seen in self.observations.parts.items()}
+        before = sum(widths[part] for part in itertools.takewhile(lambda part: part != name, widths))
+        return slice(before, before + widths[name])
+
+    def widened(self, policy: Mapping[str, Array], own: Mapping[str, Array], name: str) -> Mapping[str, Array]:
+        """Return the parameters `policy` of a network that does not read a named part as those of one that does, whose
+        present parameters are `own`: layers that read the features have the weights 0 for the part's, so that both
+        networks give the same values."""
+        part = self.span(name)
+        new, without = part.stop - part.start, self.width - (part.stop - part.start)
+
+        def wider(key: str, values: Array) -> Array:
+            grows = key in own and (*own[key].shape,) == (self.width, *values.shape[1:]) and len(values) == without
+            added = np.zeros((new, *values.shape[1:]), values.dtype)
+            return np.concatenate([values[: part.start], added, values[part.start :]]) if grows else values
+
+        return {key: wider(key, values) for key, values in policy.items()}
 
     def encoder(self, hidden: Sequence[int]) -> Network | None:
         """Return the network whose output represents observations in comparisons: the features, or if no encoder

@@ -6,7 +6,6 @@ import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Agent, Array
@@ -15,13 +14,14 @@ from guidebench.harness.plan.config import KEEPS, NONE, PRETRAINING, Cell
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 
 POLICY = "policy.safetensors"
-Shapes = Mapping[str, tuple[int, ...]]
+Policy = Mapping[str, Array]
 
 
 def check(cell: Cell) -> None:
     """Raise UserError if the policy of a cell's stage does not fit its agent. Both agents are built for one seed."""
     assert cell.stage is not None
-    _compare(cell, _shapes(cell.stage), _shapes(cell))
+    with tempfile.TemporaryDirectory() as scratch:
+        _taken(cell, _built(cell, Path(scratch)), 0, _built(cell.stage, Path(scratch)).parameters(0))
 
 
 def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int]) -> list[str]:
@@ -34,9 +34,7 @@ def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int])
     for row, seed in enumerate(seeds):
         run = study.run(cell.stage.directory, seed)
         content = _policy(run)
-        held, own = load(content), agent.parameters(row)
-        _compare(cell, _shaped(held), _shaped(own))
-        agent.load_parameters(row, {**own, **{name: values for name, values in held.items() if _kept(cell, name)}})
+        agent.load_parameters(row, _taken(cell, agent, row, load(content)))
         digests.append(hashlib.sha256(content).hexdigest())
     return digests
 
@@ -79,40 +77,41 @@ def changed(cell: Cell, study: StudyDirectory, seed: int) -> str:
     )
 
 
-def _shapes(cell: Cell) -> Shapes:
-    """Return name -> shape of the parameters of a cell's agent for one seed."""
-    with tempfile.TemporaryDirectory() as scratch:
-        build = make_build(cell, [0], "cpu", [Path(scratch)])
-        agent: Any = build.parts["agent"].spawn(build)
-        return _shaped(agent.parameters(0))
+def _built(cell: Cell, scratch: Path) -> Agent:
+    """Return a cell's agent for one seed."""
+    build = make_build(cell, [0], "cpu", [scratch])
+    agent: Agent = build.parts["agent"].spawn(build)
+    return agent
 
 
-def _shaped(parameters: Mapping[str, Array]) -> Shapes:
-    return {name: tuple(values.shape) for name, values in parameters.items()}
-
-
-def _compare(cell: Cell, held: Shapes, needed: Shapes) -> None:
-    """Raise UserError if the parameters of a stage are not those that the agent needs."""
+def _taken(cell: Cell, agent: Agent, row: int, policy: Policy) -> Policy:
+    """Return the parameters with which a seed row of an agent begins, of which those that the cell keeps are its
+    stage's. Raise UserError if they are not those that the agent needs."""
     assert cell.stage is not None
-    if absent := [begins for begins in cell.keeps if not any(_begins(name, begins) for name in held)]:
-        known = ", ".join(dict.fromkeys(name.partition(".")[0] for name in held))
+    if absent := [begins for begins in cell.keeps if not any(_begins(name, begins) for name in policy)]:
+        known = ", ".join(dict.fromkeys(name.partition(".")[0] for name in policy))
         raise UserError(
             f"{PRETRAINING}.{KEEPS}={list(cell.keeps)}: no parameter of the pre-training stage {cell.stage.directory} "
             f"begins with {absent[0]!r} (known: {known})"
         )
-    names = (name for name in {**needed, **held} if _kept(cell, name))
-    wrong = next((name for name in names if held.get(name) != needed.get(name)), None)
+    held, own = agent.adopted(policy), agent.parameters(row)
+    names = (name for name in {**own, **held} if _kept(cell, name))
+    wrong = next((name for name in names if _shape(held, name) != _shape(own, name)), None)
     if wrong is None:
-        return
+        return {**own, **{name: values for name, values in held.items() if _kept(cell, name)}}
     one, other = (
-        f"has no {wrong}" if shapes.get(wrong) is None else f"has {wrong} of shape {list(shapes[wrong])}"
-        for shapes in (held, needed)
+        f"has no {wrong}" if wrong not in each else f"has {wrong} of shape {list(each[wrong].shape)}"
+        for each in (held, own)
     )
     raise UserError(
         f"the policy of the pre-training stage {cell.stage.directory} does not fit {cell.directory}: the stage {one}, "
         f"and the network of {cell.names.method!r} {other}; give both the same observations, agent and learner "
         f"({PRETRAINING}.learner=…, {PRETRAINING}.suite.…), or set {PRETRAINING}={NONE}"
     )
+
+
+def _shape(policy: Policy, name: str) -> tuple[int, ...] | None:
+    return policy[name].shape if name in policy else None
 
 
 def _kept(cell: Cell, name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from guidebench.baselines.learners.q_learning import QLearning
 from guidebench.baselines.text_acting import TEXT, RecallingAgent
 from guidebench.baselines.text_vectors import TextVectors
 from guidebench.harness.capabilities import NamesActions
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 MEMORY = "memory"
 """Name of M among the parameters of a policy."""
+UNREMEMBERED = "this policy has no memory of proficiencies"
 
 
 class Pursuit:
@@ -98,6 +100,8 @@ class DualAgent(RecallingAgent):
         self.memories = [Memory() for _ in range(build.rows)]
         self._instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
         self._sees, self._score_every = build.observations.numpy, build.parts["evaluation"].every
+        part = build.parts["learner"]
+        self._reading = part.reading(build.observations) if isinstance(part, QLearning) else None
         self._pursuits = [Pursuit() for _ in range(build.rows)]
         self._episodes = np.zeros(build.rows, np.int64)
         """Episodes of training that have begun, [S]."""
@@ -299,6 +303,17 @@ class DualAgent(RecallingAgent):
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
         """Begin from a policy and its memory; UserError for a policy without a memory, or with an unreadable one."""
         if MEMORY not in parameters:
-            raise UserError("this policy has no memory of proficiencies; it is not one of agent dual_system")
+            raise UserError(f"{UNREMEMBERED}; it is not one of agent dual_system")
         super().load_parameters(row, {name: values for name, values in parameters.items() if name != MEMORY})
         self.memories[row].unpack(parameters[MEMORY])
+
+    def adopted(self, policy: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the policy of a stage without a memory, such as ELLM's, as one with an empty memory, whose network
+        gives the sub-goal's vector the weights 0: at first it acts as the stage's does. UserError for such a policy if
+        the run does not train."""
+        if MEMORY in policy:
+            return policy
+        if not self.config.trains:
+            raise UserError(f"{UNREMEMBERED}; agent.trains=false evaluates what a stage of method=dsadf has learnt")
+        wider = self._reading.widened(policy, self.parameters(0), GOAL) if self._reading else policy
+        return {**wider, MEMORY: Memory().packed(self.config.memory)}

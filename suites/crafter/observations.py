@@ -34,9 +34,9 @@ def space(kind: Kind, area: int, view: int, size: int) -> Observations:
     `size` pixels a side.
 
     `pixels`: uint8 [size, size, 3]; `grey`: a record of `picture` uint8 [size, size, 4], the four newest pictures;
-    `grey_text`: a record of these and of `text`. The other kinds are records of `inventory` uint8 [12] and `status` uint8 [4],
-    amounts from 0 to 9; `daylight` float32 [1] in [0, 1]; and `local` uint8 [view, rows, 2], by column and row the
-    codes of material and object, 0 being none; or, for `semantic`, `world` uint8 [area, area, 1], the package's
+    `grey_text`: a record of these and of `text`. The other kinds are records of `inventory` uint8 [12] and `status`
+    uint8 [4], amounts from 0 to 9; `daylight` float32 [1] in [0, 1]; and `local` uint8 [view, rows, 2], by column and
+    row the codes of material and object, 0 being none; or, for `semantic`, `world` uint8 [area, area, 1], the package's
     semantic codes of the whole world. The kind `text` adds `text` uint8 [384] to the parts of `symbols`: UTF-8, filled
     up with zeros.
     """

@@ -104,6 +104,19 @@ def test_features_of_parts_stand_side_by_side_in_their_order() -> None:
     assert reading.network()({}, tensors(record, "cpu")).tolist() == [[[0, 1, 0, 0, 0, 0, 1, 0.5, -2]]]
 
 
+def test_a_part_that_a_policy_did_not_read_gets_the_weights_0() -> None:
+    """The layer of 3 features (a, then c) becomes one of 5 (a, b, c): rows of zeros stand between the others. A layer
+    of another input, as wide as the narrower network's, is not touched."""
+    two, one = Observations((2,), "float32"), Observations((1,), "float32")
+    reading = read(Observations(parts={"a": one, "b": two, "c": two}), SIZES)
+    assert [reading.span(name) for name in "abc"] == [slice(0, 1), slice(1, 3), slice(3, 5)]
+    policy = {"first": np.arange(6.0).reshape(3, 2), "second": np.ones((3, 2)), "bias": np.ones(3)}
+    own = {"first": np.ones((5, 2)), "second": np.ones((3, 2)), "bias": np.ones(3)}
+    found = reading.widened(policy, own, "b")
+    assert found["first"].tolist() == [[0, 1], [0, 0], [0, 0], [2, 3], [4, 5]]
+    assert found["second"] is policy["second"] and found["bias"] is policy["bias"]
+
+
 def test_a_record_of_all_kinds_has_the_width_it_states() -> None:
     space = Observations(parts={"grid": GRID, "image": IMAGE, "place": PLACE, "word": WORD})
     reading = read(space, SIZES)

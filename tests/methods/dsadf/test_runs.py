@@ -101,6 +101,36 @@ def test_memory_and_network_arrive_on_another_task(tmp_path: Path) -> None:
     assert set(restored.memories[0].skills) == set(skills)
 
 
+@pytest.mark.slow
+def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: Path) -> None:
+    """APT's policy sees no sub-goal; with whatever sub-goal, System 1 begins with its values."""
+    words = [word for word in SMALL if not word.startswith(("suite.length", "suite.test"))]
+    words += ["method=dsadf", "profile=smoke", "task=wood_sword", "training.steps=20", "evaluation.every=20"]
+    words += ["evaluation.episodes=1", "suite.length=20", "suite.test_length=12", "seeds=[0]", f"output={tmp_path}"]
+    stage = ("pretraining=apt_exploration", "pretraining.training.steps=40", "pretraining.evaluation.every=40")
+    stage += ("pretraining.guide.batch_size=8", "pretraining.guide.k=2")
+    stage += ("suite.actions=find", "suite.impossible=masked")
+    found = study.carry_out(matrix.plan([*words, *stage]))
+    assert found.finished
+    first, last = found.runs
+    explorer, dual = (
+        build.parts["agent"].spawn(build)
+        for build in (make_build(run.cell, [0], "cpu", [tmp_path / "scratch"]) for run in (first, last))
+    )
+    explorer.load_parameters(0, load_file(first.directory / stages.POLICY))
+    stages.begin(last.cell, dual, StudyDirectory(found.directory), [0])
+    seen = [make_build(run.cell, [0], "cpu", [tmp_path]).suite(0).make("wood_sword").reset(3) for run in (first, last)]
+    rng, rows = np.random.default_rng(0), np.zeros(4, np.int64)
+    vectors = rng.standard_normal((4, 16)).astype(np.float32)
+    values = dual.learner.value(dual.seen(np.stack([seen[1]] * 4), vectors), rows)
+    assert values == pytest.approx([explorer.value(np.stack([seen[0]]), rows[:1])[0]] * 4, abs=1e-6)
+    assert not dual.memories[0].skills
+    transfer = [word for word in words if word != "method=dsadf"]
+    (cell,) = matrix.plan([*transfer, "method=dsadf_transfer", *stage]).cells
+    with pytest.raises(UserError, match="has no memory"):  # evaluations alone need one
+        stages.check(cell)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

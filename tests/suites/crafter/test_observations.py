@@ -65,7 +65,9 @@ def test_grey_text_is_the_pictures_of_grey_and_the_tasks_text():
     for action in (1, 5, 4, 4):
         records.append(task.step(action).observation)
         pictures.append(grey.step(action).observation)
-    assert all(np.array_equal(record["picture"], picture["picture"]) for record, picture in zip(records, pictures, strict=True))
+    assert all(
+        np.array_equal(record["picture"], picture["picture"]) for record, picture in zip(records, pictures, strict=True)
+    )
     assert records[-1]["text"].tobytes().rstrip(b"\0").decode() == task.text() != ""
     assert records[0].dtype == space("grey_text", 64, 9, 84).numpy and records[0]["picture"].shape == (84, 84, 4)
 
