@@ -137,6 +137,36 @@ def describes_episodes(log: Log) -> bool:
     return EPISODE in log.columns and log.columns[EPISODE].kind is int and FRAME not in log.columns
 
 
+TRIAL, FIRST, STEPS, ACTION = "trial", "first", "steps", "action"
+TRIALS = 4
+"""Most evaluation episodes of a run that are shown with all that was said and done."""
+
+
+def tells_actions(log: Log) -> bool:
+    """Return whether a log tells each action of evaluation episodes, so that they can be played again: its columns
+    include `trial`, the index of the episode in its evaluation, `first` and `steps`, counts, and `action`, the name of
+    the action that was taken in so many steps from the first."""
+    kinds = {name: column.kind for name, column in log.columns.items()}
+    return [kinds.get(name) for name in (TRIAL, FIRST, STEPS, ACTION)] == [int, int, int, str]
+
+
+def shown_trials(known: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]:
+    """Return step and episode of the evaluation episodes that are shown, of all with step, episode and success: those
+    of the last evaluation, failures first, at most `TRIALS`. The last place is a success's if there is one.
+
+    >>> shown_trials([(100, 0, True), (200, 0, True), (200, 1, False)])
+    [(200, 1), (200, 0)]
+    """
+    found = list(known)
+    last = max((step for step, _, _ in found), default=0)
+    failures, successes = (
+        [(step, episode) for step, episode, success in sorted(found) if step == last and success is wanted]
+        for wanted in (False, True)
+    )
+    kept = failures[: TRIALS - bool(successes)]
+    return [*kept, *successes[: TRIALS - len(kept)]]
+
+
 UNDECLARED = Log("rows that no record declares", {})
 """Declaration of a log without one: its table rows are read with whatever columns they have."""
 

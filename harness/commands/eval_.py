@@ -1,13 +1,14 @@
 """Evaluate a finished run again: on new layouts, or on another task with the same spaces; optionally with video or
 judged frames.
 
-Files in RUN/videos and RUN/frames appear on the run's page.
+Files in RUN/videos, RUN/frames, RUN/logged and RUN/acted appear on the run's page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from guidebench.harness.errors import count
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--frames",
         action="store_true",
-        help="draw the first episode to RUN/frames, with the judge's score of each clip",
+        help="draw the first episode to RUN/frames, with the judge's score of each clip; and episodes of the run's own "
+        "last evaluation to RUN/acted, if a log tells their actions",
     )
     parser.add_argument("--json", action="store_true", help="print one object per episode as JSON")
 
@@ -42,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.errors import UserError
     from guidebench.harness.execution import Models
     from guidebench.harness.plan import matrix
-    from guidebench.harness.playback import filmstrips, reevaluation
+    from guidebench.harness.playback import acted_frames, filmstrips, reevaluation
 
     chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
     given = {name.removeprefix("models."): chosen.pop(name) for name in [*chosen] if name.startswith("models.")}
@@ -60,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     if args.video:
         recordings.append(reevaluation.Film(args.video, args.video_episodes))
     if args.frames:
+        if told := acted_frames.write(args.run):  # before the play, which may lack answers of a model
+            print(told, file=sys.stderr if args.json else sys.stdout)
         recordings.append(filmstrips.Filmstrips(args.run, args.seed))
     results = reevaluation.evaluate_run(
         args.run,

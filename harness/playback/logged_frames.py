@@ -67,8 +67,8 @@ def write(run: Path, cell: Cell) -> str:
 
 def drawn(run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing: Any, task: str) -> list[LoggedEpisode]:
     """Return the episodes to show, read and drawn in this process. Raise UserError for a log that does not fit."""
-    rows = [row for row in _rows(run, log, declared[log]) if row.get(SNAPSHOT)]
-    said = {name: _rows(run, name, each) for name, each in declared.items() if describes_episodes(each)}
+    rows = [row for row in rows_of(run, log, declared[log]) if row.get(SNAPSHOT)]
+    said = {name: rows_of(run, name, each) for name, each in declared.items() if describes_episodes(each)}
     succeeded = {row[EPISODE]: row[SUCCEEDED] for each in said.values() for row in each if SUCCEEDED in row}
     known = sorted({row[EPISODE] for row in rows})
     chosen = dict.fromkeys([*known[-1:], *[number for number in known if succeeded.get(number) is True][-1:]])
@@ -82,7 +82,7 @@ def drawn(run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing:
         shown = mine[:FRAMES]
         where = f"the log {log!r}, episode {number}"
         snapshots = [unpacked(row[SNAPSHOT], expected, f"{where}, frame {row[FRAME]}") for row in shown]
-        pictures = tuple(_png(frame) for frame in draw(np.stack(snapshots)))
+        pictures = tuple(encoded(frame) for frame in draw(np.stack(snapshots)))
         told = [
             {"log": name, "name": column, "text": text}
             for name, each in said.items()
@@ -142,7 +142,7 @@ def _size(suite: Any, task: str) -> int:
     return int(made.snapshot().size)
 
 
-def _rows(run: Path, name: str, log: Log) -> list[dict[str, Any]]:
+def rows_of(run: Path, name: str, log: Log) -> list[dict[str, Any]]:
     """Return the records of a log; [] without one. Raise UserError for a file that is too large or does not fit."""
     packed, lines = run / f"{name}.parquet", run / f"{name}.jsonl"
     file = packed if packed.is_file() else lines
@@ -172,7 +172,8 @@ def _fitting(row: Any, name: str, log: Log) -> dict[str, Any]:
     return found
 
 
-def _png(image: Array) -> bytes:
+def encoded(image: Array) -> bytes:
+    """Return a frame, uint8 [height, width, 3], as PNG."""
     import imageio.v2 as imageio
 
     return bytes(imageio.imwrite("<bytes>", image, format="png"))

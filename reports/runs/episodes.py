@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.study import FRAMES, LOGGED, VIDEOS
+from guidebench.harness.records.study import ACTED, FRAMES, LOGGED, VIDEOS
 from guidebench.reports.runs.reading import brief, content, document, names, pixels, within
 
 EPISODES, CLIPS = 8, 64
@@ -90,12 +90,25 @@ class LoggedEpisode(NamedTuple):
     """Name of a column and its text."""
 
 
+class ActedFrames(NamedTuple):
+    """The frames of an evaluation episode whose actions a log tells."""
+
+    log: str
+    step: int
+    """Environment step of the evaluation."""
+    episode: int
+    """Its index in the evaluation."""
+    frames: tuple[tuple[int, bytes], ...]
+    """Steps of the episode before the frame, and the frame as PNG, in order."""
+
+
 class Episodes(NamedTuple):
     """All available episodes of a run."""
 
     strips: tuple[EpisodeStrips, ...] = ()
     logged: tuple[LoggedEpisode, ...] = ()
     films: tuple[Video, ...] = ()
+    acted: tuple[ActedFrames, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -104,7 +117,8 @@ def episodes(run: Path) -> Episodes:
     found, notes = strips(run)
     shown, more = _all_logged(run)
     films, further = _films(run)
-    return Episodes(found, shown, films, (*notes, *more, *further))
+    acted, others = _all_acted(run)
+    return Episodes(found, shown, films, acted, (*notes, *more, *further, *others))
 
 
 def strips(run: Path, most: int = EPISODES) -> tuple[tuple[EpisodeStrips, ...], tuple[str, ...]]:
@@ -191,6 +205,38 @@ def _logged(run: Path, file: Path, room: int) -> LoggedEpisode:
     log = brief(_field(about, "log", str), 60)
     return LoggedEpisode(
         log, _field(about, "episode", int), _field(about, "step", int), success, tuple(frames), left_out, tuple(told)
+    )
+
+
+def _all_acted(run: Path) -> tuple[tuple[ActedFrames, ...], tuple[str, ...]]:
+    """Return the frames of evaluation episodes whose actions a log tells, and notes."""
+    found, notes, room = list[ActedFrames](), list[str](), STRIPS
+    files, more = names(run / ACTED, (".json",), EPISODES)
+    for name in files:
+        try:
+            episode = _acted(run, run / ACTED / name, room)
+        except (UserError, OSError) as error:
+            notes.append(f"{ACTED}/{name}: {error}")
+            continue
+        room -= sum(len(png) for _, png in episode.frames)
+        found.append(episode)
+    notes += [f"{ACTED}: {more} further episodes are left out"] if more else []
+    return tuple(found), tuple(brief(note, 400) for note in notes)
+
+
+def _acted(run: Path, file: Path, room: int) -> ActedFrames:
+    if not within(run, file):
+        raise UserError("lies outside the run")
+    about = document(file)
+    frames = []
+    for entry in _field(about, "frames", list)[:CLIPS]:
+        if not isinstance(entry, dict):
+            raise UserError(f"a frame is {brief(repr(entry), 80)}; expected a JSON object")
+        png = _strip(run, file.parent, _field(entry, "file", str), min(room, STRIP))
+        room -= len(png)
+        frames += [(_field(entry, "frame", int), png)] if png else []
+    return ActedFrames(
+        _field(about, "log", str), _field(about, "step", int), _field(about, "episode", int), tuple(sorted(frames))
     )
 
 

@@ -18,6 +18,7 @@ from guidebench.reports.runs import curves
 from guidebench.reports.runs.calls import SHOWN
 from guidebench.reports.runs.reading import brief
 from guidebench.reports.runs.record import Record, provenance, settings
+from guidebench.reports.runs.transcripts import transcripts
 from guidebench.reports.summary import judges, ledger
 from guidebench.results.store import IDENTITY
 
@@ -75,6 +76,7 @@ def render(record: Record, home: str = "") -> str:
     """Return the page; `home` is the relative link to the study's report, or "" if there is none."""
     script, vega = inline.script(*SCRIPTS), charts.bundle()
     cell, run = record.cell, record.run
+    told, notes = transcripts(record)
     return (
         environment()
         .get_template("run.html.j2")
@@ -86,6 +88,8 @@ def render(record: Record, home: str = "") -> str:
             vega=charts.packed_bundle(),
             home=home,
             record=record,
+            notes=(*record.notes, *notes),
+            transcripts=told,
             run=run,
             remark=judges.remark(cell),
             error=brief(run.error, ERROR) if run.error else "",

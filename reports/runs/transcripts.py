@@ -1,0 +1,312 @@
+"""What was planned, said and done in evaluation episodes of a run, for its page: the records of logs, joined by
+evaluation and episode, with the frames that `bench eval RUN --frames` draws of the same episodes.
+
+The logs are known by their names and columns: `trials` and `actions`, and where there are any `plans`, `reflections`
+and `routes`. A log with other columns of that name is left to the page's tables. Texts come from models and files of
+strangers: each is cut, and none becomes markup.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from guidebench.harness.errors import count
+from guidebench.harness.logs import shown_trials
+from guidebench.reports.runs.reading import brief
+
+if TYPE_CHECKING:
+    from guidebench.reports.runs.record import Record
+
+NEEDED: Mapping[str, Mapping[str, type]] = {
+    "trials": {"trial": int, "steps": int},
+    "actions": {
+        "trial": int, "first": int, "steps": int, "subgoal": str, "action": str, "by": str, "said": str,
+    },
+    "plans": {"trial": int, "number": int, "first": str, "final": str, "thoughts": str, "fault": str, "again": str},
+    "reflections": {"trial": int, "number": int, "strengths": str, "weaknesses": str, "plan": str, "fault": str},
+    "routes": {
+        "trial": int, "number": int, "index": int, "subgoal": str, "by": str, "why": str, "steps": int,
+        "emergencies": int, "reached": bool,
+    },
+}  # fmt: skip
+"""Log -> the columns that it must declare. The first two logs are required."""
+ACTED = "actions"
+"""The log that tells what was done, and that names the episode's frames."""
+WHO: Mapping[str, str] = {
+    "learner": "System 1", "performer": "performer", "fallback": "fallback", "only": "only action",
+}  # fmt: skip
+"""Who acted, in reader's words."""
+COUNTED: Mapping[str, tuple[str, str]] = {
+    "fast": ("step of System 1", "steps of System 1"),
+    "performed": ("of the performer", "of the performer"),
+    "fallback": ("of the fallback (drawn by chance)", "of the fallback (drawn by chance)"),
+    "emergencies": ("emergency", "emergencies"),
+    "reached": ("sub-goal reached", "sub-goals reached"),
+    "declared": ("of these declared by the performer", "of these declared by the performer"),
+    "impossible": ("reply naming an impossible action", "replies naming an impossible action"),
+    "unknown": ("reply naming no action", "replies naming no action"),
+    "failed": ("question without an answer", "questions without an answer"),
+}
+"""Columns of `trials`, for one and for several."""
+ALWAYS = ("fast", "performed", "fallback", "reached")
+"""Columns of these that are shown if they are 0."""
+PLANS, PARTS, ENDS, LINES = 4, 60, 20, 300
+"""Most plans and sub-goals of an episode, lines of a sub-goal at its begin and at its end, and lines of an episode."""
+PAGE, SAID, NAME = 2_000, 300, 80
+"""Most characters of a text about a plan, of a reply, and of a sub-goal or an action."""
+WRONG = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
+"""Exceptions that a value of a wrong type raises."""
+
+
+class Plan(NamedTuple):
+    """How a plan came about."""
+
+    number: int
+    first: tuple[str, ...]
+    """Its sub-goals before the reflection."""
+    thoughts: str
+    fault: str
+    """Why there is no first plan, or ""."""
+    reflected: bool
+    """Whether there was a reflection."""
+    strengths: str
+    weaknesses: str
+    revised: tuple[str, ...]
+    """The reflector's own plan; () without any."""
+    failed: str
+    """Why the reflection or its plan could not be used, or ""."""
+    final: tuple[str, ...]
+    again: str
+    """Why the planner's final plan could not be used, or ""."""
+    lacking: str
+    """How many prerequisites it lacked before and after, in words; "" if no record says."""
+
+
+class Line(NamedTuple):
+    """Consecutive steps with one action, from one cause."""
+
+    first: int
+    last: int
+    steps: int
+    action: str
+    by: str
+    emergency: bool
+    """Whether the performer acted in place of System 1."""
+    said: str
+    """The performer's reply; "" if it is nothing but the action's name."""
+
+
+class Part(NamedTuple):
+    """The steps of an episode with one sub-goal."""
+
+    plan: int | None
+    """Index of the plan that begins with it, None if it does not begin a plan."""
+    subgoal: str
+    """"" for the task itself."""
+    by: str
+    """To whom it was routed; "" if nothing routes."""
+    why: str
+    proficiency: float | None
+    first: int
+    steps: int
+    emergencies: int
+    ended: str
+    lines: tuple[Line, ...]
+    left_out: int
+    """Lines left out for lack of room."""
+    frames: tuple[tuple[int, bytes], ...]
+
+
+class Transcript(NamedTuple):
+    """One episode of an evaluation."""
+
+    step: int
+    episode: int
+    success: bool
+    ret: float
+    length: int
+    counts: tuple[str, ...]
+    plans: tuple[Plan, ...]
+    parts: tuple[Part, ...]
+    left_out: int
+    """Sub-goals left out for lack of room."""
+    told: int
+    """Steps whose actions the log tells; the first ones, if fewer than `length`."""
+    frames: int
+    """Frames of the episode."""
+
+
+def transcripts(record: Record) -> tuple[tuple[Transcript, ...], tuple[str, ...]]:
+    """Return the transcripts of the chosen episodes of a run, and notes on what cannot be shown."""
+    if not {"evaluations", "trials", ACTED} <= set(record.rows):
+        return (), ()
+    known = {log: _rows(record, log) for log in NEEDED if _declares(record, log)}
+    if not {"trials", ACTED} <= set(known):
+        return (), ()
+    try:
+        results = {
+            (int(row["step"]), int(row["episode"])): row for row in record.rows["evaluations"].to_dict("records")
+        }
+        there = {(step, trial) for step, trial in known[ACTED]}
+        chosen = shown_trials((*key, bool(row["success"])) for key, row in results.items() if key in there)
+        frames = {(each.step, each.episode): each.frames for each in record.episodes.acted if each.log == ACTED}
+        found = [
+            _transcript(
+                *key, results[key], {log: rows.get(key, []) for log, rows in known.items()}, frames.get(key, ())
+            )
+            for key in chosen
+        ]
+    except WRONG as error:
+        return (), (f"the transcripts: a record is not what this program writes ({brief(str(error), 200)})",)
+    return tuple(found), ()
+
+
+def _declares(record: Record, log: str) -> bool:
+    """Return whether the run has a log of this name with the columns that a transcript needs."""
+    declared = record.cell.logs.get(log)
+    if declared is None or log not in record.rows:
+        return False
+    kinds = {name: column.kind for name, column in declared.columns.items()}
+    return all(kinds.get(name) is kind and name in record.rows[log] for name, kind in NEEDED[log].items())
+
+
+def _rows(record: Record, log: str) -> dict[tuple[int, int], list[Mapping[Any, Any]]]:
+    """Return (step, trial) -> the records of a log about evaluations, in order."""
+    found: dict[tuple[int, int], list[Mapping[Any, Any]]] = {}
+    for row in record.rows[log].to_dict("records"):
+        if row.get("training") is not True:
+            found.setdefault((int(row["step"]), int(row["trial"])), []).append(row)
+    return found
+
+
+def _transcript(
+    step: int,
+    episode: int,
+    result: Mapping[Any, Any],
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    frames: Sequence[tuple[int, bytes]],
+) -> Transcript:
+    actions = sorted(rows[ACTED], key=lambda row: int(row["first"]))
+    told = max((int(row["first"]) + int(row["steps"]) for row in actions), default=0)
+    success = bool(result["success"])
+    parts = list(_parts(actions, rows.get("routes", ()), told, success))
+    counted = rows["trials"][0] if rows["trials"] else {}
+    room, shown = LINES, list[Part]()
+    kept = parts if len(parts) <= PARTS else [*parts[: PARTS // 2], *parts[-PARTS // 2 :]]
+    for part in kept:
+        lines = part.lines if len(part.lines) <= 2 * ENDS else (*part.lines[:ENDS], *part.lines[-ENDS:])
+        lines = lines[: max(0, room)]
+        room -= len(lines)
+        mine = tuple(
+            (at, png) for at, png in frames
+            if part.first < at <= part.first + part.steps or (at == 0 and part is parts[0])
+        )  # fmt: skip
+        shown.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=mine))
+    return Transcript(
+        step, episode, success, float(result["return"]), int(result["length"]), _counts(counted),
+        tuple(_plans(rows.get("plans", ()), rows.get("reflections", ()))), tuple(shown), len(parts) - len(kept), told,
+        len(frames),
+    )  # fmt: skip
+
+
+def _counts(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what happened in an episode, in words."""
+    told = []
+    for name, (one, several) in COUNTED.items():
+        number = row.get(name)
+        if isinstance(number, int) and (number or name in ALWAYS):
+            told.append(f"{number:,} {one if number == 1 else several}")
+    return tuple(told)
+
+
+def _plans(rows: Sequence[Mapping[str, Any]], reflections: Sequence[Mapping[str, Any]]) -> Iterator[Plan]:
+    said = {int(row["number"]): row for row in reflections}
+    for row in sorted(rows, key=lambda row: int(row["number"]))[:PLANS]:
+        reflection = said.get(int(row["number"]), {})
+        lacking = [row.get(name) for name in ("lacking", "still_lacking")]
+        yield Plan(
+            int(row["number"]),
+            _steps(row["first"]),
+            brief(str(row["thoughts"]), PAGE),
+            brief(str(row["fault"]), NAME),
+            bool(reflection),
+            brief(str(reflection.get("strengths", "")), PAGE),
+            brief(str(reflection.get("weaknesses", "")), PAGE),
+            _steps(reflection.get("plan", "")),
+            brief(str(reflection.get("fault", "")), NAME),
+            _steps(row["final"]),
+            brief(str(row["again"]), NAME),
+            _lacking(*lacking) if all(isinstance(number, int) for number in lacking) else "",
+        )
+
+
+def _lacking(before: Any, after: Any) -> str:
+    if not before and not after:
+        return "By the hint's rules it lacks nothing."
+    return f"By the hint's rules the first plan lacks {count(before, 'prerequisite')}, the final one {after:,}."
+
+
+def _steps(plan: Any) -> tuple[str, ...]:
+    """Return the sub-goals of a plan as logs write it."""
+    return tuple(brief(step, NAME) for step in str(plan)[:PAGE].split("; ") if step)
+
+
+def _parts(
+    actions: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]], told: int, success: bool
+) -> Iterator[Part]:
+    """Yield the sub-goals of an episode in turn: as `routes` has them, or else by the sub-goals of its actions."""
+    legs = [*routes] or [*_legs(actions)]
+    ended = "the episode ended as a success" if success else "the episode ended as a failure"
+    begin, plan = 0, -1
+    for number, leg in enumerate(legs):
+        steps = int(leg["steps"])
+        last, new = number == len(legs) - 1, leg.get("number", -1) != plan
+        plan = leg.get("number", -1)
+        p = leg.get("proficiency")
+        by = str(leg.get("by", ""))
+        yield Part(
+            int(plan) if new and plan >= 0 else None,
+            brief(str(leg["subgoal"]), NAME),
+            WHO.get(by, brief(by, NAME)),
+            brief(str(leg.get("why", "")), NAME),
+            float(p) if isinstance(p, (int, float)) and math.isfinite(p) else None,
+            begin,
+            steps,
+            int(leg.get("emergencies", 0)),
+            "reached" if leg["reached"] else ended if last else "given up for a new plan",
+            tuple(_lines(actions, begin, begin + steps, by == "learner")),
+            0,
+            (),
+        )
+        begin += steps
+
+
+def _legs(actions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the stretches of actions with equal sub-goals; all but the last one ended as the next began."""
+    stretches: list[dict[str, Any]] = []
+    for row in actions:
+        if stretches and stretches[-1]["subgoal"] == row["subgoal"]:
+            stretches[-1]["steps"] += int(row["steps"])
+        else:
+            stretches.append({"subgoal": row["subgoal"], "steps": int(row["steps"]), "reached": True})
+    if stretches:
+        stretches[-1]["reached"] = False
+    yield from stretches
+
+
+def _lines(actions: Sequence[Mapping[str, Any]], begin: int, end: int, own: bool) -> Iterator[Line]:
+    """Yield what was done from step `begin` to before `end`; a row that spans more is cut. `own`: whether the sub-goal
+    is System 1's, so that a step of the performer is an emergency."""
+    for row in actions:
+        first, last = max(begin, int(row["first"])), min(end, int(row["first"]) + int(row["steps"])) - 1
+        if first > last:
+            continue
+        by, action = str(row["by"]), brief(str(row["action"]), NAME)
+        said = brief(str(row["said"]), SAID)
+        plain = said.strip(" .\"'`*\n").casefold() == action.casefold()
+        yield Line(
+            first, last, last - first + 1, action, WHO.get(by, brief(by, NAME)),
+            own and by in ("performer", "fallback"), "" if plain else said,
+        )  # fmt: skip

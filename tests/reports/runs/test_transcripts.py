@@ -1,0 +1,248 @@
+"""Transcripts of evaluation episodes: logs joined by hand, bounds, hostile texts, and real runs in a browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from guidebench.harness import logs
+from guidebench.harness.commands import cli
+from guidebench.methods.dsadf.dual_system import DualSystem
+from guidebench.methods.dsadf.slow_system import Performs, Plans
+from guidebench.reports.runs import transcripts
+from guidebench.reports.runs.episodes import ActedFrames, Episodes
+from guidebench.reports.runs.transcripts import ENDS, LINES, PARTS, Line, Transcript
+from tests.logs import logged
+from tests.reports.runs.conftest import EVIL
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    Open = Callable[..., Page]
+
+ROUTE = {"trial": 0, "number": 0, "emergencies": 0, "reached": True}
+DUAL: Mapping[str, list[dict[str, Any]]] = {
+    "plans": [
+        {"trial": 0, "number": 0, "first": "find tree; chop tree", "final": "find tree; chop tree (2 times); chop tree",
+         "thoughts": "Trees give wood.", "fault": "", "retries": 0, "lacking": 1, "still_lacking": 0, "again": ""},
+        {"trial": 7, "training": True, "number": 0, "first": "noop", "final": "noop", "thoughts": "", "fault": "",
+         "retries": 0, "lacking": 0, "still_lacking": 0, "again": ""},
+    ],
+    "reflections": [{"trial": 0, "number": 0, "strengths": "short", "weaknesses": "one wood", "plan": "", "fault": ""}],
+    "routes": [
+        {**ROUTE, "index": 0, "subgoal": "find tree", "by": "learner", "why": "proficient", "proficiency": 0.75,
+         "steps": 4, "emergencies": 1},
+        {**ROUTE, "index": 1, "subgoal": "chop tree", "by": "performer", "why": "it is not in memory", "steps": 2},
+        {**ROUTE, "index": 2, "subgoal": "chop tree", "by": "performer", "why": "it is not in memory", "steps": 3,
+         "reached": False},
+    ],
+    "actions": [
+        {"trial": 0, "first": 0, "steps": 3, "subgoal": "find tree", "action": "left", "by": "learner", "said": ""},
+        {"trial": 0, "first": 3, "steps": 1, "subgoal": "find tree", "action": "attack zombie", "by": "performer",
+         "said": "It is near: attack zombie"},
+        {"trial": 0, "first": 4, "steps": 4, "subgoal": "chop tree", "action": "chop tree", "by": "performer",
+         "said": "**Chop tree.**"},
+        {"trial": 0, "first": 8, "steps": 1, "subgoal": "chop tree", "action": "sleep", "by": "only", "said": ""},
+    ],
+    "trials": [
+        {"trial": 0, "steps": 9, "performed": 5, "fallback": 0, "impossible": 1, "unknown": 0, "failed": 0,
+         "reached": 2, "declared": 0, "plans": 1, "fast": 3, "emergencies": 1},
+    ],
+}  # fmt: skip
+"""One episode of nine steps: System 1 walks, a zombie comes, and the performer chops through two equal sub-goals."""
+
+
+def told(
+    rows: Mapping[str, Sequence[Mapping[str, Any]]] = DUAL,
+    results: Sequence[tuple[int, bool, int]] = ((0, False, 9),),
+    declared: Mapping[str, logs.Log] = DualSystem.logs,
+    frames: Sequence[int] = (),
+) -> tuple[tuple[Transcript, ...], tuple[str, ...]]:
+    """Return what is shown of rows of the evaluation at step 100; `results`: episode, success, steps."""
+    evaluations = [
+        {"step": 100, "episode": episode, "success": success, "return": 0.5, "length": length}
+        for episode, success, length in results
+    ]
+    known = {log: pd.DataFrame([{"step": 100, **row} for row in each]) for log, each in rows.items() if each}
+    acted = (ActedFrames("actions", 100, 0, tuple((at, b"png") for at in frames)),) if frames else ()
+    record: Any = SimpleNamespace(
+        rows={"evaluations": pd.DataFrame(evaluations), **known}, cell=SimpleNamespace(logs=declared),
+        episodes=Episodes(acted=acted),
+    )  # fmt: skip
+    return transcripts.transcripts(record)
+
+
+def test_each_step_stands_with_its_sub_goal_and_who_acted() -> None:
+    ((episode,), notes) = told(frames=(0, 2, 4, 5, 9))
+    assert notes == () and (episode.step, episode.episode, episode.success, episode.length) == (100, 0, False, 9)
+    find, first, second = episode.parts
+    assert (find.subgoal, find.by, find.why, find.proficiency, find.ended) == (
+        "find tree", "System 1", "proficient", 0.75, "reached"
+    )  # fmt: skip
+    assert find.lines == (
+        Line(0, 2, 3, "left", "System 1", False, ""),
+        Line(3, 3, 1, "attack zombie", "performer", True, "It is near: attack zombie"),
+    )
+    assert (first.first, first.steps, second.first, second.steps) == (4, 2, 6, 3)
+    assert first.lines == (Line(4, 5, 2, "chop tree", "performer", False, ""),), "the row is cut between sub-goals"
+    assert second.lines == (
+        Line(6, 7, 2, "chop tree", "performer", False, ""), Line(8, 8, 1, "sleep", "only action", False, "")
+    )  # fmt: skip
+    assert (first.proficiency, second.ended) == (None, "the episode ended as a failure")
+    assert [[at for at, _ in part.frames] for part in episode.parts] == [[0, 2, 4], [5], [9]]
+    assert episode.counts == (
+        "3 steps of System 1", "5 of the performer", "0 of the fallback (drawn by chance)", "1 emergency",
+        "2 sub-goals reached", "1 reply naming an impossible action",
+    )  # fmt: skip
+    assert (episode.told, episode.frames, episode.left_out) == (9, 5, 0)
+
+
+def test_the_plan_stands_with_its_reflection_and_not_that_of_an_episode_of_training() -> None:
+    (episode,) = told()[0]
+    (plan,) = episode.plans
+    assert plan.first == ("find tree", "chop tree") and plan.final == ("find tree", "chop tree (2 times)", "chop tree")
+    assert (plan.reflected, plan.strengths, plan.weaknesses, plan.revised) == (True, "short", "one wood", ())
+    assert plan.lacking == "By the hint's rules the first plan lacks 1 prerequisite, the final one 0."
+    (begun, *others) = episode.parts
+    assert begun.plan == 0 and all(part.plan is None for part in others)
+
+
+def test_a_new_plan_gives_up_the_sub_goal_before() -> None:
+    routes = [{**DUAL["routes"][0], "reached": False}, {**DUAL["routes"][1], "number": 1, "steps": 5, "reached": False}]
+    (episode,) = told({**DUAL, "routes": routes})[0]
+    assert [(part.plan, part.ended) for part in episode.parts] == [
+        (0, "given up for a new plan"), (1, "the episode ended as a failure")
+    ]  # fmt: skip
+
+
+def test_without_routes_sub_goals_follow_from_the_actions() -> None:
+    rows = {log: each for log, each in DUAL.items() if log != "routes"}
+    (episode,) = told(rows, [(0, True, 9)], Plans.logs)[0]
+    assert [(part.subgoal, part.by, part.first, part.steps, part.ended) for part in episode.parts] == [
+        ("find tree", "", 0, 4, "reached"), ("chop tree", "", 4, 5, "the episode ended as a success")
+    ]  # fmt: skip
+    assert not any(line.emergency for part in episode.parts for line in part.lines)
+    alone = {"trials": DUAL["trials"], "actions": [{**row, "subgoal": ""} for row in DUAL["actions"]]}
+    (episode,) = told(alone, declared=Performs.logs)[0]
+    assert [part.subgoal for part in episode.parts] == [""] and episode.plans == ()
+
+
+def test_failures_come_first() -> None:
+    actions = [{**DUAL["actions"][0], "trial": trial} for trial in range(8)]
+    rows = {"actions": actions, "trials": [{**DUAL["trials"][0], "trial": trial} for trial in range(8)]}
+    found, _ = told(rows, [(trial, trial in (0, 2), 3) for trial in range(8)], Performs.logs)
+    assert [(each.episode, each.success) for each in found] == [(1, False), (3, False), (4, False), (0, True)]
+
+
+def test_what_is_long_is_cut_and_counted() -> None:
+    actions = [
+        {"trial": 0, "first": number, "steps": 1, "subgoal": f"goal {number // 100}", "action": "left",
+         "by": "performer", "said": "x" * 1_000}
+        for number in range(100 * (PARTS + 5))
+    ]  # fmt: skip
+    (episode,) = told({**DUAL, "routes": [], "actions": actions}, [(0, False, 10_000)])[0]
+    assert len(episode.parts) == PARTS and episode.left_out == 5 and episode.told == 6_500
+    assert len(episode.parts[0].lines) == 2 * ENDS and episode.parts[0].left_out == 100 - 2 * ENDS
+    assert sum(len(part.lines) for part in episode.parts) == LINES
+    assert episode.parts[-1].lines == () and episode.parts[-1].left_out == 100
+    assert len(episode.parts[0].lines[0].said) < 350
+
+
+def test_logs_of_other_columns_are_left_alone_and_damaged_ones_are_noted() -> None:
+    other = {**Performs.logs, "actions": logs.Log("x", {"trial": logs.count("t"), "action": logs.count("a")})}
+    assert told(declared=other) == ((), ())
+    assert told({"actions": DUAL["actions"]}) == ((), ())
+    damaged = [{**DUAL["actions"][0], "steps": "many"}]
+    found, (note,) = told({**DUAL, "actions": damaged})
+    assert found == () and note.startswith("the transcripts: a record is not what this program writes")
+
+
+WORLD = (
+    "suite=crafter_ood", "task=wood_sword", "suite.observation=text", "suite.actions=find", "suite.impossible=masked",
+    "suite.area=16", "suite.test_length=20", "evaluation.episodes=2", "performer=scripted", "seeds=[0]",
+)  # fmt: skip
+PLANS = ("planner=scripted", "reflector=scripted")
+ONCE = ("training.steps=1", "evaluation.every=1")
+LEARNS = (
+    "scorer=scripted", "text_embedder=scripted", "text_embedder.width=16", "agent.width=16", "suite.length=30",
+    "learner.trunk=[8]", "learner.hidden=[8]", "learner.batch_size=8", "learner.learning_starts=16",
+    "training.capacity=100", "agent.threshold=0", "training.steps=80", "evaluation.every=40",
+)  # fmt: skip
+
+
+@pytest.fixture
+def page(train: Callable[..., Path]) -> Callable[..., Path]:
+    """Train a run, let `change` change its directory, and return its page."""
+
+    def made(*words: str, change: Callable[[Path], object] = lambda run: None, frames: bool = True) -> Path:
+        pytest.importorskip("crafter")
+        run = next(train(*WORLD, *words, packs=[(0,)]).glob("*/*/*/seed-0"))
+        assert not frames or cli.main(["eval", str(run), "--frames", "--episodes", "1"]) == 0
+        change(run)
+        assert cli.main(["report", str(run)]) == 0
+        return run / "report" / "run.html"
+
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("method=model_as_agent", *ONCE),
+        ("method=model_with_planner", *PLANS, *ONCE),
+        ("method=dsadf", *PLANS, *LEARNS),
+    ],
+)
+def test_a_run_s_page_tells_its_episodes_along_their_frames(
+    words: tuple[str, ...], page: Callable[..., Path], browser: Open, axe: Callable[[Page], None]
+) -> None:
+    seen = browser(page(*words))
+    assert seen.get_by_role("heading", name="What was said and done").count() == 1
+    assert seen.locator("h3", has_text="steps").count() == 2
+    assert seen.locator("h4", has_text="First plan").count() == 2 * ("agent" not in words[0])
+    parts = seen.locator("details.part")
+    for number in range(parts.count()):
+        if not parts.nth(number).get_attribute("open") is not None:
+            parts.nth(number).locator("summary").first.click()
+    assert seen.locator(".part img").first.is_visible() and seen.locator(".part td").first.is_visible()
+    assert seen.locator(".part img").evaluate_all("all => all.every((each) => each.naturalWidth > 0)")
+    assert ("Routed to" in seen.locator("main").inner_text()) == (words[0] == "method=dsadf")
+    assert "No frames" not in seen.locator("main").inner_text()
+    axe(seen)
+
+
+MARKUP = "".join(letter for letter in EVIL if letter.isascii() and letter.isprintable())
+
+
+def hostile(run: Path) -> None:
+    """Put markup into every text of the logs, and letters that do not end."""
+    for log in ("plans", "reflections", "actions"):
+        rows = [
+            {name: f"{MARKUP}{'x' * 400}" if isinstance(value, str) and name != "by" else value
+             for name, value in row.items()}
+            for row in logged(run, log)
+        ]  # fmt: skip
+        (run / f"{log}.parquet").unlink()
+        (run / f"{log}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shutil.rmtree(run / "acted", ignore_errors=True)
+
+
+def test_hostile_texts_stay_texts_and_missing_frames_are_told(
+    page: Callable[..., Path], browser: Open, axe: Callable[[Page], None]
+) -> None:
+    words = ("method=model_with_planner", *PLANS, *ONCE)
+    seen = browser(page(*words, change=hostile, frames=False), width=375)
+    seen.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert "No frames of these episodes are here" in seen.locator("main").inner_text()
+    assert "<script>alert(1)</script>" in seen.locator(".plan").first.inner_text()
+    assert seen.locator("img[src=x]").count() == 0
+    assert seen.evaluate("document.documentElement.scrollWidth") <= 375
+    axe(seen)
