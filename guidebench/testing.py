@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness import registry
-from guidebench.harness.capabilities import NamesActions
+from guidebench.harness.capabilities import HasExpert, NamesActions
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.identity.sources import ROOT
 from guidebench.harness.interfaces import Actions, Array, Observations, State
@@ -53,7 +53,7 @@ def check_suite(name: str, tasks: Sequence[str] | None = None, steps: int = 200,
     Equal seeds and actions must give equal episodes. A task restored from its state in another object must continue
     identically, also beyond the end of the episode. No episode may be longer than the horizon. Equal snapshots must be
     drawn as equal frames, uint8 [n, height, width, 3]. A suite that `NamesActions` must have one name per action, and
-    no name twice.
+    no name twice. To ask a solver (`HasExpert`) must change no episode, and a restored task's solver must act alike.
     """
     suite = registry.get("suite", name)()
     for task in (*suite.goalless, *filter(None, [suite.pretraining])):
@@ -74,13 +74,18 @@ def check_task(suite: Any, name: str, steps: int = 200, seed: int = 0) -> None:
         names = suite.action_names(name)
         assert len(names) == len(set(names)) == actions.count, f"{name}: {len(names)} names of {actions.count} actions"
 
-    played = _played(suite, one, name, chosen[: steps // 2], seed)
+    played = _played(suite, one, name, chosen[: steps // 2], seed, ask=True)
     _same(played, _played(suite, twin, name, chosen[: steps // 2], seed), f"{name}: two tasks reset with seed {seed}")
     state = _stored(one.state())
     played = _played(suite, one, name, chosen[steps // 2 :])
     restored.reset(seed + 1)
     restored.load_state(state)
     _same(played, _played(suite, restored, name, chosen[steps // 2 :]), f"{name}: a task and one restored from it")
+    if isinstance(twin, HasExpert):
+        _followed(one, steps // 10)
+        restored.load_state(_stored(one.state()))
+        mine, theirs = _followed(one, steps // 10), _followed(restored, steps // 10)
+        _same(mine, theirs, f"{name}: the solvers of a task and of one restored from it")
 
     drawing = suite.drawing()
     drawing.ready()
@@ -98,9 +103,23 @@ def _action(actions: Actions, rng: np.random.Generator) -> Any:
     return rng.uniform(-1, 1, actions.shape).astype(np.float32)
 
 
-def _played(suite: Any, task: Any, name: str, actions: Sequence[Any], seed: int | None = None) -> list[tuple[Any, ...]]:
+def _followed(task: Any, steps: int) -> list[Any]:
+    """Return the actions of a task's solver, which is followed; a new episode begins when one ends."""
+    actions = []
+    for _ in range(steps):
+        action = task.expert()
+        actions.append(np.asarray(action).tolist())
+        step = task.step(action)
+        if step.terminated or step.truncated:
+            task.reset()
+    return actions
+
+
+def _played(
+    suite: Any, task: Any, name: str, actions: Sequence[Any], seed: int | None = None, ask: bool = False
+) -> list[tuple[Any, ...]]:
     """Return the results of these actions, after a reset with `seed` or from the current state; a new episode begins
-    when one ends."""
+    when one ends. `ask`: whether the task's solver, if it has one, is asked before each tenth step."""
     observations, horizon = suite.spaces(name)[0], suite.horizon(name)
     shown: list[tuple[Any, ...]] = []
     before: Array | None = None
@@ -108,7 +127,9 @@ def _played(suite: Any, task: Any, name: str, actions: Sequence[Any], seed: int 
         before = task.reset(seed).copy()
         shown.append((_observed(before, observations, name),))
     length = 0
-    for action in actions:
+    for number, action in enumerate(actions):
+        if ask and number % 10 == 0 and isinstance(task, HasExpert):
+            task.expert()
         step = task.step(action)
         length += 1
         assert np.isfinite(step.reward), f"{name}: the reward of a step is {step.reward}"

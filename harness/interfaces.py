@@ -316,6 +316,10 @@ class Question(NamedTuple):
     """The seed's episode that the question concerns, if it is sent during an evaluation (`Place.episode`)."""
     measures: Array | None = None
     """`Transition.measures` of these transitions, float32 [m, P]; only an oracle may read them."""
+    solver: Callable[[], Any] | None = None
+    """Returns the action of the suite's own solver in the state in which a consulted question finds the task of its
+    seed, or of its episode. The loop adds it; only an oracle that declares it receives it (`ModelPart.follows_solver`).
+    None elsewhere, and for a task without a solver (`harness.capabilities.HasExpert`)."""
 
 
 class Response(NamedTuple):
@@ -395,7 +399,8 @@ class Context(Protocol):
         """Return the answer to each question, in order, synchronously; None if there is no usable answer, and for a
         seed that has stopped training, whose question is not sent. The questions of one call are one batch and are
         answered in parallel. Their roles must be in the `consults` of the part that asks. Allowed in training and in
-        evaluation."""
+        evaluation. Questions about an action concern the state that the seed's task, or that of the episode, is in: an
+        oracle may be told what the suite's solver does there."""
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
         """Append a table row for one seed, with the step, to the run's LOG.jsonl. The part's configuration must declare

@@ -282,12 +282,16 @@ class ModelPart(Part):
 
     backend: ClassVar[str]
     """`openai` or `transformers` for foundation models, `scripted` for hand-written code, `oracle` for a model that
-    reads the task's events or measures."""
+    reads the task's events or measures, or asks its solver."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Kinds of calls that the model answers, registered with `@register.call`; () is the default of its kind of
     part."""
     privileged: ClassVar[bool] = False
     """Whether the model reads privileged information that no method may use."""
+    follows_solver: ClassVar[bool] = False
+    """Whether its questions hold the suite's own solver (`Question.solver`), which it may ask for the action in the
+    present state; only with the backend `oracle`, and in roles that are consulted synchronously. Cells whose task has
+    no solver, or that learn from steps that no task of the run took, are refused."""
     model: str = ""
     """Name of the model, as its backend knows it."""
     price_in: float | None = 0.0

@@ -86,6 +86,8 @@ WALK = """
         def load_state(self, state):
             self.at, self.time, self.rng.bit_generator.state = state["at"], state["time"], state["rng"]
 """
+POSITION = "def position(self):"
+EXPERT = "def expert(self):\n            return {}\n\n        def position(self):"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,13 @@ WALK = """
             "False)\n\n        def events",
             "False)._replace(reward=np.nan)\n\n        def events",
             "the reward of a step is nan",
+        ),
+        (POSITION, EXPERT.format("0"), ""),
+        (POSITION, EXPERT.format("int(self.rng.integers(2))"), "two tasks reset with seed 0 differ"),
+        (
+            POSITION,
+            EXPERT.format("int(vars(self).setdefault('asked', []).append(0) or len(self.asked) > 5)"),
+            "the solvers of a task and of one restored from it differ 0 steps later",
         ),
     ],
 )

@@ -55,7 +55,9 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
         kind = kinds.get(role, role)
         asked = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
         delay = 0 if role in now else asked.delay
-        return QuestionQueue(len(job.seeds), delay, backend, kind == registry.HUMAN or budgeted, role, kind, numbers)
+        follows = isinstance(asked, parts.ModelPart) and asked.backend == "oracle" and asked.follows_solver
+        halts = kind == registry.HUMAN or budgeted
+        return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows)
 
     order = [*kinds, registry.HUMAN]
     return {role: asks(role, backends[role]) for role in order if role in backends}

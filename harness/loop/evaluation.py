@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness.capabilities import FollowsSolvers, HasOutcomes, HasSubgoals, ScoresEpisodes
+from guidebench.harness.capabilities import FollowsSolvers, HasExpert, HasOutcomes, HasSubgoals, ScoresEpisodes
 from guidebench.harness.episodes.solvers import Solver, solver
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import (
@@ -180,7 +180,12 @@ class Evaluator:
             if place not in self._pool:
                 self._pool[place] = self._make(place[0])
         tasks = [self._pool[place] for place in places]
-        ctx = EvaluationContext(step, self._streams, answer=consult, notes=[] if notes is None else notes)
+        solvers = {place: task.expert for place, task in zip(places, tasks, strict=True) if isinstance(task, HasExpert)}
+
+        def answer(questions: Sequence[Question]) -> list[Any]:
+            return consult([each._replace(solver=solvers.get(Place(each.row, each.episode))) for each in questions])
+
+        ctx = EvaluationContext(step, self._streams, answer=answer, notes=[] if notes is None else notes)
         seeds = [self._streams[row].evaluation_seed(step, episode) for row, episode in places]
         observations = [task.reset(seed) for task, seed in zip(tasks, seeds, strict=True)]
         returns = [0.0] * len(places)

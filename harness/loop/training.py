@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from guidebench.harness.capabilities import Measured, Telling
+from guidebench.harness.capabilities import HasExpert, Measured, Telling
 from guidebench.harness.episodes.datasets import Dataset, transitions
 from guidebench.harness.episodes.demonstrations import together
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
@@ -140,6 +140,14 @@ class Loop:
                 "a part of the cell reads state and steps in words, and the task tells its state in no sentences or "
                 "has no captions; choose a suite that does both, such as crafter_ood"
             )
+        self._solvers = [task.expert if isinstance(task, HasExpert) else None for task in tasks]
+        """What an oracle may ask for the solver's action in the state that each seed is in."""
+        follow = [role for role, asks in (consulted or {}).items() if asks.follows_solver]
+        if follow and None in self._solvers:
+            raise UserError(
+                f"{follow[0]}=… answers with the action of the suite's solver in the present state, and the task's "
+                f"solver, if it has any, plans whole episodes; choose another {follow[0]}=…"
+            )
         self.agent, self.tasks, self.streams = agent, tasks, streams
         self.rows = np.arange(len(tasks))
         self.step = 0
@@ -179,7 +187,8 @@ class Loop:
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
         """Return the answers to questions of training synchronously."""
-        return self._consult(questions, [""] * len(questions))
+        told = [question._replace(solver=self._solvers[question.row]) for question in questions]
+        return self._consult(told, [""] * len(told))
 
     def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:
         """Return the answer to each question, in order; None for a stopped seed, whose question is not sent."""

@@ -1,4 +1,4 @@
-"""Answers from the task's own events and measures, computed in the worker without rendering or a model process.
+"""Answers from the task's own events, measures and solver, computed in the worker without rendering or a model process.
 
 Only a model whose backend is `oracle` gets them, so that no other model sees privileged state.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question
 from guidebench.harness.models.calls import CallResult, Usage
 from guidebench.harness.models.questions import InFlight, Memory
@@ -19,6 +20,18 @@ from guidebench.harness.streams import Streams
 Oracle = Callable[[Question, np.random.Generator], Any]
 """A question and its own generator -> the value of its response: a judge's P(yes), in [0, 1], or, for a chat, the JSON
 value that the dialogue of the asking part would return, or None if it has no answer."""
+
+
+def solution(question: Question) -> Any:
+    """Return the action of the suite's own solver in the state that a question finds its task in. Raise UserError if
+    the question holds no solver."""
+    if question.solver is None:
+        raise UserError(
+            f"a model in the role {question.to!r} answers with the action of the suite's solver, and its question "
+            f"holds none: the task has no solver of single states (`expert`), the role is not in the `consults` of the "
+            f"part that asks, or the model's configuration does not declare `follows_solver`"
+        )
+    return question.solver()
 
 
 class OracleBackend:

@@ -102,12 +102,13 @@ class QuestionQueue:
 
     def __init__(
         self, rows: int, delay: int | None, backend: Backend, halts: bool = False, role: str = "judge",
-        kind: str = "judge", numbers: Iterator[int] | None = None,
+        kind: str = "judge", numbers: Iterator[int] | None = None, follows_solver: bool = False,
     ) -> None:  # fmt: skip
         """`halts`: whether the backend may stop answering, for a spent budget or an absent person; `kind`: kind of the
         part in this role; `numbers`: counter of question numbers, shared by all roles of a worker because one backend
-        may serve several roles."""
+        may serve several roles; `follows_solver`: whether the backend is an oracle that receives solvers."""
         self._delay, self._halts, self.role, self.kind = delay, halts, role, kind
+        self.follows_solver = follows_solver
         self._backend = backend
         self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
         self._ordinals = [0] * rows
@@ -135,6 +136,8 @@ class QuestionQueue:
         items = []
         for ask, scope in questions:
             counted = self._scoped[scope] if scope else self._ordinals
+            if not self.follows_solver:
+                ask = ask._replace(solver=None)
             items.append(InFlight(next(self._numbers), counted[ask.row], step, ask, scope))
             counted[ask.row] += 1
         for item in items:

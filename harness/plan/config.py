@@ -534,6 +534,7 @@ def validate(cell: Cell) -> None:
                 + (f"; the suite's default for this task is {chosen.role}={own}" if mended else "")
             )
     _check_losses(cell)
+    _check_solver(cell)
     answering.check(cell.names.parts)
     arrays.every(cell.names.parts, place)
     for role in answering.consulted(cell.names.parts):
@@ -580,6 +581,25 @@ def validate(cell: Cell) -> None:
 
 def _chosen_from(actions: Actions) -> str:
     return f"one of {actions.count} actions" if actions.discrete else f"{actions.shape[0]} continuous actions"
+
+
+def _check_solver(cell: Cell) -> None:
+    """Raise UserError if a model answers with the action of the suite's solver in the present state, and there is no
+    solver, or the cell learns from steps of other tasks than the run's."""
+    for chosen in cell.names.of(*registry.MODELS):
+        if not cell.section(chosen.role).follows_solver:
+            continue
+        own = f"{chosen} answers with the action of the suite's own solver"
+        if not demonstrates(cell.section("suite"), cell.names.task):
+            raise UserError(
+                f"{own}, and no solver comes with the task {cell.names.task!r} of suite {cell.names.suite!r}; choose "
+                f"another {chosen.role}=…, or a task with a solver"
+            )
+        if cell.section("training").demonstrations or cell.names.of("dataset"):
+            raise UserError(
+                f"{own} in the present state, and the states of demonstrations and datasets are past; choose another "
+                f"{chosen.role}=…, or training.demonstrations=0 and no dataset"
+            )
 
 
 def _check_losses(cell: Cell) -> None:

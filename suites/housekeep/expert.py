@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from guidebench.harness.interfaces import State
 from guidebench.suites.housekeep.floors import EYE, REACH, SLOTS, STEP, moved
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class Expert:
     def __init__(self, task: HousekeepTask) -> None:
         self._task = task
         self._plan: list[int] = []
-        self._expected: tuple[object, ...] = ()
+        self._expected = b""
+        """The task's `_state` in which the plan goes on."""
 
     def act(self) -> int:
         """Return the next action; `LOOK_DOWN` where nothing is left to do or can be done."""
@@ -42,11 +44,23 @@ class Expert:
         self._expected = self._after(action)
         return action
 
-    def _state(self) -> tuple[object, ...]:
-        task = self._task
-        return (task.number, task.x, task.y, task.turns, task.tilts, task.held, task.place.tobytes())
+    def state(self) -> State:
+        """Return the plan, which decides the next actions with the task's state: another one found from here may go
+        another way."""
+        return {"plan": np.array(self._plan, np.int64), "expected": np.frombuffer(self._expected, np.uint8)}
 
-    def _after(self, action: int) -> tuple[object, ...]:
+    def load_state(self, state: State) -> None:
+        self._plan, self._expected = np.asarray(state["plan"]).tolist(), np.asarray(state["expected"]).tobytes()
+
+    def _state(self) -> bytes:
+        task = self._task
+        return self._bytes(task.x, task.y, task.turns, task.tilts)
+
+    def _bytes(self, x: float, y: float, turns: int, tilts: int) -> bytes:
+        task = self._task
+        return np.array((task.number, x, y, turns, tilts, task.held), float).tobytes() + task.place.tobytes()
+
+    def _after(self, action: int) -> bytes:
         """Return the state after an action that grabs and releases nothing; after one that does, nothing is expected,
         since the plan has ended."""
         from guidebench.suites.housekeep import task as tasks
@@ -57,7 +71,7 @@ class Expert:
             x, y = moved(task.floor, x, y, task.heading)
         turns = (turns + (action == tasks.LEFT) - (action == tasks.RIGHT)) % 18
         tilts = min(max(tilts + (action == tasks.UP) - (action == tasks.DOWN), tasks.LOWEST), tasks.HIGHEST)
-        return (task.number, x, y, turns, tilts, task.held, task.place.tobytes())
+        return self._bytes(x, y, turns, tilts)
 
     def _planned(self) -> list[int]:
         """Return the actions up to the next grab or release: of the nearest misplaced item, or on the nearest correct

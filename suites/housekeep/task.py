@@ -71,6 +71,7 @@ class HousekeepTask:
         self._begin(self.number)
         self._met[:] = self._new[:] = False
         self._steps, self._share = 0, 0.0
+        self._expert = None
         self._turned()
         self._advance()
         self._new[:] = False
@@ -277,7 +278,8 @@ class HousekeepTask:
     completion = score
 
     def expert(self) -> int:
-        """Return the action of a scripted agent that knows the layout and where everything belongs."""
+        """Return the action of a scripted agent that knows the layout and where everything belongs. It follows a plan,
+        which is part of the task's state."""
         from guidebench.suites.housekeep.expert import Expert
 
         if self._expert is None:
@@ -348,9 +350,12 @@ class HousekeepTask:
             "place": self.place.copy(),
             "slot": self.slot.copy(),
             "met": self._met.copy(),
+            "solver": None if self._expert is None else self._expert.state(),
         }
 
     def load_state(self, state: State) -> None:
+        from guidebench.suites.housekeep.expert import Expert
+
         self._random.bit_generator.state = state["random"]
         self.number = int(state["number"])
         self._begin(self.number)
@@ -362,5 +367,9 @@ class HousekeepTask:
         self._met[:] = state["met"]
         self._new[:] = False
         self._share = self.score()
+        self._expert = None
+        if state["solver"] is not None:
+            self._expert = Expert(self)
+            self._expert.load_state(state["solver"])
         self._went()
         self._turned()

@@ -359,3 +359,23 @@ def test_forward_moves_and_the_bounds_of_aim_and_reach_are_those_of_the_docs():
         task.step(LEFT)
     assert (task.x, task.y) != before
     assert (math.degrees(AIM), REACH) == pytest.approx((15, 1.5))
+
+
+def test_a_restored_solver_goes_on_with_its_plan_and_a_new_episode_drops_it():
+    """In these layouts a way that is searched anew, from the middle of another, begins otherwise."""
+    for seed, steps in ((0, 19), (5, 52), (11, 43)):
+        task = made("adjustment_1", seed=seed)
+        for _ in range(steps):
+            task.step(task.expert())
+        state = task.state()
+        kept, lost = (made("adjustment_1", seed=99) for _ in range(2))
+        kept.load_state(state)
+        lost.load_state({**state, "solver": None})
+        action = task.expert()
+        assert kept.expert() == action != lost.expert()
+        for _ in range(60):
+            assert task.step(action)[1:] == kept.step(action)[1:]
+            action = task.expert()
+            assert action == kept.expert()
+        task.reset(seed)
+        assert task.state()["solver"] is None
