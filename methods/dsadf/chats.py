@@ -1,4 +1,5 @@
-"""The chats of DSADF's slow system that need no model: hand-written ones, and privileged ones that know the sub-goals.
+"""The chats of DSADF's slow system that need no model: hand-written ones, and privileged ones, which know the task's
+sub-goals or its solver.
 
 `planner=scripted` and `planner=oracle` name the chats `scripted_planner` and `oracle_planner`, and so for the other
 roles.
@@ -128,19 +129,25 @@ class ScriptedScorer(Scripted):
 
 
 @dataclass(frozen=True)
-class KnowsSubgoals(ModelPart):
-    """What the privileged chats have in common: they know the task's own sub-goals (`HasSubgoals`)."""
+class Privileged(ModelPart):
+    """What the privileged chats have in common: each answers in its own role alone."""
 
     role: ClassVar[str] = ""
     """The role in which the chat answers."""
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = "% no model, it is told the task's sub-goals"
     backend: ClassVar[str] = "oracle"
     privileged: ClassVar[bool] = True
 
     def fits(self, there: There) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
         return elsewhere(there, self, self.role)
+
+
+@dataclass(frozen=True)
+class KnowsSubgoals(Privileged):
+    """What the chats have in common that know the task's own sub-goals (`HasSubgoals`)."""
+
+    citation: ClassVar[str] = "% no model, it is told the task's sub-goals"
 
 
 @register.chat("oracle_planner")
@@ -175,6 +182,28 @@ class OracleReflector(KnowsSubgoals):
         from guidebench.methods.dsadf.oracle import KnownReflection
 
         return KnownReflection(known_subgoals(suite, task))
+
+
+@register.chat("oracle_performer")
+@dataclass(frozen=True)
+class OraclePerformer(Privileged):
+    """Privileged: names the action of the suite's own solver, which acts towards the task whatever the sub-goal is, and
+    errs at the configured rate."""
+
+    error: Rate = 0.0
+    """Probability that it names an action drawn uniformly from the possible ones (choice: never)."""
+
+    citation: ClassVar[str] = "% no model, it is told the action of the suite's solver"
+    role: ClassVar[str] = "performer"
+    follows_solver: ClassVar[bool] = True
+    title: ClassVar[str] = "privileged: it is told the action of the suite's solver"
+
+    def spawn(self, suite: Suite, task: str) -> Oracle:
+        """Return the function that names actions."""
+        from guidebench.methods.dsadf.oracle import KnownAction
+
+        assert isinstance(suite, NamesActions), "the agent refuses other suites"
+        return KnownAction(suite.action_names(task), self.error)
 
 
 def check_known(there: There) -> None:

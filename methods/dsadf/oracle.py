@@ -1,4 +1,5 @@
-"""Plans and reflections of a chat that knows the task's own sub-goals; its answers are those of the dialogues."""
+"""Plans and reflections of chats that know the task's own sub-goals, and actions of one that asks the task's solver;
+their answers are those of the dialogues."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from guidebench.baselines.conversing import Misread
 from guidebench.harness.interfaces import Question
+from guidebench.harness.models.oracle import solution
 from guidebench.methods.dsadf import plans, scripted
 from guidebench.methods.dsadf.planning import stored
 from guidebench.methods.dsadf.plans import Subgoal, Vocabulary, listed
@@ -49,3 +51,20 @@ class KnownReflection:
         weaknesses = f"It is not the known plan: {listed(list(map(Subgoal, self._names)))}"
         plan = stored(tuple(map(Subgoal, self._names)))
         return {"strengths": "", "weaknesses": " ".join(weaknesses.split()), "plan": plan, "fault": ""}
+
+
+class KnownAction:
+    """Answers as `performing.PerformerDialogue` does."""
+
+    def __init__(self, names: Sequence[str], error: float) -> None:
+        """`names`: those of the actions, in order; `error`: probability that a possible action is drawn instead."""
+        self._names, self._error = tuple(names), error
+
+    def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
+        """Return the solver's action; one of the possible ones, drawn uniformly, in its place if that is an error or
+        not possible."""
+        possible = json.loads(question.content)["possible"]
+        action = -1 if generator.random() < self._error else int(solution(question))
+        if action not in possible:
+            action = possible[int(generator.integers(len(possible)))]
+        return {"action": self._names[action], "faults": [], "said": ""}

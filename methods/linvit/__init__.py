@@ -27,6 +27,7 @@ from guidebench.harness.settings import Bounds, Transport, Unit, cite
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Message
+    from guidebench.harness.models.oracle import Oracle
 
 PRIOR = "prior"
 """The role of the chat, and the name of the part of an observation that holds its probabilities of the actions."""
@@ -161,8 +162,7 @@ class ScriptedPrior(ModelPart):
 
     def fits(self, there: There) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        asked = any(PRIOR in getattr(part, "needs", ()) for part in there.parts.values())
-        return "" if asked and there[PRIOR] == self else "it weighs actions, for agent=prior_guided alone"
+        return _elsewhere(there, self)
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
         """Return the callable that answers. It is given neither suite nor task, only the messages of the
@@ -170,6 +170,42 @@ class ScriptedPrior(ModelPart):
         from guidebench.methods.linvit.scripted import Weigher
 
         return Weigher(self.error)
+
+
+@register.chat("oracle_prior")
+@dataclass(frozen=True)
+class OraclePrior(ModelPart):
+    """Privileged: all weight on the action of the suite's own solver in the state whose sentences are asked about
+    first."""
+
+    error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability that all weight is on one action drawn uniformly instead, independently per question (choice:
+    never)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% no model, it is told the action of the suite's solver"
+    backend: ClassVar[str] = "oracle"
+    privileged: ClassVar[bool] = True
+    follows_solver: ClassVar[bool] = True
+    title: ClassVar[str] = "privileged: it is told the action of the suite's solver"
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        return _elsewhere(there, self)
+
+    def spawn(self, suite: Suite, task: str) -> Oracle:
+        """Return the function that answers with the weights of the actions."""
+        from guidebench.methods.linvit.oracle import KnownPrior
+
+        actions = suite.spaces(task)[1].count
+        assert actions is not None, "the agent refuses other actions"
+        return KnownPrior(actions, self.error)
+
+
+def _elsewhere(there: There, chat: ModelPart) -> str:
+    """Return why a chat that weighs actions is not in its role, or ""."""
+    asked = any(PRIOR in getattr(part, "needs", ()) for part in there.parts.values())
+    return "" if asked and there[PRIOR] == chat else "it weighs actions, for agent=prior_guided alone"
 
 
 SENTENCES = cite("text", "choice: the sentences are what the chat is told")

@@ -23,6 +23,7 @@ KINDS = {
 ORACLES = {
     "teacher": "privileged: it is told the task's own reward",
     "agent": "privileged: the suite's solver, which knows the task's state, acts",
+    "chat": "privileged: it is told of the task's state what no method may know",
 }
 """Kind of part -> the same for an oracle that is no judge."""
 SERVED = {"openai": "served: what the model is, is its server's word"}

@@ -14,6 +14,7 @@ from guidebench.harness.interfaces import Place
 from guidebench.harness.plan import config, matrix
 from guidebench.methods.dsadf.chats import OraclePlanner, OracleReflector
 from guidebench.methods.dsadf.deliberation import question
+from guidebench.methods.dsadf.oracle import KnownAction
 
 pytest.importorskip("crafter")
 SUITE = registry.get("suite", "crafter_ood")(actions="find")
@@ -74,3 +75,24 @@ def test_a_task_whose_sub_goals_are_in_other_words_is_refused_before_a_run(role:
 def test_sub_goals_in_other_words_are_refused() -> None:
     with pytest.raises(UserError, match="is none of its actions"):
         OraclePlanner().spawn(registry.get("suite", "housekeep")(), "adjustment_2")
+
+
+def named(performer: KnownAction, solver: int, possible: list[int], rng: np.random.Generator) -> str:
+    told = question("performer", Place(0, 3), {"possible": possible})._replace(solver=lambda: solver)
+    answer = performer(told, rng)
+    assert answer == {"action": answer["action"], "faults": [], "said": ""}
+    return str(answer["action"])
+
+
+def test_the_performer_names_the_solvers_action_and_a_possible_one_where_that_is_not() -> None:
+    names, rng = ("sleep", "move up", "chop tree", "drink water"), np.random.default_rng(0)
+    known = KnownAction(names, 0.0)
+    assert {named(known, 2, [0, 1, 2], rng) for _ in range(50)} == {"chop tree"}
+    assert {named(known, 3, [0, 2], rng) for _ in range(50)} == {"sleep", "chop tree"}
+
+
+def test_the_performer_errs_at_its_rate_among_the_possible_actions() -> None:
+    """Of 4,000 answers, 0.4 · ⅔ are on another action than the solver's; 5 standard deviations are ±0.035."""
+    rng = np.random.default_rng(2)
+    found = [named(KnownAction("abcd", 0.4), 2, [0, 1, 2], rng) for _ in range(4_000)]
+    assert abs(found.count("a") + found.count("b") - 4_000 * 0.4 * 2 / 3) < 4_000 * 0.035 and "d" not in found

@@ -164,3 +164,14 @@ def test_each_declared_ablation_can_be_planned(method: str) -> None:
     ablations = registry.get("method", method).ablations
     ids = {variations._varied(cell, dict(overrides), name).id for name, overrides in ablations.items()}
     assert len({cell.id, *ids}) == 1 + len(ablations)
+
+
+def test_the_oracle_performs_towards_the_task_where_the_memory_leaves_sub_goals_to_it(
+    train: Callable[..., Path],
+) -> None:
+    """Without a score every proficiency stays 0, so that System 1 has no sub-goal of its own."""
+    words = tuple(word for word in SHORT if not word.startswith("performer="))
+    study = train(*words, "performer=oracle", "scorer.malformed=1", "seeds=[0]", "method=dsadf", packs=[(0,)])
+    trials = results.load(study, what="trials")
+    told = trials[["fast", "performed", "fallback", "failed", "impossible", "unknown"]].sum()
+    assert told["performed"] > 0 and not told[["fallback", "failed", "impossible", "unknown"]].any()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from guidebench import results, testing
+from guidebench.harness.commands import cli
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.plan import matrix
 from tests.harness.models.canned import completion, serving
@@ -47,6 +48,45 @@ def test_the_oracles_plan_is_followed(train: Callable[..., Path]) -> None:
     plans = results.load(study, what="plans")
     assert set(plans["first"]) == {"find tree; chop tree; place crafting table; make wood sword"}
     assert set(plans["final"]) == {"find tree; chop tree (3 times); place crafting table; make wood sword"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["model_as_agent", "model_with_planner"])
+def test_the_oracle_plays_the_episodes_of_the_suites_solver(method: str, train: Callable[..., Path]) -> None:
+    words = (*WORLD, *ONCE, "suite.test_length=300", "evaluation.episodes=6")
+    chats = ("performer=oracle", *(SCRIPTED[:2] if method == "model_with_planner" else ()))
+    told, solved = (
+        results.load(train(*words, *each, packs=[(0,)])).sort_values("episode")[["success", "return", "length"]]
+        for each in ((f"method={method}", *chats), ("method=expert",))
+    )
+    assert told.to_numpy().tolist() == solved.to_numpy().tolist() and solved["success"].mean() > 0.9
+
+
+def test_an_oracle_that_always_errs_is_a_random_agent(train: Callable[..., Path]) -> None:
+    words = (*WORLD, *ONCE, "suite.test_length=100", "evaluation.episodes=6", "method=model_as_agent")
+    study = train(*words, "performer=oracle", "performer.error=1", packs=[(0,)])
+    assert results.load(study)["success"].mean() < 0.5
+    trials = results.load(study, what="trials")
+    assert (trials["performed"] > 0).all() and not trials[["fallback", "impossible", "unknown", "failed"]].any(
+        axis=None
+    )
+
+
+@pytest.mark.slow
+def test_a_run_of_the_oracle_killed_in_an_episode_goes_on_byte_identical(
+    train: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = (*WORLD, *SHORT, "seeds=[0,1]", "method=model_as_agent", "performer=oracle", "performer.error=0.2")
+    survives(train, tmp_path, words, {"training": 10, "evaluation": 40}, LOGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", ["crafter_ood", "housekeep"])
+def test_the_command_runs_the_oracle(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = (f"suite={suite}", "method=model_as_agent", "performer=oracle", "profile=smoke", "seeds=1", "workers=1")
+    assert cli.main(["run", *words, f"output={tmp_path / 'study'}"]) == 0
+    assert "model_as_agent · oracle_performer · smoke" in " ".join(capsys.readouterr().out.split())
+    assert "privileged: it is told of the task" in (tmp_path / "study" / "report" / "table.tex").read_text()
 
 
 class Server:
