@@ -46,6 +46,7 @@ HERE = (
     "consulting",
     "ellm_questions",
     "model_as_agent",
+    "dual_system",
     "observations",
     "preferences",
     "lagea",
@@ -78,6 +79,7 @@ SMALL = {
     "ellm_questions": ["--steps", "100", "--questions", "1", "--latency", "0.02"],
     "consulting": ["--episodes", "4", "--steps", "1", "--latency", "0.02"],
     "model_as_agent": ["--episodes", "2", "--steps", "1", "--latency", "0.02", "--saving-steps", "3"],
+    "dual_system": ["--episodes", "2", "--steps", "1", "--latency", "0.02", "--rounds", "1"],
     "observations": ["--rounds", "2", "--start", "1024", "--turn", "256"],
     "preferences": [
         *("--profile", "smoke", "--pairs", "1", "--turns", "1", "--every", "60", "--pretraining", "150"),
@@ -264,6 +266,16 @@ def lines(results: dict[str, Any]) -> list[Line]:
         size = f"{acting['episodes']} episodes, {acting['latency']:g} s an answer"
         ways = [f"{acting[f'{way}_per_minute']:,.0f} episodes/min" for way in ("batch", "one_by_one")]
         found.append(Line(f"model_as_agent on Crafter ({size}): one by one", *ways, acting["ratio"], "8"))
+    if dual := results.get("dual_system"):
+        for name, words in (("routing", "evaluations"), ("remembering", "training")):
+            took = dual[f"{name}_microseconds"]
+            what = f"DSADF's routing and memory, {dual['subgoals']} sub-goals, µs per step of {words}"
+            found.append(Line(what, f"{took:.1f} µs", "", took, "<100"))
+        size = f"{dual['episodes']} episodes, {dual['latency']:g} s an answer"
+        ways = [f"{dual[f'{way}_per_minute']:,.0f} episodes/min" for way in ("batch", "one_by_one")]
+        found.append(
+            Line(f"dsadf on Crafter, each step the performer's ({size}): one by one", *ways, dual["ratio"], "8")
+        )
     if observations := results.get("observations"):
         rates = [f"{observations[f'{kind}_steps_per_second']:,.0f} steps/s" for kind in ("record", "array")]
         found.append(Line("DQN on CartPole, one named part: an array", *rates, observations["ratio"], "0.97"))

@@ -31,7 +31,9 @@ from guidebench.harness.loop.job import Job
 from guidebench.harness.models.calls import Message
 from guidebench.harness.plan import matrix
 from guidebench.methods.dsadf.scripted import PromptPerformer
+from guidebench.methods.dsadf.slow_system import PERFORMER
 
+LONE = "method=model_as_agent"
 CHARACTERS = 4
 """Characters of English per token, by which a prompt's tokens are estimated."""
 
@@ -55,10 +57,11 @@ def one_by_one(consult: Consult) -> Consult:
 
 
 def evaluated(episodes: int, steps: int, url: str, alone: bool, *words: str) -> tuple[float, int]:
-    """Evaluate once; return the seconds after the first question, which starts the process, and the decisions."""
+    """Evaluate once; return the seconds after the performer's first question, which starts its process, and the
+    decisions that it was asked for. `words`: further ones of the command, such as another method."""
     plan = matrix.plan(
         [
-            "suite=crafter_ood", "task=mine_iron", "method=model_as_agent", "profile=smoke", "suite.observation=text",
+            "suite=crafter_ood", "task=mine_iron", "profile=smoke", "suite.observation=text",
             "suite.actions=find", "suite.impossible=masked", f"suite.test_length={steps}", "seeds=[0]",
             f"performer.base_url={url}", "performer.model=m", f"performer.in_flight={episodes}", *words,
         ]
@@ -75,6 +78,8 @@ def evaluated(episodes: int, steps: int, url: str, alone: bool, *words: str) -> 
 
             def consult(questions: Sequence[Question]) -> list[Any]:
                 nonlocal decisions, started
+                if questions[0].to != PERFORMER:
+                    return ask(questions)
                 if not started:
                     within("eval/1")(questions[:1])
                     started = time.perf_counter()
@@ -90,12 +95,14 @@ def measure(episodes: int, steps: int, latency: float, saving_steps: int) -> dic
     found: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency, "saving": {}}
     with served(latency, Performer()) as given:
         for name, alone in (("batch", False), ("one_by_one", True)):
-            seconds, _ = evaluated(episodes, steps, given["judge.base_url"], alone, "performer.temperature=0.7")
+            seconds, _ = evaluated(episodes, steps, given["judge.base_url"], alone, LONE, "performer.temperature=0.7")
             found |= {f"{name}_seconds": seconds, f"{name}_per_minute": 60 * episodes / seconds}
     for recent in (0, 4):
         performer = Performer()
         with served(0.0, performer) as given:
-            _, decisions = evaluated(episodes, saving_steps, given["judge.base_url"], False, f"agent.recent={recent}")
+            _, decisions = evaluated(
+                episodes, saving_steps, given["judge.base_url"], False, LONE, f"agent.recent={recent}"
+            )
         length = sum(map(len, performer.prompts)) / len(performer.prompts)
         found["saving"][recent] = {
             "decisions": decisions,
