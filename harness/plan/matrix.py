@@ -324,6 +324,12 @@ def _expand(words: Words) -> list[Cell]:
             cells.setdefault(cell.id, cell)
             if len(cells) > MOST_CELLS:
                 raise _too_many()
+    stages = [name for name in _names(words.names, config.PRETRAINING, ()) if name != config.NONE]
+    if stages and not any(cell.stage for cell in cells.values()):
+        raise UserError(
+            f"{config.PRETRAINING}={stages[0]} is given, but none of the chosen methods ({_methods(cells.values())}) "
+            f"learns anything that a stage could begin; leave it out"
+        )
     for key in words.said():
         if key not in met.used and key not in words.parts:
             raise _unused(key, cells.values(), met.known)
@@ -393,7 +399,7 @@ def _cells_of(
         usual = registry.get("method", names.method).pretraining
         for cell in _cells(names, config.base_settings(names), words.settings, chosen):
             for before in _names(words.names, config.PRETRAINING, (usual,)):
-                if before in ("", config.NONE):
+                if before in ("", config.NONE) or not names.of("learner"):  # a method that learns nothing has no stage
                     yield cell
                 else:
                     yield from _begun(words, cell, chosen, before, met, own, (*after, here))

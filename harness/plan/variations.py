@@ -28,8 +28,9 @@ PERTURBATION = "drawing.perturbation"
 def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     """Return `plan` with the declared ablations of each cell's method added.
 
-    `only` selects ablations by full name ("lambda_max=0.5") or group, the text before "=". Raise UserError for a method
-    without ablations, or with none selected by `only`, and for an ablation that does not fit its cell.
+    `only` selects ablations by full name ("lambda_max=0.5") or group, the text before "=". A method without ablations,
+    or with none that `only` selects, runs as it is beside one that has some. Raise UserError if none has any, and for
+    an ablation that does not fit its cell.
     """
     methods = dict.fromkeys(cell.names.method for cell in plan.cells)
     declared = {method: registry.get("method", method).ablations for method in methods}
@@ -43,6 +44,9 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
             if (not only or _chosen(name, only)) and not (cell.stage is None and any(map(_of_stage, layer)))
         }
         variations = {name: _ablated(cell, name, layer) for name, layer in chosen.items()}
+        if not variations:
+            cells.append(cell)
+            continue
         names = [name for name, variation in variations.items() if variation.id == cell.id]
         full = f"{FULL}: {', '.join(names)}" if names else FULL
         _enter(cells, places, "ablation", cell, full, variations)
@@ -82,12 +86,10 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
 
 
 def _check_only(only: Sequence[str], declared: Mapping[str, Mapping[str, Layer]]) -> None:
-    for method, layers in declared.items():
-        if not layers:
-            others = [name for name in registry.names("method") if registry.get("method", name).ablations]
-            raise UserError(f"method {method!r} declares no ablations (those that do: {', '.join(others)})")
-        if only and not any(_chosen(name, only) for name in layers):
-            raise _unknown_ablation(repr(method), only[0], layers)
+    if not any(declared.values()):
+        others = [name for name in registry.names("method") if registry.get("method", name).ablations]
+        named = " and ".join(map(repr, declared))
+        raise UserError(f"method {named} declares no ablations (those that do: {', '.join(others)})")
     every = [name for layers in declared.values() for name in layers]
     for given in only:
         if not any(_chosen(name, [given]) for name in every):

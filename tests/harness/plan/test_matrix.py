@@ -186,7 +186,8 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
         for kind in kinds - {registry.HUMAN}:
             for name in registry.names(kind):
                 part = registry.meant(kind, name, role)
-                known |= {f"{role}.{name}.{field}" for field in settings.fields(registry.get(kind, part))}
+                for field in settings.fields(registry.get(kind, part)):
+                    known |= {f"{role}.{field}", f"{role}.{name}.{field}"}
     for suite in registry.names("suite"):
         known |= {f"drawing.{field}" for field in settings.fields(registry.get("suite", suite).drawing)}
         known |= {f"suite.{field}" for field in settings.fields(registry.get("suite", suite))}
@@ -200,7 +201,7 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
         needed = [layer for profiles in recipe.on_profile.values() for layer in profiles.values()]
         for layer in [recipe.defaults, *recipe.on_suite.values(), *needed, *recipe.ablations.values()]:
             own = {key.removeprefix(f"{config.PRETRAINING}.") for key in layer}  # of the method or of its pre-training
-            assert own - {*registry.KINDS, config.PRETRAINING} <= known, method
+            assert own - {*registry.KINDS, *registry.roles(), config.PRETRAINING} <= known, method
 
 
 def test_a_method_of_one_suite_is_run_there_where_none_is_named() -> None:

@@ -116,11 +116,15 @@ def test_an_ablation_that_does_not_exist_is_named_with_those_that_do(given: str,
         ablate("method=vlm_rb", only=("td_boost", given))
 
 
-def test_a_method_without_ablations_or_without_the_chosen_ones_is_refused() -> None:
+def test_a_method_without_ablations_or_without_the_chosen_ones_runs_as_it_is_beside_another() -> None:
     with pytest.raises(UserError, match=r"'uer' declares no ablations \(those that do: .*per.*vlm_rb"):
-        ablate("method=vlm_rb,uer")
+        ablate("method=uer")
     with pytest.raises(UserError, match="unknown ablation of method 'per': 'lambda_max'"):
-        ablate("method=vlm_rb,per", only=("lambda_max",))
+        ablate("method=per", only=("lambda_max",))
+    plan = ablate("method=vlm_rb,uer,per", only=("lambda_max",))
+    alone = [cell.id for cell in matrix.plan([*BASE, "method=uer,per"]).cells]
+    assert [cell.id for cell in plan.cells if cell.id not in plan.matrix] == alone
+    assert {plan.matrix[cell.id].name for cell in plan.cells if cell.id in plan.matrix} >= {"full: lambda_max=0.5"}
 
 
 @pytest.mark.parametrize(
