@@ -1,0 +1,43 @@
+"""The method `transfer`: the policy of its stage, unchanged, on another task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import stages, study
+
+pytest.importorskip("crafter")
+SMALL = (
+    "suite=crafter_ood", "profile=smoke", "suite.area=16", "suite.test_length=12", "learner.trunk=[8]",
+    "learner.hidden=[8]", "learner.batch_size=8", "learner.learning_starts=16", "training.steps=40",
+    "evaluation.every=40", "pretraining.training.steps=60", "pretraining.evaluation.every=60",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_policy_of_the_stage_is_evaluated_and_does_not_change(tmp_path: Path) -> None:
+    words = (*SMALL, "method=transfer", "task=wood_sword", "pretraining.task=deforestation", "seeds=[0]")
+    found = study.carry_out(matrix.plan([*words, f"output={tmp_path}"]))
+    assert found.finished
+    first, last = found.runs
+    assert (first.cell.names.method, first.cell.names.task) == ("sparse", "deforestation")
+    learnt, kept = (load_file(run.directory / stages.POLICY) for run in (first, last))
+    assert learnt.keys() == kept.keys() and all(np.array_equal(kept[name], learnt[name]) for name in learnt)
+    rows = results.load(tmp_path)
+    own = rows[rows["task"] == "wood_sword"]
+    assert own["step"].tolist() == [40, 40] and (own["length"] <= 12).all()
+
+
+def test_a_method_that_learns_nothing_has_no_stage() -> None:
+    both = matrix.plan([*SMALL[:2], "method=random,sparse", "pretraining=apt_exploration,ellm_exploration"]).cells
+    assert [(cell.names.method, len(cell.stages)) for cell in both] == [("random", 0), ("sparse", 1), ("sparse", 1)]
+    with pytest.raises(UserError, match=r"none of the chosen methods \(random\) learns anything"):
+        matrix.plan([*SMALL[:2], "method=random", "pretraining=apt_exploration"])
+    assert matrix.plan([*SMALL[:2], "method=random", "pretraining=none"]).cells[0].stage is None
