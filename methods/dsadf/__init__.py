@@ -13,10 +13,12 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import cite
 from guidebench.methods.dsadf import chats as chats  # registers the hand-written chats
 from guidebench.methods.dsadf.dual_system import DualSystem
-from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER
+from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER, performers, planners
 
 SERVED = cite("qwen2_5_vl_7b", "DSADF, §4.2.2: Qwen 2.5-VL 7B")
 PLANS = cite("gpt-4o", "DSADF, §5.3: GPT-4o")
+SMALL_LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+"""LLaMA-3.1 as a performer (DSADF, table 7; its size: choice, since §5.3.3 counts it among the small models)."""
 SCORES = cite("gpt-4o", "DSADF, §4.4: the slow system's model, as that of its plans")
 SENTENCES = cite("text", "choice: the sentences are what the slow system is told")
 PICTURES = cite("grey_text", "ELLM, released code: pictures in grey, here with the sentences of the slow system")
@@ -70,6 +72,8 @@ register.method("dsadf_transfer")(
         ablations={
             "variation=II": {"agent.router": "rl"},
             "variation=V": {"agent.reflect": False},
+            **planners("deepseek", "qwen2.5-72b", "llama-3.1-405b"),
+            **performers("llava-1.5", SMALL_LLAMA),
             "threshold=0.5": {"agent.threshold": 0.5},
             "threshold=0.9": {"agent.threshold": 0.9},
         },

@@ -23,6 +23,25 @@ if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
 
 PERFORMER = "performer"
+
+
+def performers(*models: str) -> Mapping[str, Mapping[str, str]]:
+    """Return ablations in which another served model performs, by `performer=MODEL` (DSADF, tables 4, 5, 7 and 10)."""
+    return {
+        f"{PERFORMER}={model.rpartition('/')[2]}": {PERFORMER: "openai", f"{PERFORMER}.model": model}
+        for model in models
+    }
+
+
+def planners(*models: str) -> Mapping[str, Mapping[str, str]]:
+    """Return ablations in which another served model plans and reflects, by `planner=MODEL` (DSADF, table 6)."""
+    return {
+        f"{PLANNER}={model}": {role: value for each in (PLANNER, REFLECTOR)
+                               for role, value in ((each, "openai"), (f"{each}.model", model))}
+        for model in models
+    }  # fmt: skip
+
+
 LOGS: Mapping[str, Log] = {
     "actions": Log(
         "consecutive steps of one episode with the same sub-goal, action and cause",

@@ -13,7 +13,7 @@ from guidebench.harness.interfaces import Agent, Build
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import cite
-from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER, Performs, Plans
+from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER, Performs, Plans, performers
 
 DSADF = "DSADF, §5.3.2"
 
@@ -70,7 +70,7 @@ register.method("model_as_agent")(
         defaults=CHATS,
         on_suite=ON_SUITE,
         on_profile=ON_PROFILE,
-        ablations={"recent=0": {"agent.recent": 0}},
+        ablations={"recent=0": {"agent.recent": 0}, **performers("llava-1.5", "gpt-4o", "qwen2.5-72b")},
         citation=Performs.citation,
     )
 )
@@ -89,6 +89,7 @@ register.method("model_with_planner")(
             "reflection=none": {"agent.reflect": False},
             "reflection=revised": {"agent.again": "revised"},
             "recent=0": {"agent.recent": 0},
+            **performers("llava-1.5"),
         },
         citation=Performs.citation,
     )
