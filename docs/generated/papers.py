@@ -43,6 +43,10 @@ class About(NamedTuple):
 
 _LAGEA_PARTS = "alignment,feedback,rho,reward,keyframes,delta,no_goal_delta,no_feedback_delta"
 """Groups of LaGEA's ablations that its tables and figures have."""
+_ALIKE = "suite.impossible=masked suite.actions=find"
+"""Settings of DSADF's own recipe on Crafter, for the methods beside it."""
+_FROM = "pretraining.task=task2 pretraining.pretraining=ellm_exploration"
+"""What DSADF's unseen tasks are met with: learnt on mining iron, from ELLM's policy."""
 ABOUT: Mapping[str, About] = {
     "vlm_rb": About(
         "A vision-language model judges clips of the agent's play, and a share of each batch is drawn from clips in "
@@ -131,7 +135,48 @@ ABOUT: Mapping[str, About] = {
     ),
     "dsadf": About(
         "A language model plans sub-goals and a trained policy carries them out; a vision-language model acts where "
-        "the policy has not learnt to."
+        "the policy has not learnt to (Dou et al., DSADF: Thinking Fast and Slow for Decision Making).",
+        "../methods/dsadf.md",
+        (
+            Experiment(
+                "bench run suite=crafter_ood method=sparse,curiosity,self_imitation,linvit,dsadf "
+                f"pretraining=ellm_exploration,apt_exploration {_ALIKE} seeds=5",
+                "table 3, figures 3, 4 and 5",
+            ),
+            Experiment(
+                f"bench ablate suite=crafter_ood method=model_as_agent,model_with_planner,dsadf_transfer "
+                f"task=task5,task6,task7 {_ALIKE} {_FROM} --only performer=llava-1.5 seeds=5",
+                "table 4, figure 6: long tasks",
+            ),
+            Experiment(
+                f"bench ablate suite=crafter_ood method=model_as_agent,dsadf_transfer task=task8,task9,task10 {_ALIKE} "
+                f"{_FROM} --only performer=gpt-4o,performer=qwen2.5-72b seeds=5",
+                "table 5, figure 6: short tasks",
+            ),
+            Experiment(
+                f"bench ablate method=dsadf_transfer task=task5,task6,task7 {_ALIKE} {_FROM} --only planner seeds=5",
+                "table 6",
+            ),
+            Experiment(
+                f"bench ablate method=dsadf_transfer task=task5,task6,task7 {_ALIKE} {_FROM} --only performer seeds=5",
+                "table 7",
+            ),
+            Experiment(
+                f"bench ablate suite=crafter_ood method=dsadf,sparse,model_with_planner,model_as_agent "
+                f"pretraining=ellm_exploration {_ALIKE} --only variation=II,variation=V seeds=5",
+                "table 8",
+            ),
+            Experiment(
+                f"bench ablate suite=crafter_ood method=dsadf_transfer,transfer,model_with_planner,model_as_agent "
+                f"task=task5,task6,task7 {_ALIKE} {_FROM} --only variation seeds=5",
+                "table 9",
+            ),
+            Experiment(
+                "bench ablate suite=housekeep method=sparse,linvit,model_as_agent "
+                "--only performer=gpt-4o,performer=qwen2.5-72b seeds=5",
+                "table 10",
+            ),
+        ),
     ),
 }
 
@@ -174,7 +219,8 @@ def _standing(name: str, about: About) -> str:
 def _absent(name: str) -> tuple[list[str], list[str]]:
     """Return the methods and suites of a paper's numbers that are not registered."""
     numbers = published.load(name)
-    methods = [each for each in numbers["method"].unique() if each not in _registered("method")]
+    methods = [name for name in numbers["method"].unique()
+               if not any(_methods(each) for each in numbers[numbers["method"] == name].itertuples())]  # fmt: skip
     suites = [each for each in numbers["suite"].unique() if each and each not in _registered("suite")]
     return methods, suites
 
@@ -188,10 +234,22 @@ def possible(number: Any) -> bool:
     """Return whether the suite, its tasks and the method of a published number (a record of `published.load`) are
     registered."""
     suites = {each for each in number.suite.split(",") if each}
-    if number.method not in _registered("method") or not suites <= _registered("suite"):
+    if not _methods(number) or not suites <= _registered("suite"):
         return False
     tasks = {task for suite in suites for task in registry.get("suite", suite).tasks}
-    return not suites or number.task == "all" or set(number.task.split(",")) <= tasks
+    own = {paper(number.paper).tasks.get(task, task) for task in number.task.split(",")}
+    return not suites or number.task == "all" or own <= tasks
+
+
+def _methods(number: Any) -> list[str]:
+    """Return the registered methods that a published number's method and variant may mean."""
+    about = paper(number.paper)
+    if about.reads is None:
+        meant = [number.method]
+    else:
+        variant = published.variant(number.variant)
+        meant = [each.method for each in about.reads(about.tasks.get(number.task, number.task), number.method, variant)]
+    return [method for method in meant if method in _registered("method")]
 
 
 def _tables(name: str) -> str:
@@ -235,7 +293,7 @@ def _costs(about: About) -> str:
     rows = []
     for experiment in about.experiments:
         planned = plan(experiment.command)
-        runs = len(planned.cells) * len(planned.seeds)
+        runs = len(planned.trained) * len(planned.seeds)
         hours = core_hours(planned)
         rows.append((text(experiment.makes), code(experiment.command), str(runs), f"{hours:,.0f}", _models(planned)))
     low, high = estimates.SPREAD["counted"]
@@ -248,8 +306,8 @@ def _costs(about: About) -> str:
 
 
 def core_hours(planned: Plan) -> float:
-    """Return the hours of all runs of a plan, by operation counts."""
-    seconds = sum(estimates.COUNTED * estimates.counted(cell) for cell in planned.cells)
+    """Return the hours of all runs of a plan, those of pre-training stages included, by operation counts."""
+    seconds = sum(estimates.COUNTED * estimates.counted(cell) for cell in planned.trained)
     return len(planned.seeds) * seconds / 3600
 
 
@@ -257,7 +315,7 @@ def asked(planned: Plan) -> dict[str, tuple[int, float]]:
     """Return model -> the calls of all runs of a plan, and USD by the known prices; only for models whose asking part
     estimates its calls."""
     totals: dict[str, tuple[int, float]] = {}
-    for cell in planned.cells:
+    for cell in planned.trained:
         for model, usage in estimates.by_model(cell):
             calls, usd = totals.get(model, (0, 0.0))
             totals[model] = calls + len(planned.seeds) * usage.calls, usd + len(planned.seeds) * usage.usd
@@ -267,7 +325,7 @@ def asked(planned: Plan) -> dict[str, tuple[int, float]]:
 def _models(planned: Plan) -> str:
     """Describe what all runs of a plan ask of their models."""
     totals = asked(planned)
-    named = dict.fromkeys(cell.called(part) for cell in planned.cells for part in cell.models)
+    named = dict.fromkeys(cell.called(part) for cell in planned.trained for part in cell.models)
     told = [
         f"{code(model)}: {calls:,} calls" + (f", {usd:,.0f} USD" if usd else ", run here")
         for model, (calls, usd) in totals.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from guidebench.harness.errors import unknown
+from guidebench.reports.papers import dsadf
 from guidebench.reports.papers.layouts import (
     BarFigure,
     Imagined,
@@ -259,21 +260,7 @@ PAPERS: dict[str, Paper] = {
             Layout("III", "Beside a planner that does not learn", columns=("method", "resets")),
         ),
     ),
-    "dsadf": Paper(
-        title="DSADF: a model that plans and steps in",
-        models=("gpt-4o",),
-        budgets={"crafter_ood": 2_000_000},
-        layouts=(
-            Layout("3", "Tasks seen in training", ("pretraining", "method"), ("task", "metric")),
-            Layout("4", "Long unseen tasks", ("method", "planner"), ("task", "metric")),
-            Layout("5", "Short unseen tasks", ("method",), ("task", "metric")),
-            Layout("6", "Which model plans", ("planner",), ("task", "metric")),
-            Layout("7", "Which model performs", ("performer",), ("task", "metric")),
-            Layout("8", "Ablations on tasks seen in training", ("ablation",), ("task", "metric")),
-            Layout("9", "Ablations on unseen tasks", ("ablation",), ("task", "metric")),
-            Layout("10", "Housekeep", ("method",), ("task",)),
-        ),
-    ),
+    "dsadf": dsadf.PAPER,
     "rl_sallm_f": Paper(
         title="RL-SaLLM-F: preferences labelled by a language model",
         models=("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),

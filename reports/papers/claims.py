@@ -11,6 +11,7 @@ with each of the others instead of one method with another.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from guidebench.reports.papers import equivalence, estimates, matching, verdicts
 from guidebench.reports.papers.equivalence import Published
 from guidebench.reports.papers.estimates import Estimated, Estimator, Setting
-from guidebench.reports.papers.matching import ALL, Shelf
+from guidebench.reports.papers.matching import ALL, PRETRAINING, Shelf
 from guidebench.reports.papers.measures import OF_DRAWS
 from guidebench.reports.statistics import LEVEL, Array, Interval
 from guidebench.reports.summary.rows import ReportRow
@@ -28,7 +29,9 @@ from guidebench.results import published
 if TYPE_CHECKING:
     import pandas as pd
 
-LOWER_IS_BETTER = ("steps_", "seconds_", "dollars", "input_tokens", "output_tokens", "discard_", "draws_")
+LOWER_IS_BETTER = (
+    "steps_", "seconds", "evaluation_steps", "dollars", "input_tokens", "output_tokens", "discard_", "draws_",
+)  # fmt: skip
 """Prefixes of metrics of which lower is better."""
 BASELINE = "baseline."
 """Prefix of variant keys that describe the baseline alone; other keys hold for both sides."""
@@ -174,10 +177,10 @@ def _cases(
             raise _MissingRun(" ".join(part for part in [str(side), f"on {where[1]}", where[2]] if part))
         if estimator.lacks(found, claim.metric):
             raise _MissingRun(f"{claim.metric.replace('_', ' ')} of no run of {found.label} on {found.cell.task}")
-        reasons.extend(shelf.reasons(found, where[1], side.variant))
+        reasons.extend(shelf.reasons(found, where[1], side.method, side.variant))
         return found
 
-    pairs = _pairs(claim)
+    pairs = _pairs(claim, numbers)
     spanned, its_tasks = shelf.span(claim.variant)
     for where in _places(claim, numbers, shelf, pairs):
         for first, second in pairs:
@@ -195,7 +198,7 @@ def _cases(
     return cases, tuple(dict.fromkeys(reasons))
 
 
-def _pairs(claim: Claim) -> list[tuple[_Side, _Side | None]]:
+def _pairs(claim: Claim, numbers: pd.DataFrame) -> list[tuple[_Side, _Side | None]]:
     """Return the pairs to compare; the side of a level stands alone."""
     given = {
         key: text.split(",")
@@ -213,10 +216,22 @@ def _pairs(claim: Claim) -> list[tuple[_Side, _Side | None]]:
     for key, values in several.items():
         first = _Side(claim.method, {**shared, key: values[0]})
         others += [_Side(claim.method, {**shared, key: value}) for value in values[1:]]
-    others = others or [_Side(name, {}) for name in claim.baseline.split(",") if name]
+    begun = {key: value for key, value in shared.items() if key == PRETRAINING}
+    others = others or [_Side(name, begun) for name in claim.baseline.split(",") if name]
+    if claim.formula == "best" and not others:
+        others = _rivals(claim, first, numbers)
     if claim.formula == "ordering":
         return list(zip([first, *others], others, strict=False))
     return [(first, other) for other in others]
+
+
+def _rivals(claim: Claim, first: _Side, numbers: pd.DataFrame) -> list[_Side]:
+    """Return the other methods and variants of the table that a claim without a baseline refers to, on its tasks."""
+    named = re.search(r"table (\w+)", claim.where)
+    own = numbers[(numbers["table"] == (named[1] if named else "")) & (numbers["metric"] == claim.metric)]
+    own = own[own["task"].isin(claim.task.split(","))]
+    sides = [_Side(method, published.variant(text)) for method, text in zip(own["method"], own["variant"], strict=True)]
+    return [side for number, side in enumerate(sides) if side != first and side not in sides[:number]]
 
 
 def _baselines(claim: Claim, shared: dict[str, str], given: dict[str, list[str]]) -> list[_Side]:

@@ -50,6 +50,9 @@ SUCCESS = {
     "success_rate_sd": 1.0,
     "success_percent": 100.0,
     "test_score": 100.0,
+    "survival_percent": 100.0,
+    "completion_percent": 100.0,
+    "object_success_percent": 100.0,
 }
 """Metric that is a success rate -> its greatest value."""
 SHARES = (

@@ -1,4 +1,4 @@
-"""A paper's figures from probes and logs: judges, labels, learned rewards, imagined segments."""
+"""A paper's figures from probes and logs: judges, labels, learned rewards, imagined segments, episodes' outcomes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from guidebench.reports.papers.layouts import (
     Named,
     ReferenceFigure,
     Rewards,
+    TaskBars,
     Training,
     Trajectories,
 )
@@ -127,6 +128,38 @@ def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
     return [Drawing(where, name, png, pdf, f"{where}. {said}.")]
 
 
+def by_task(figure: TaskBars, name: str, sources: Sources) -> list[Drawing]:
+    """Draw one metric of a few rows, with a group of bars per task; return none without a row that has it."""
+    found = {
+        task: {
+            called: sources.estimator(figure.metric, [Setting(row)]).interval
+            for called, row in _rows(figure.suite, task, figure.bars, sources).items()
+            if not sources.estimator.lacks(row, figure.metric)
+        }
+        for task in figure.tasks
+    }
+    found = {task: each for task, each in found.items() if each}
+    if not found:
+        return []
+    names = [called for called, _, _ in figure.bars if any(called in each for each in found.values())]
+    lacking = [called for called, _, _ in figure.bars if called not in names]
+    missing = f" (not run: {', '.join(lacking)})" if lacking else ""
+    where = f"Figure {figure.figure}, {_title(figure)}{missing}"
+    with figures.canvas(0.6 + len(found) * (0.2 + 0.12 * len(names)) + 0.13 * -(-len(names) // 2)) as canvas:
+        axes = canvas.subplots()
+        preferences.grouped(axes, found, names)
+        axes.set_xlabel(literal(words(figure.metric)))
+        if figure.metric.endswith("_percent"):
+            axes.set_xlim(0, 100)
+        canvas.legend(loc="outside lower center", ncols=2, frameon=False)
+        png, pdf = figures.saved(canvas)
+    said = "; ".join(
+        f"{task}: {', '.join(f'{called} {text.spread(figure.metric, value)}' for called, value in each.items())}"
+        for task, each in found.items()
+    )
+    return [Drawing(where, name, png, pdf, f"{where}. {words(figure.metric)} of {said}.")]
+
+
 def training(figure: Training, name: str, sources: Sources) -> list[Drawing]:
     """Draw what runs recorded over training, a drawing per task that has a run of every curve."""
     drawn: list[Drawing] = []
@@ -156,7 +189,7 @@ def training(figure: Training, name: str, sources: Sources) -> list[Drawing]:
     return drawn
 
 
-def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure | Training) -> str:
+def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure | Training | TaskBars) -> str:
     return f"{figure.title[0].lower()}{figure.title[1:]}"
 
 

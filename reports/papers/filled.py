@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.reports.papers import equivalence, estimates, matching, verdicts
-from guidebench.reports.papers.estimates import Estimator
+from guidebench.reports.papers.estimates import Estimator, Setting
 from guidebench.reports.papers.layouts import JoinedColumn, Layout, Paper
 from guidebench.reports.papers.matching import ALL, Missing, Number, Shelf
 from guidebench.reports.statistics import Interval
@@ -30,6 +30,8 @@ class PublishedEntry(NamedTuple):
     numbers_alone: str
     """The verdict if ours were comparable; "" without an estimate of ours."""
     rows: tuple[ReportRow, ...]
+    beside: tuple[str, float] | None = None
+    """Another metric of ours that is shown beside it (`Paper.beside`), and its value."""
 
 
 class Line(NamedTuple):
@@ -87,6 +89,7 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
         why = f"{words(estimates.measured_by(metric))} of no run of {lacking[0].label} on {lacking[0].cell.task}"
         return PublishedEntry(number, None, verdicts.NOT_RUN, (why,), "", ())
     ours = estimator(metric, found.settings)
+    beside = _beside(paper.beside.get(metric, ""), found.settings, estimator)
     undefined = np.isnan(ours.tested.value[0])
     missing = "not defined here: a baseline that never succeeded" if undefined else ""
     reasons = tuple(filter(None, [*found.reasons, paper.unclear.get(metric, ""), missing]))
@@ -96,11 +99,18 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
     alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
     if not reasons and alone == verdicts.INCONCLUSIVE:
         reasons = equivalence.why_inconclusive(ours.tested, theirs, within)
-        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows)
+        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows, beside)
     decided = verdicts.NOT_COMPARABLE if reasons else alone
     return PublishedEntry(
-        number, ours.interval, decided, tuple(dict.fromkeys(reasons)), "" if undefined else alone, rows
+        number, ours.interval, decided, tuple(dict.fromkeys(reasons)), "" if undefined else alone, rows, beside
     )
+
+
+def _beside(metric: str, settings: Sequence[Setting], estimator: Estimator) -> tuple[str, float] | None:
+    """Return a metric and its value over the settings; None without a metric, and where no run recorded it."""
+    if not metric or any(estimator.lacks(setting.row, metric) for setting in settings):
+        return None
+    return metric, float(estimator(metric, settings).interval.estimate)
 
 
 def property_of(number: Number, name: str) -> str:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Named = tuple[str, str, Mapping[str, str]]
 """(name, method, variant) of a row; the name is the one in the figure."""
+
+
+class Reading(NamedTuple):
+    """What a paper's name of a method, with a variant, means among our cells."""
+
+    method: str
+    variant: Mapping[str, str]
+    """Settings; `ROLE.model`, the model that answers in a role; `pretraining`, the method of the stage, or "none";
+    `evaluated`, the method whose policy a transfer evaluates."""
+    reason: str = ""
+    """What it lacks of what the paper ran; "" for nothing."""
 
 
 class JoinedColumn(NamedTuple):
@@ -131,7 +142,31 @@ class Training(NamedTuple):
     """(axis, metric -> its name in the legend) of each panel; the metric "" is the success rate."""
 
 
-Figure = Panels | ReferenceFigure | Labels | Rewards | Imagined | Trajectories | BarFigure | Training
+class TestSteps(NamedTuple):
+    """A figure of the share of test episodes that have succeeded within so many steps, at the last evaluation, with a
+    panel per task."""
+
+    figure: str
+    title: str
+    suite: str
+    tasks: tuple[str, ...]
+    curves: tuple[Named, ...]
+
+
+class TaskBars(NamedTuple):
+    """A figure of one metric, with a group of bars per task and a bar per method and variant."""
+
+    figure: str
+    title: str
+    suite: str
+    tasks: tuple[str, ...]
+    bars: tuple[Named, ...]
+    metric: str
+
+
+Figure = (
+    Panels | ReferenceFigure | Labels | Rewards | Imagined | Trajectories | BarFigure | Training | TestSteps | TaskBars
+)
 
 
 @dataclass(frozen=True)
@@ -158,5 +193,20 @@ class Paper:
     unclear: Mapping[str, str] = field(default_factory=dict)
     """Metric -> what the paper leaves undefined, so that our numbers cannot be tested against it."""
     figures: tuple[Figure, ...] = ()
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    """The paper's name of a task -> ours, where they differ."""
+    reads: Callable[[str, str, Mapping[str, str]], Sequence[Reading]] | None = None
+    """Function from a number's task, method and variant to what it means here, the best first; None if all three have
+    our names."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Role -> the model that the paper has in it, "" for one that it does not name. If there are roles, the models of
+    a row are compared by role instead of by `models`."""
+    transfers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Method whose last stage is not pre-training but what it evaluates elsewhere -> the tasks on which the paper
+    trained that."""
+    unnamed: tuple[str, ...] = ()
+    """Settings by which we read what the paper does not specify: no value of them differs from it."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> another metric of ours that is shown beside it."""
     samples: str = ""
     """The figure that shows frames as a judge sees them."""

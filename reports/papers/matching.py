@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +10,8 @@ from typing import Any, NamedTuple
 
 from guidebench.reports.papers import estimates, verdicts
 from guidebench.reports.papers.estimates import Setting
-from guidebench.reports.papers.layouts import Paper
-from guidebench.reports.papers.measures import OF_MACHINES, OFFLINE
+from guidebench.reports.papers.layouts import Paper, Reading
+from guidebench.reports.papers.measures import OF_MACHINES, OFFLINE, SECONDS
 from guidebench.reports.summary.rows import ReportRow
 
 RELATIVE = "baseline"
@@ -23,8 +24,18 @@ ALL = "all"
 """Name of tasks that a paper does not specify."""
 ABLATION, PRETRAINING = "ablation", "pretraining"
 MODEL = "model"
+EVALUATED = "evaluated"
+"""Variant key of the method whose policy a transfer evaluates elsewhere."""
+NONE = "none"
+"""Value of `pretraining` for a run without a stage."""
+REACHED = (
+    "base_url", "key_variable", "price_in", "price_out", "in_flight", "timeout", "attempts", "device", "batch_size",
+)  # fmt: skip
+"""Settings of a model that say how it is reached, and so change no answer."""
 _MEANT = ("command line", ABLATION, "perturbation")
 """Layers in which a user or a matrix sets a value."""
+_DATED = r"(-\d{4}-\d{2}-\d{2})?"
+"""End of a model's name that states its version."""
 
 
 class Number(NamedTuple):
@@ -64,7 +75,7 @@ def metric(name: str, variant: Mapping[str, str]) -> str:
 def of_machines(metric: str) -> list[str]:
     """Return why a number that depends on a machine is not the paper's."""
     name = estimates.measured_by(metric)
-    return ["measured on other hardware"] if name.startswith(OF_MACHINES) else []
+    return ["measured on other hardware"] if name == SECONDS or name.startswith(OF_MACHINES) else []
 
 
 def unnamed(tasks: Iterable[str]) -> str:
@@ -97,7 +108,7 @@ class Shelf:
                 row = self.row(number.suite, task, number.method, learner, own)
                 if row is None:
                     return Missing(_words(number.method, task, learner, own))
-                reasons += self.reasons(row, task, own)
+                reasons += self.reasons(row, task, number.method, own)
                 if not baseline or baseline == number.method:
                     settings.append(Setting(row))
                     continue
@@ -107,7 +118,7 @@ class Shelf:
                 beside = self.row(number.suite, task, method, learner, its)
                 if beside is None:
                     return Missing(_words(method, task, learner, its))
-                reasons += self.reasons(beside, task, its)
+                reasons += self.reasons(beside, task, method, its)
                 settings.append(Setting(row, beside))
         return Match(tuple(settings), tuple(dict.fromkeys(reasons)))
 
@@ -133,32 +144,103 @@ class Shelf:
 
     def row(self, suite: str, task: str, method: str, learner: str, variant: Mapping[str, str]) -> ReportRow | None:
         """Return the row with the fewest settings beyond those of `variant`, then the most seeds; None if there is
-        none.
+        none. Of several readings of method and variant, the first that has a row counts.
 
         A number without suite or task matches any.
         """
-        variant = self._ours(variant)
-        for name in dict.fromkeys([task, self._stand_ins.get(task, task)]):
+        own, instead = (self.paper.tasks.get(name, name) for name in (task, self._stand_ins.get(task, task)))
+        for name, reading in itertools.product(dict.fromkeys([own, instead]), self._readings(task, method, variant)):
             fitting = [
                 row
                 for row in self._rows
-                if row.cell.method == method
-                and suite in ("", row.cell.suite)
+                if suite in ("", row.cell.suite)
                 and name in ("", row.cell.task)
                 and learner in ("", row.cell.learner)
-                and _has(row, variant)
-                and not (row.cell.matrix and (_strays(row, variant, _MEANT[1:]) or _ablated(row, variant)))
+                and self._is(row, reading)
             ]
             if fitting:
-                return min(fitting, key=lambda row: (len(_strays(row, variant, _MEANT)), -len(row.seeds)))
+                return min(fitting, key=lambda row: (len(self._strays(row, reading.variant)), -len(row.seeds)))
         return None
 
-    def reasons(self, row: ReportRow, task: str, variant: Mapping[str, str]) -> list[str]:
-        """Return why a row is not what the paper ran on `task` with `variant`."""
-        variant = self._ours(variant)
-        strays = [stray for stray in _strays(row, variant, _MEANT) if not stray.startswith("training.steps=")]
-        models = [variant["model"], row.cell.model] if "model" in variant else self.paper.models
-        return verdicts.reasons(row, self.paper, task, models, ", ".join(strays))
+    def reasons(self, row: ReportRow, task: str, method: str, variant: Mapping[str, str]) -> list[str]:
+        """Return why a row is not what the paper ran on `task` by `method` with `variant`."""
+        reading = next(each for each in self._readings(task, method, variant) if self._is(row, each))
+        meant = reading.variant
+        strays = [stray for stray in self._strays(row, meant) if not stray.startswith("training.steps=")]
+        models = [meant["model"], row.cell.model] if "model" in meant else self.paper.models
+        wanted = {role: meant.get(f"{role}.model", model) for role, model in self.paper.roles.items()}
+        own = self.paper.tasks.get(task, task)
+        found = verdicts.reasons(row, self.paper, own, models, ", ".join(strays), wanted)
+        return [*([reading.reason] if reading.reason else []), *found]
+
+    def _readings(self, task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
+        """Return what a number's method and variant mean among our cells, the best first."""
+        if self.paper.reads is None:
+            return [Reading(method, self._ours(variant))]
+        theirs = {key: value for key, value in variant.items() if key not in (DATA, HARDWARE)}
+        return self.paper.reads(self.paper.tasks.get(task, task), method, theirs)
+
+    def _is(self, row: ReportRow, reading: Reading) -> bool:
+        """Return whether a row is what a reading means, and no ablation or perturbation of it."""
+        variant = reading.variant
+        if row.cell.method != reading.method or not self._has(row, variant):
+            return False
+        return not (row.cell.matrix and (self._strays(row, variant, _MEANT[1:]) or _ablated(row, variant)))
+
+    def _has(self, row: ReportRow, variant: Mapping[str, str]) -> bool:
+        """Return whether a row's configuration has every setting of a variant."""
+        for key, text in variant.items():
+            role, _, name = key.rpartition(".")
+            if name == MODEL and role in self.paper.roles:
+                if not self._answers(row, role, text):
+                    return False
+            elif key == MODEL:
+                if not re.fullmatch(re.escape(text) + _DATED, row.cell.model):
+                    return False
+            elif key == ABLATION:
+                place = row.cell.matrix
+                names = place.name.rpartition("full: ")[2].split(", ") if place and place.kind == ABLATION else []
+                if text not in names:
+                    return False
+            elif key == PRETRAINING:
+                if self._begun(row) != text:
+                    return False
+            elif key == EVALUATED:
+                if [stage.method for stage in row.cell.stages[-1:]] != [text]:
+                    return False
+            elif key not in row.cell.settings or _value(row.cell.settings[key]) != _parsed(text):
+                return False
+        return True
+
+    def _answers(self, row: ReportRow, role: str, model: str) -> bool:
+        """Return whether this model answers in a role or, where the paper has this model in it throughout, a
+        hand-written or privileged part in its place, or none since the role is never asked."""
+        part = row.cell.parts.get(role)
+        if part is None:
+            return False
+        usual = self.paper.roles[role] == model and part.backend in ("", *verdicts.SCRIPTED)
+        return usual or re.fullmatch(re.escape(model) + _DATED, part.model) is not None
+
+    def _begun(self, row: ReportRow) -> str:
+        """Return the method of a row's pre-training, or `NONE`; what a transfer evaluates elsewhere is none."""
+        before = row.cell.stages[:-1] if row.cell.method in self.paper.transfers else row.cell.stages
+        return before[-1].method if before else NONE
+
+    def _strays(self, row: ReportRow, variant: Mapping[str, str], layers: Sequence[str] = _MEANT) -> list[str]:
+        """Return the settings from these layers that the variant does not name, directly or as an ablation's, and a
+        pre-training stage that it does not name."""
+        given = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
+        named = {"chat.model", "judge.model"} if "model" in variant else set()
+        begun = self._begun(row)
+        staged = [] if PRETRAINING in variant or begun == NONE else [f"{PRETRAINING}={begun}"]
+        return staged + [
+            f"{name}={json.dumps(_value(entry))}"
+            for name, entry in row.cell.settings.items()
+            if _layer(entry).startswith(tuple(layers))
+            and _layer(entry) != given
+            and name not in {*variant, *named, *self.paper.unnamed}
+            and not _reaches(row, name)
+        ]
 
     def _ours(self, variant: Mapping[str, str]) -> dict[str, str]:
         """Return a variant in this project's names, without keys that are no settings."""
@@ -180,36 +262,11 @@ def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
     return ABLATION not in variant and not any(_layer(entry).startswith(ABLATION) for entry in named)
 
 
-def _has(row: ReportRow, variant: Mapping[str, str]) -> bool:
-    """Return whether a row's configuration has every setting of a variant."""
-    for key, text in variant.items():
-        if key == "model":
-            if not re.fullmatch(rf"{re.escape(text)}(-\d{{4}}-\d{{2}}-\d{{2}})?", row.cell.model):
-                return False
-        elif key == ABLATION:
-            place = row.cell.matrix
-            names = place.name.rpartition("full: ")[2].split(", ") if place and place.kind == ABLATION else []
-            if text not in names:
-                return False
-        elif key == PRETRAINING:
-            if [stage.method for stage in row.cell.stages[-1:]] != [text]:
-                return False
-        elif key not in row.cell.settings or _value(row.cell.settings[key]) != _parsed(text):
-            return False
-    return True
-
-
-def _strays(row: ReportRow, variant: Mapping[str, str], layers: Sequence[str]) -> list[str]:
-    """Return the settings from these layers that the variant does not name, directly or as an ablation's, and a
-    pre-training stage that it does not name."""
-    given = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
-    named = {"chat.model", "judge.model"} if "model" in variant else set()
-    staged = [f"{PRETRAINING}={stage.method}" for stage in row.cell.stages[-1:] if PRETRAINING not in variant]
-    return staged + [
-        f"{name}={json.dumps(_value(entry))}"
-        for name, entry in row.cell.settings.items()
-        if _layer(entry).startswith(tuple(layers)) and _layer(entry) != given and name not in {*variant, *named}
-    ]
+def _reaches(row: ReportRow, name: str) -> bool:
+    """Return whether a setting says how a model is reached."""
+    role, _, field = name.partition(".")
+    part = row.cell.parts.get(role)
+    return field in REACHED and part is not None and part.kind in ("judge", "chat", "embedder")
 
 
 def _layer(entry: Any) -> str:

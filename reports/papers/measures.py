@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench import results
-from guidebench.reports.sections import phases, preferences, rewards
+from guidebench.reports.sections import episodes, phases, preferences, rewards
 from guidebench.reports.statistics import Array
 from guidebench.reports.summary import judges, ledger
 from guidebench.reports.summary.rows import ReportRow
@@ -22,11 +22,17 @@ OfRuns = Callable[["pd.DataFrame", ReportRow], Mapping[int, float]]
 """Function from the records of one cell and its row to the number of each seed that has it."""
 
 
+OfEpisodes = Callable[["pd.DataFrame", ReportRow, "pd.DataFrame"], Mapping[int, float]]
+"""The same, given also the cell's evaluation episodes."""
+
+
 class Measure(NamedTuple):
-    """A number of a run, from one of its logs."""
+    """A number of a run, from one of its logs, and for some its evaluation episodes."""
 
     log: str
-    of_runs: OfRuns
+    of_runs: OfRuns | OfEpisodes
+    of_episodes: bool = False
+    """Whether the function also receives the cell's evaluation episodes."""
 
 
 def _said(name: str, times: float = 1.0) -> OfRuns:
@@ -134,6 +140,39 @@ def _phases(
     return of_runs
 
 
+def _last(rows: pd.DataFrame, row: ReportRow) -> pd.DataFrame:
+    """Return the records at the row's last evaluation; the steps of its stages are not counted in them."""
+    return rows[rows["step"] == row.last - row.cell.before]
+
+
+def _outcome(name: str) -> OfRuns:
+    """Return the mean over the episodes of the last evaluation of a number that the task counts, in percent."""
+
+    def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
+        last = _last(rows, row)
+        means = last[last["outcome"] == name].groupby("seed")["value"].mean()
+        return {int(str(seed)): 100 * float(value) for seed, value in means.items()}
+
+    return of_runs
+
+
+def _steps_of_test(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
+    """Return the mean length of the episodes of the last evaluation; a failure has the length at which it ended."""
+    return {int(str(seed)): float(steps) for seed, steps in _last(rows, row).groupby("seed")["length"].mean().items()}
+
+
+def _seconds_of_test(rows: pd.DataFrame, _: ReportRow, played: pd.DataFrame) -> dict[int, float]:
+    found = episodes.seconds_of_episode(rows, played)
+    return {int(str(seed)): float(seconds) for seed, seconds in found.items()}
+
+
+def _placed(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
+    """Return the mean share of items placed at the last evaluation, in percent; none for another score."""
+    if row.score.name != "object success":
+        return {}
+    return {seed: 100 * float(share) for seed, share in zip(row.seeds, row.scores[:, -1], strict=True)}
+
+
 def _apart(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
     return 50 * float((drawn - stored).abs().sum())
 
@@ -142,6 +181,8 @@ def _draws_to_key(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
     return 100 * float(drawn["key"] / stored["key"]) if "key" in drawn and stored["key"] else np.nan
 
 
+EPISODES = "evaluations"
+"""The records of evaluation episodes, which are no log."""
 OFFLINE = "offline"
 """Prefix of metrics that a paper takes on data apart from training."""
 MEASURES: Mapping[str, Measure] = {
@@ -153,6 +194,11 @@ MEASURES: Mapping[str, Measure] = {
     "input_tokens": Measure("ledger", _spent("tokens_in")),
     "output_tokens": Measure("ledger", _spent("tokens_out")),
     "dollars": Measure("ledger", _spent("usd")),
+    "survival_percent": Measure("outcomes", _outcome("alive")),
+    "completion_percent": Measure("outcomes", _outcome("completion")),
+    "object_success_percent": Measure(EPISODES, _placed),
+    "evaluation_steps": Measure(EPISODES, _steps_of_test),
+    "seconds": Measure("timings", _seconds_of_test, of_episodes=True),
     "steps_per_second": Measure("timings", _clocked(judges.steps_per_second)),
     "seconds_per_step": Measure("timings", _clocked(_steps_of_a_second)),
     "seconds_per_clip": Measure("timings", _clocked(judges.seconds_per_clip)),
@@ -165,6 +211,10 @@ MEASURES: Mapping[str, Measure] = {
     "draws_to_key_percent": Measure("metrics", _phases(_draws_to_key, _second_half)),
 }
 """Published metric -> its definition on our logs.
+
+`seconds` are the wall seconds of an evaluation episode: of all evaluations of a worker, by their episodes, which are
+stepped together. `survival_percent`, `completion_percent`, `object_success_percent` and `evaluation_steps` are means
+over the episodes of the last evaluation.
 
 Before the first successful evaluation, `zero_feedback_percent` is the share of records in which ERO's mean return is 0,
 `clipped_before_success_percent` ReLo's share of clipped priorities, and `draws_apart_before_success_percent` the total
@@ -181,6 +231,8 @@ OF_DRAWS = (
 """Metrics that describe how a replay works: a claim about them concerns a mechanism and names no task."""
 OF_MACHINES = ("steps_per_second", "seconds_per_step", "seconds_per_clip", "frames_per_second", "gibibytes")
 """Prefixes of metrics that depend on the machine on which they were measured."""
+SECONDS = "seconds"
+"""Metric that does so too, whose name is a prefix of others."""
 
 
 class Measured:
@@ -196,11 +248,16 @@ class Measured:
         key = (id(row), metric)
         if key not in self._known:
             measure, study = MEASURES[metric], self._study_of(row)
-            rows = self._logs.get((id(study), measure.log))
-            if rows is None:
-                rows = self._logs[id(study), measure.log] = results.noted(study, measure.log)
-            mine = rows[rows["cell"] == row.cell.id]
+            mine = self._records(study, measure.log, row)
             free = measure.log == "ledger" and not ledger.is_billed(row.cell)
-            told = measure.of_runs(mine, row) if len(mine) and not free else {}
+            more = (self._records(study, EPISODES, row),) if measure.of_episodes else ()
+            told = measure.of_runs(mine, row, *more) if len(mine) and not free else {}
             self._known[key] = np.array([told.get(seed, np.nan) for seed in row.seeds], float)
         return self._known[key]
+
+    def _records(self, study: StudyRecord, log: str, row: ReportRow) -> pd.DataFrame:
+        """Return the records of a row's cell in a log, or its evaluation episodes."""
+        if (id(study), log) not in self._logs:
+            self._logs[id(study), log] = results.load(study) if log == EPISODES else results.noted(study, log)
+        rows = self._logs[id(study), log]
+        return rows[rows["cell"] == row.cell.id]

@@ -1,4 +1,4 @@
-"""A paper's figures of learning curves from our runs, with the share λ of draws over training."""
+"""A paper's figures of curves from our runs: over training, with the share λ of draws, and over the steps of a test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench import results
-from guidebench.reports.papers.layouts import Panels
+from guidebench.reports import statistics
+from guidebench.reports.papers.layouts import Panels, TestSteps
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.sources import Sources
 from guidebench.reports.rendering import figures
@@ -17,12 +18,15 @@ from guidebench.reports.statistics import Array, Interval
 from guidebench.reports.summary.rows import ReportRow
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PANEL_INCHES = (2.2, 1.8)
 BASELINES = ("uer", "per")
 _GREY = "#555555"
+POINTS = 200
+"""Most points of a curve over the steps of a test."""
 
 
 class Panel(NamedTuple):
@@ -33,13 +37,59 @@ class Panel(NamedTuple):
     reference: ReportRow | None
 
 
+class Look(NamedTuple):
+    """What the curves of a figure are."""
+
+    curve: Callable[[ReportRow], tuple[Array, Interval]]
+    """Function from a row to the points of its curve and their values."""
+    what: str
+    along: str
+
+
 def draw(figure: Panels, name: str, sources: Sources) -> list[Drawing]:
     """Draw the figure, by file name; return none if no panel has enough curves."""
+    success = Look(lambda row: (row.steps, row.curve), figures.SUCCESS, "environment steps per seed")
+    gain = Look(lambda row: (row.steps, row.return_curve), figures.RETURN, "environment steps per seed")
+    return _drawn(figure, name, sources, success if figure.of == "success" else gain)
+
+
+def over_tests(figure: TestSteps, name: str, sources: Sources) -> list[Drawing]:
+    """Draw the share of test episodes that have succeeded within so many steps; return none without rows."""
+    found: dict[int, tuple[Array, Interval]] = {}
+    known: dict[int, pd.DataFrame] = {}
+
+    def curve(row: ReportRow) -> tuple[Array, Interval]:
+        if id(row) not in found:
+            study = sources.study_of(row)
+            if id(study) not in known:
+                known[id(study)] = results.load(study)
+            played = known[id(study)]
+            own = played[(played["cell"] == row.cell.id) & (played["step"] == row.last - row.cell.before)]
+            found[id(row)] = within(own, row.label, sources.reps)
+        return found[id(row)]
+
+    same = Panels(figure.figure, figure.title, figure.suite, figure.tasks, figure.curves)
+    return _drawn(same, name, sources, Look(curve, "share of tests solved", "steps of a test"))
+
+
+def within(played: pd.DataFrame, label: str, reps: int) -> tuple[Array, Interval]:
+    """Return numbers of steps, from 0 to the longest episode, and the share of episodes that have succeeded within
+    them, the mean over seeds. `played`: the episodes of one evaluation."""
+    longest = int(played["length"].max())
+    steps = np.unique(np.linspace(0, longest, min(longest + 1, POINTS)).astype(int))
+    solved = played["length"].where(played["success"].astype(bool), np.inf)
+    shares = [(own.to_numpy(float)[:, None] <= steps).mean(axis=0) for _, own in solved.groupby(played["seed"])]
+    few = min(reps, statistics.CURVE_REPS)
+    values = np.stack(shares)[:, None]
+    return steps.astype(float), statistics.intervals(values, ["mean"], few, statistics.name_seed(label, 0))["mean"]
+
+
+def _drawn(figure: Panels, name: str, sources: Sources, look: Look) -> list[Drawing]:
     panels = _panels(figure, sources.shelf)
     if not panels:
         return []
     names = [name for name, _, _ in figure.curves]
-    drawn = [_curves(figure, name, panels, names)]
+    drawn = [_curves(figure, name, panels, names, look)]
     return drawn + (_schedule(figure, panels, names, sources) if figure.schedule else [])
 
 
@@ -52,18 +102,21 @@ def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
                 for name, method, variant in figure.curves
                 if (row := shelf.row(figure.suite, task, method, learner, variant)) is not None
             }
-            own = {row.cell.task for row in rows.values()}
-            title = " ".join([task, *(f"({other} in its place)" for other in sorted(own - {task}))])
+            own, meant = {row.cell.task for row in rows.values()}, shelf.paper.tasks.get(task, task)
+            name = task if meant == task else f"{task}, {meant}"
+            title = " ".join([name, *(f"({other} in its place)" for other in sorted(own - {meant}))])
             reference = shelf.row(figure.suite, task, figure.reference, learner, {}) if figure.reference else None
             if len(rows) >= figure.least:
                 found.append(Panel(f"{learner.upper()} {title}".strip(), rows, reference))
     return found
 
 
-def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[str]) -> Drawing:
+def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[str], look: Look) -> Drawing:
     """Draw all panels of a figure in one picture."""
-    shown = _success if figure.of == "success" else _return
-    what = figures.SUCCESS if figure.of == "success" else figures.RETURN
+
+    def end(row: ReportRow) -> float:
+        return float(look.curve(row)[1].estimate[-1])
+
     across = min(3, len(panels))
     down = -(-len(panels) // across)
 
@@ -72,13 +125,14 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
         handles: dict[str, Any] = {}
         for axes, panel in zip(every, panels, strict=False):
             for label, row in panel.curves.items():
-                handles[label] = _curve(axes, row.steps, shown(row), names.index(label))
+                handles[label] = _curve(axes, *look.curve(row), names.index(label))
             if panel.reference is not None:
-                level = float(shown(panel.reference).estimate[-1])
-                handles[figure.reference] = axes.axhline(level, color=_GREY, linewidth=0.9, linestyle=(0, (4, 2)))
+                handles[figure.reference] = axes.axhline(
+                    end(panel.reference), color=_GREY, linewidth=0.9, linestyle=(0, (4, 2))
+                )
             if figure.arrows and set(panel.curves) & set(BASELINES):
                 _arrows(axes, panel)
-            last = max(row.last for row in panel.curves.values())
+            last = max(float(look.curve(row)[0][-1]) for row in panel.curves.values())
             axes.set(xlim=(0, last), title=literal(panel.title))
             if figure.of == "success":
                 axes.set_ylim(-0.03, 1.03)
@@ -87,31 +141,22 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
         for index, axes in enumerate(every):
             axes.set_visible(index < len(panels))
             if index + across >= len(panels):
-                axes.set_xlabel("environment steps per seed")
+                axes.set_xlabel(look.along)
             if index % across == 0:
-                axes.set_ylabel(what)
+                axes.set_ylabel(look.what)
         columns = min(3, len(handles)) if across > 1 else 1
         canvas.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
 
     width, height = PANEL_INCHES
     size = (max(figures.WIDTH_INCHES, width * across), height * down + 0.75)
     words = "; ".join(
-        f"{panel.title}: "
-        + ", ".join(f"{label} ends at {float(shown(row).estimate[-1]):.2f}" for label, row in panel.curves.items())
+        f"{panel.title}: " + ", ".join(f"{label} ends at {end(row):.2f}" for label, row in panel.curves.items())
         for panel in panels
     )
     lacking = [label for label in names if not any(label in panel.curves for panel in panels)]
     missing = f" (not run: {', '.join(lacking)})" if lacking else ""
     about = f"Figure {figure.figure}, {figure.title[0].lower()}{figure.title[1:]}{missing}"
-    return Drawing(about, name, *_saved(plot, size), f"{about}: {what} against environment steps. {words}.")
-
-
-def _success(row: ReportRow) -> Interval:
-    return row.curve
-
-
-def _return(row: ReportRow) -> Interval:
-    return row.return_curve
+    return Drawing(about, name, *_saved(plot, size), f"{about}: {look.what} against {look.along}. {words}.")
 
 
 def _curve(axes: Axes, steps: Array, values: Interval, index: int) -> object:

@@ -14,6 +14,8 @@ from guidebench.reports.papers.layouts import (
     Paper,
     ReferenceFigure,
     Rewards,
+    TaskBars,
+    TestSteps,
     Training,
     Trajectories,
 )
@@ -30,6 +32,8 @@ DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
     Trajectories: evidence.trajectories,
     BarFigure: evidence.bars,
     Training: evidence.training,
+    TestSteps: panels.over_tests,
+    TaskBars: evidence.by_task,
 }
 """Kind of figure -> function that draws one, by file name; it returns nothing if no run has the data."""
 

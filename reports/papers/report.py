@@ -60,6 +60,7 @@ class Library:
         self.notes: list[str] = []
         self._studies: dict[int, StudyRecord] = {}
         self._seconds: dict[int, float] = {}
+        self._timings: dict[int, pd.DataFrame] = {}
         for study in studies:
             found = summaries.summarise(study, results.load(study), reps=reps, brief=False)
             self.notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in found.notes]
@@ -74,7 +75,10 @@ class Library:
         """Return seconds per environment step, the mean over seeds of each run's total; NaN where it was not
         recorded."""
         if id(row) not in self._seconds:
-            timings = results.load(self.study(row), what="timings")
+            study = self.study(row)
+            if id(study) not in self._timings:
+                self._timings[id(study)] = results.load(study, what="timings")
+            timings = self._timings[id(study)]
             last = timings[timings["cell"] == row.cell.id].groupby("seed").last()
             self._seconds[id(row)] = float((last["seconds"] / last["step"]).mean()) if len(last) else math.nan
         return self._seconds[id(row)]
@@ -98,7 +102,7 @@ def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, st
         tested,
         pictures.draw(paper, Sources(shelf, library.study, estimator, reps)),
         tuple(picture for study in studies for picture in results.pictures(study)) if paper.samples else (),
-        tuple(dict.fromkeys([*_strangers(tables, tested, numbers, library.rows), *library.notes])),
+        tuple(dict.fromkeys([*_strangers(paper, tables, tested, numbers, library.rows), *library.notes])),
         text.letters(tables, tested),
         _runs(tables, tested, library.rows),
     )
@@ -118,8 +122,9 @@ def show(found: PaperReport, console: Console) -> None:
         (shown if any(entry.ours is not None for entry in entries) else left).append((table, entries))
     for table, _ in shown:
         console.print(text.terminal(table, found.letters))
-        if table.layout.note:
-            console.print(f"{table.layout.note}\n", markup=False)
+        notes = [note for note in (table.layout.note, text.of_the_numbers(table)) if note]
+        if notes:
+            console.print("\n".join(notes) + "\n", markup=False)
     spoken = [each for each in found.claims if each.findings]
     if spoken:
         console.print(text.claims_table(spoken, found.letters))
@@ -168,6 +173,7 @@ def _entry(entry: PublishedEntry) -> dict[str, Any]:
     return {
         **{key: _plain(value) for key, value in entry.number._asdict().items()},
         "ours": _interval(entry.ours) if entry.ours else None,
+        **({"beside": {entry.beside[0]: _plain(entry.beside[1])}} if entry.beside else {}),
         "verdict": entry.verdict,
         "numbers_alone": entry.numbers_alone or None,
         "reasons": list(entry.reasons),
@@ -210,14 +216,15 @@ def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[s
 
 
 def _strangers(
-    tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[ReportRow]
+    paper: Paper, tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[ReportRow]
 ) -> list[str]:
     """Return advice for when nothing of the paper could be filled because the studies have none of its tasks."""
     entries = [entry for table in tables for line in table.lines for cell in line.cells for entry in cell]
     if any(entry.ours is not None for entry in entries) or any(each.findings for each in tested):
         return []
     ours = {(row.cell.suite, row.cell.task) for row in rows}
-    theirs = set(zip(numbers["suite"], numbers["task"], strict=True))
+    tasks = [paper.tasks.get(task, task) for task in numbers["task"]]
+    theirs = set(zip(numbers["suite"], tasks, strict=True))
     if not ours or ours & theirs:
         return []
     own = min(task for _, task in ours)

@@ -82,9 +82,31 @@ def ours(cell: Sequence[PublishedEntry]) -> str:
     """Return our numbers, with the interval of the first; a dash if there are none."""
     if not cell or cell[0].ours is None:
         return "—"
-    parts = [spread(cell[0].number.metric, cell[0].ours)]
+    parts = [spread(cell[0].number.metric, cell[0].ours) + _with(cell[0])]
     parts += [value(each.number.metric, float(each.ours.estimate)) for each in cell[1:] if each.ours is not None]
     return _together(parts)
+
+
+def _with(entry: PublishedEntry) -> str:
+    """Return what is shown beside our number, as ` (812 steps)`."""
+    if entry.beside is None:
+        return ""
+    name, number = entry.beside
+    return f" ({value(name, number)} {words(name.rpartition('_')[2])})"
+
+
+def of_the_numbers(table: Filled) -> str:
+    """Return what is to be said of a table's printed numbers, such as where the paper contradicts itself."""
+    found: dict[str, list[str]] = {}
+    for entry in (entry for line in table.lines for cell in line.cells for entry in cell):
+        if entry.number.note:
+            number = entry.number
+            of = [number.task, number.method, *(f"{key}={text}" for key, text in number.variant.items())]
+            found.setdefault(number.note, []).append(
+                f"{value(number.metric, number.value)} ({' '.join(filter(None, of))}, {words(number.metric)})"
+            )
+    told = "; ".join(f"{', '.join(numbers)}: {note}" for note, numbers in found.items())
+    return f"Of the printed numbers: {told}." if told else ""
 
 
 def judged(line: Line, columns: Sequence[str], known: Letters) -> str:
@@ -93,9 +115,11 @@ def judged(line: Line, columns: Sequence[str], known: Letters) -> str:
     texts = {column: _verdict(entry, known) for column, entry in cells}
     if len(set(texts.values())) <= 1:
         return next(iter(texts.values()), "")
-    counts = {text: list(texts.values()).count(text) for text in texts.values()}
     if len(texts) > 3:
-        return "; ".join(f"{text}: {count} of {len(texts)}" for text, count in counts.items())
+        groups: dict[str, list[PublishedEntry]] = {}
+        for _, entry in cells:
+            groups.setdefault(entry.verdict, []).append(entry)
+        return "; ".join(f"{_all_of(each, known)}: {len(each)} of {len(texts)}" for each in groups.values())
     return "; ".join(f"{column}: {text}" for column, text in texts.items())
 
 
@@ -184,6 +208,13 @@ def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
 def _verdict(entry: PublishedEntry | Outcome, known: Letters) -> str:
     marks = ", ".join(known[reason] for reason in entry.reasons if reason in known)
     return f"{entry.verdict} ({marks})" if entry.verdict in _LETTERED else entry.verdict
+
+
+def _all_of(entries: Sequence[PublishedEntry], known: Letters) -> str:
+    """Return the verdict of entries that share it, with all letters of any of them."""
+    reasons = {reason: None for entry in entries for reason in entry.reasons if reason in known}
+    together = entries[0]._replace(reasons=tuple(reason for reason in known if reason in reasons))
+    return _verdict(together, known)
 
 
 def _together(parts: Sequence[str]) -> str:

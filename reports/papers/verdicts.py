@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from guidebench.reports.summary import judges
@@ -28,18 +29,27 @@ DEFINITION = (
     "interval leaves out zero, and it is more than a quarter of the margin. Reproduced: otherwise, where its 90 % "
     "interval lies within the margin (two one-sided tests at 5 %); a gain or saving must also differ from zero on the "
     "published side. Same direction: a gain or saving differs from zero on the published side, but its size is another "
-    "or too uncertain; it is then not called not reproduced. The margin is 20 points of success or of a saving, 20 % "
-    "of 100 + g for a gain of g %, 5 points of a share of labels or draws, and 20 % of any other value. Inconclusive: "
-    "none of these could be shown, or a row of ours has fewer than five seeds. Not comparable: ours is shown, and the "
-    "letters say what differs. Published only: no run of ours can have it, as on a real robot. Not run: no chosen "
-    "study has it."
+    "or too uncertain; it is then not called not reproduced. The margin is 20 points of success, survival, completion, "
+    "items placed or a saving, 20 % of 100 + g for a gain of g %, 5 points of a share of labels or draws, and 20 % of "
+    "any other value. Inconclusive: none of these could be shown, or a row of ours has fewer than five seeds. Not "
+    "comparable: ours is shown, and the letters say what differs. Published only: no run of ours can have it, as on a "
+    "real robot. Not run: no chosen study has it."
 )
 SCRIPTED = ("scripted", "oracle")
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def reasons(row: ReportRow, paper: Paper, wanted_task: str, models: Collection[str], overridden: str) -> list[str]:
+def reasons(
+    row: ReportRow,
+    paper: Paper,
+    wanted_task: str,
+    models: Collection[str],
+    overridden: str,
+    roles: Mapping[str, str] = NOTHING,
+) -> list[str]:
     """Return why a row of ours is not what the paper ran. `models`: the intended models; `overridden`: settings from
-    the command line beyond the intended ones."""
+    the command line beyond the intended ones; `roles`: the intended model of each role, for a paper that has several.
+    """
     cell = row.cell
     found = []
     if cell.profile != "paper":
@@ -48,7 +58,11 @@ def reasons(row: ReportRow, paper: Paper, wanted_task: str, models: Collection[s
         found.append(f"task {cell.task} instead of {wanted_task}")
     if cell.suite.startswith("metaworld"):
         found.append("MetaWorld v3; the paper used v2")
-    found.extend(_answers(cell, paper, models))
+    found.extend(_by_role(cell, roles) if roles else _answers(cell, paper, models))
+    if cell.method in paper.transfers and cell.stages:
+        named, task = paper.transfers[cell.method], cell.stages[-1].task
+        if named != (task,):
+            found.append(f"learnt on {task}; the paper's learnt on {', '.join(named)}")
     budget = paper.budgets.get(cell.suite, 0)
     if cell.steps < budget:
         found.append(f"{cell.steps:,} of {budget:,} steps")
@@ -57,6 +71,25 @@ def reasons(row: ReportRow, paper: Paper, wanted_task: str, models: Collection[s
     if overridden:
         found.append(overridden)
     return found
+
+
+def _by_role(cell: CellRecord, wanted: Mapping[str, str]) -> Iterable[str]:
+    """Yield the roles, of the row and its stages, in which not the paper's model answers."""
+    stages = [(f" in {stage.method}", stage.parts) for stage in cell.stages]
+    every = [(role, part, where) for where, parts in [("", cell.parts), *stages] for role, part in parts.items()]
+    answering = [(role, part, where) for role, part, where in every if part.answers]
+    told = {(role, part.model) for role, part, where in answering if not where}
+    for role, part, where in answering:
+        if where and (role, part.model) in told:
+            continue  # said of the row already
+        if part.backend in SCRIPTED:
+            yield f"{role} {part.model}, {part.backend}{where}"
+        elif not wanted.get(role):
+            yield f"{role} {part.model}{where}; the paper names none"
+        elif not part.model.startswith(wanted[role]):
+            yield f"{role} {part.model}{where}"
+    if any(part.kind == "chat" and part.backend not in SCRIPTED for _, part, _ in answering):
+        yield "prompts of our own"
 
 
 def _answers(cell: CellRecord, paper: Paper, models: Collection[str]) -> Iterable[str]:

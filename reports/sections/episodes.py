@@ -64,7 +64,7 @@ def episodes(
             SUCCESS: ended["success"].mean(),
             **{str(name): more[name] for name in more if name not in OWN},
             STEPS: ended["length"].mean(),
-            SECONDS: _seconds(timings[timings["cell"] == cell.id], played),
+            SECONDS: seconds_of_episode(timings[timings["cell"] == cell.id], played),
         }
         if found[SECONDS].isna().all():
             notes.append(f"{where}, {label}: its {UNTIMED}")
@@ -74,7 +74,7 @@ def episodes(
     return [_table(where, rows, reps) for where, rows in by_task.items()]
 
 
-def _seconds(clock: pd.DataFrame, played: pd.DataFrame) -> pd.Series[float]:
+def seconds_of_episode(clock: pd.DataFrame, played: pd.DataFrame) -> pd.Series[float]:
     """Return the wall seconds per evaluation episode by seed, of all evaluations up to the last record of its clock.
     Between two records the seed has an equal share of its worker's seconds, by the seeds that were trained together
     then; how many may change when a run continues."""

@@ -300,6 +300,7 @@ def grouped(axes: Axes, groups: Mapping[str, Mapping[str, Interval]], names: Seq
             thick * 0.92,
             xerr=np.nan_to_num(np.abs(ends - centres)),
             color=figures.PALETTE[index % len(figures.PALETTE)],
+            hatch="////" if index >= len(figures.PALETTE) else None,
             error_kw={"linewidth": 0.8},
             label=name,
         )
