@@ -22,6 +22,7 @@ from guidebench.harness.plan import matrix, variations
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
 from guidebench.harness.run.worker import work
+from guidebench.methods.dsadf import prompts
 from guidebench.reports.commands import report as command
 from guidebench.reports.papers import report
 from guidebench.reports.papers.report import PaperReport
@@ -32,7 +33,7 @@ from tests.reports.papers.test_dsadf import TABLES, numbers
 pytest.importorskip("crafter")
 pytest.importorskip("openai")
 pytestmark = pytest.mark.slow
-ROLES = ("planner", "reflector", "performer", "scorer", "goals", "prior")
+ROLES = ("planner", "reflector", "performer", "scorer", "goals")
 SMALL = (
     "profile=smoke", "seeds=1", "training.steps=40", "training.capacity=100", "evaluation.every=40",
     "evaluation.episodes=2", "learner.trunk=[8]", "learner.hidden=[8]", "learner.batch_size=8",
@@ -50,11 +51,10 @@ def addresses() -> Iterator[Callable[..., list[str]]]:
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
         talk = tuple(Message(message["role"], (message["content"],)) for message in body["messages"])
-        return 200, completion(readers[path.split("/")[1]](talk))
+        return 200, completion(readers[asked(body["messages"][0]["content"])](talk))
 
-    with serving(answers) as url:
-        server = url.removesuffix("/v1")
-        yield lambda *roles: [f"{role}.base_url={server}/{role}/v1" for role in roles]
+    with serving(answers) as url:  # roles of one model at one address share a process
+        yield lambda *roles: [f"{role}.base_url={url}" for role in roles]
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,13 @@ def unseen(made: Callable[..., Path], addresses: Callable[..., list[str]]) -> Pa
     words = ("task=task7", "pretraining.task=task4", "pretraining.pretraining=", *IN_CRAFTER, *STAGED, *EMBEDDED)
     only = "planner=deepseek,performer=Llama-3.1-8B-Instruct,variation=II"
     return made("9", *words, *addresses("planner", "reflector", "performer", "scorer"), only=only)
+
+
+def asked(prompt: str) -> str:
+    """The role whose prompt this is, by its first sentence."""
+    openings = {"planner": prompts.PLANNER, "reflector": prompts.REFLECTOR, "performer": prompts.PERFORMER,
+                "scorer": prompts.SCORER}  # fmt: skip
+    return next((role for role, opening in openings.items() if prompt.startswith(opening)), "goals")
 
 
 def told(*studies: Path) -> PaperReport:
