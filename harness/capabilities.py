@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings
 
@@ -86,6 +86,27 @@ class NamesDeeds(Protocol):
     def deeds(self, task: str) -> tuple[str, ...]:
         """Return the captions (`HasCaptions`) that can be goals, such as `chop tree`: each a verb, with a noun of one
         or more words or none. Moves are left out. No two are equal."""
+
+
+class Forms(NamedTuple):
+    """How a list of deeds is told in a few lines."""
+
+    patterns: tuple[str, ...]
+    """Deeds with words in capitals, such as `put OBJECT on RECEPTACLE`."""
+    stands: Mapping[str, tuple[str, ...]]
+    """Word in capitals -> the names that it stands for, each with each in a pattern."""
+
+
+@runtime_checkable
+class ShowsDeeds(NamesDeeds, Protocol):
+    """A suite whose deeds are done by actions of other names, such as `grab mug` by `grab or release`."""
+
+    def deed_forms(self, task: str) -> Forms:
+        """Return the forms of `deeds`, and the names of the things that they are about."""
+
+    def doable(self, task: str, observation: Array) -> Sequence[Mapping[str, int]]:
+        """Return for each of the observations [n, …] the deeds that are possible now, by what the observation shows
+        alone: name -> number of the action that does it."""
 
 
 @runtime_checkable

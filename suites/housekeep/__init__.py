@@ -16,6 +16,7 @@ from guidebench.harness.settings import Bounds, Transport, Unit, check_settings,
 from guidebench.suites.housekeep.items import ALIASES, MOST, OBJECTS, TASKS
 
 if TYPE_CHECKING:
+    from guidebench.harness.capabilities import Forms
     from guidebench.harness.trajectories import Demonstration
     from guidebench.suites.housekeep.preferences import Preferences
     from guidebench.suites.housekeep.task import HousekeepTask
@@ -186,6 +187,28 @@ class Housekeep(SuitePart):
         """Return the names of the six actions."""
         check(task)
         return ACTIONS
+
+    def deed_forms(self, task: str) -> Forms:
+        """Return the two kinds of deeds; things and receptacles are named as in sentences."""
+        from guidebench.suites.housekeep.deeds import forms
+
+        check(task)
+        return forms(self.preferences_table().receptacles(self.room))
+
+    def deeds(self, task: str) -> tuple[str, ...]:
+        """Return the captions: to grab each object, and to put it on each receptacle of the room."""
+        from guidebench.suites.housekeep.deeds import names
+
+        check(task)
+        return names(self.preferences_table().receptacles(self.room))
+
+    def doable(self, task: str, observation: Array) -> Sequence[Mapping[str, int]]:
+        """Return the deed that GRAB_RELEASE would do now, for each of the observations [n], by their numbers
+        (`guidebench.suites.housekeep.deeds.doable`)."""
+        from guidebench.suites.housekeep.deeds import doable
+
+        check(task)
+        return doable(observation, self.preferences_table().receptacles(self.room))
 
     def horizon(self, task: str) -> int:
         """Return `suite.length`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from guidebench.harness.interfaces import State
-from guidebench.suites.housekeep.floors import EYE, REACH, SLOTS, STEP, moved
+from guidebench.suites.housekeep.floors import AIM, EYE, REACH, SLOTS, STEP, moved
 
 if TYPE_CHECKING:
     from guidebench.suites.housekeep.task import HousekeepTask
@@ -141,7 +141,7 @@ class Expert:
         task = self._task
         to = task.points[target] - (x, y, EYE)
         aside = (math.atan2(to[1], to[0]) - heading + math.pi) % math.tau - math.pi
-        if abs(aside) > tasks.AIM:
+        if abs(aside) > AIM:
             return None
         tilts = round(math.atan2(to[2], math.hypot(to[0], to[1])) / tasks.TILT)
         tilts = min(max(tilts, tasks.LOWEST), tasks.HIGHEST)

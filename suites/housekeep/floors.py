@@ -29,6 +29,9 @@ REACH = 1.5
 """Largest horizontal distance at which an object is grabbed or released (Housekeep's configuration)."""
 NEAR = 1.3
 """Horizontal distance from which every receptacle can be reached somewhere, with a margin."""
+AIM = math.radians(15)
+"""Largest angle between the gaze and what is grabbed or released on (choice; Housekeep takes what a crosshair
+covers)."""
 SLOTS = 12
 """Objects that a receptacle holds."""
 CORNER, GAP, AISLE = 0.75, 0.05, 0.65

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array, State, Step
-from guidebench.suites.housekeep import words
-from guidebench.suites.housekeep.floors import EYE, REACH, SLOTS, clear, faced, moved
+from guidebench.suites.housekeep import deeds, words
+from guidebench.suites.housekeep.floors import AIM, EYE, REACH, SLOTS, clear, faced, moved
 from guidebench.suites.housekeep.items import MOST, OBJECTS
 from guidebench.suites.housekeep.layouts import Layout, layout, rules
 from guidebench.suites.housekeep.snapshots import pack
@@ -30,8 +30,6 @@ RANGE = 5.0
 HALF_VIEW = math.radians(45)
 """Half of the field of view, across and up (Housekeep's cameras, 90 degrees)."""
 VIEW = math.cos(HALF_VIEW)
-AIM = math.radians(15)
-"""Largest angle between the gaze and what is grabbed or released on."""
 SIZE = len(OBJECTS)
 INSTRUCTION = (
     "tidy the room: find the items that lie where they do not belong, and put each on a receptacle where it does"
@@ -58,6 +56,7 @@ class HousekeepTask:
         self._new = np.zeros((MOST, len(STAGES)), bool)
         self._items = np.array(self.rules.items)
         self._expert: Expert | None = None
+        self._caption = ""
         self.instruction = INSTRUCTION
         self.max_steps = settings.length
 
@@ -70,7 +69,7 @@ class HousekeepTask:
         self.number = int(self._random.integers(pool if pool is not None else 2**31))
         self._begin(self.number)
         self._met[:] = self._new[:] = False
-        self._steps, self._share = 0, 0.0
+        self._steps, self._share, self._caption = 0, 0.0, ""
         self._expert = None
         self._turned()
         self._advance()
@@ -104,6 +103,7 @@ class HousekeepTask:
 
     def step(self, action: Any) -> Step:
         action = int(action)
+        self._caption = ""
         if action == FORWARD:
             to = moved(self.floor, self.x, self.y, self.heading)
             if to != (self.x, self.y):
@@ -206,11 +206,13 @@ class HousekeepTask:
         if self.held < 0:
             self.held = at
             self.put(at, -1, -1)
+            self._caption = deeds.grab(at)
         else:
             receptacle = at - SIZE
             taken = set(self.slot[self.place == receptacle].tolist())
             thing, self.held = self.held, -1
             self.put(thing, receptacle, next(slot for slot in range(SLOTS) if slot not in taken))
+            self._caption = deeds.put(thing, self.floor.names[receptacle])
         self._went()
 
     def put(self, thing: int, receptacle: int, slot: int) -> None:
@@ -318,6 +320,10 @@ class HousekeepTask:
         """Return what is in view and held, in sentences (`guidebench.suites.housekeep.words`)."""
         return words.text(self)
 
+    def caption(self) -> str:
+        """Return what the last step grabbed or released, such as `grab mug` or `put mug on table`; "" for any other."""
+        return self._caption
+
     def side(self, thing: int) -> tuple[float, float]:
         """Return a thing's direction from the gaze in radians, to the left positive, and its distance in metres. Things
         are numbered as in `_went`."""
@@ -366,7 +372,7 @@ class HousekeepTask:
             self.put(thing, int(place), int(slot))
         self._met[:] = state["met"]
         self._new[:] = False
-        self._share = self.score()
+        self._share, self._caption = self.score(), ""
         self._expert = None
         if state["solver"] is not None:
             self._expert = Expert(self)

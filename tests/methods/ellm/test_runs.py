@@ -61,8 +61,14 @@ def test_the_estimate_of_calls_is_what_random_play_measured() -> None:
 
 
 def test_a_suite_without_captions_is_refused() -> None:
-    with pytest.raises(UserError, match=r"suite 'housekeep'.*does not name the captions that can be goals"):
-        planned("suite=housekeep")
+    with pytest.raises(UserError, match=r"suite 'minigrid_doorkey'.*does not name the captions that can be goals"):
+        planned("suite=minigrid_doorkey", "task=5x5")
+
+
+def test_housekeeps_deeds_can_be_goals_but_no_oracle_measures_them() -> None:
+    planned("suite=housekeep", "task=task12")
+    with pytest.raises(UserError, match="the suite does not measure whether 'grab spatula' is possible next"):
+        planned("suite=housekeep", "task=task12", "goals=oracle")
 
 
 def test_an_encoder_of_another_width_is_refused_with_both_widths() -> None:

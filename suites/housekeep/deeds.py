@@ -1,0 +1,76 @@
+"""What an agent does with things, as a verb and nouns: the names, and what an observation shows as possible."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from guidebench.harness.capabilities import Forms
+from guidebench.harness.interfaces import Array
+from guidebench.suites.housekeep import ACTIONS, NUMBERS
+from guidebench.suites.housekeep.floors import AIM, REACH
+from guidebench.suites.housekeep.items import OBJECTS
+from guidebench.suites.housekeep.words import plain
+
+GRAB_RELEASE = ACTIONS.index("grab or release")
+
+
+def grab(thing: int) -> str:
+    """Return the deed of grabbing an object, by its number in `OBJECTS`.
+
+    >>> grab(0)
+    'grab spatula'
+    """
+    return f"grab {plain(OBJECTS[thing])}"
+
+
+def put(thing: int, receptacle: str) -> str:
+    """Return the deed of releasing an object on a receptacle, or in it."""
+    return f"put {plain(OBJECTS[thing])} on {receptacle}"
+
+
+def names(receptacles: Sequence[str]) -> tuple[str, ...]:
+    """Return all deeds in a room with these receptacles."""
+    things = range(len(OBJECTS))
+    return (*map(grab, things), *(put(thing, at) for thing, at in itertools.product(things, receptacles)))
+
+
+def forms(receptacles: Sequence[str]) -> Forms:
+    """Return `names` as two patterns."""
+    stands = {"OBJECT": tuple(map(plain, OBJECTS)), "RECEPTACLE": tuple(receptacles)}
+    return Forms(("grab OBJECT", "put OBJECT on RECEPTACLE"), stands)
+
+
+def doable(observation: Array, receptacles: Sequence[str]) -> list[dict[str, int]]:
+    """Return the deed that GRAB_RELEASE would do, with its number, for each of the observations, a record [n]: of what
+    they show within reach, the thing closest to the gaze, if the angle is at most 15 degrees. {} for nothing.
+
+    That is the rule of `HousekeepTask.aimed`. A receptacle with no room for more is passed over there, which no
+    observation shows; at most 12 objects in a task's room, as with the default number of distractors, never fill one.
+    """
+    pitch = observation["pose"][:, 2].astype(float)
+    aims = {kind: _aimed(observation[kind], pitch).tolist() for kind in ("objects", "receptacles")}
+    found: list[dict[str, int]] = []
+    for held, thing, receptacle in zip(observation["held"][:, 0].tolist(), *aims.values(), strict=True):
+        if not held:
+            found.append({grab(thing): GRAB_RELEASE} if thing >= 0 else {})
+        else:
+            found.append({put(held - 1, receptacles[receptacle]): GRAB_RELEASE} if receptacle >= 0 else {})
+    return found
+
+
+def _aimed(numbers: Array, pitch: Array) -> Array:
+    """Return which of the things, whose numbers are float32 [n, things·5], is in the gaze and within reach, int [n]; -1
+    for none. `pitch`: of the camera, float [n], in radians."""
+    seen, distance, sine, cosine, elevation = np.moveaxis(
+        numbers.reshape(len(numbers), -1, NUMBERS).astype(float), 2, 0
+    )
+    del sine  # the angle does not depend on the side
+    level, tilt = np.cos(pitch)[:, None], np.sin(pitch)[:, None]
+    angle = level * np.cos(elevation) * cosine + tilt * np.sin(elevation)
+    angle[(seen == 0) | (distance > REACH)] = -2
+    best = angle.argmax(1)
+    return np.where(np.take_along_axis(angle, best[:, None], 1)[:, 0] >= math.cos(AIM), best, -1)
