@@ -30,72 +30,19 @@ before an aim (`BEFORE`) is an aim too.
 Food and water are asked for when hungry and when thirsty.
 
 The sentences of Crafter do not say how much of a thing is held, so a thing may be weighed that is not possible yet.
-`BELONGS` and `HEIGHTS` were written from common sense, without the suite's tables: a language model would bring such
-knowledge. The tilt for a height is that of a camera at `EYE`.
+`BELONGS`, `NEAR` and the way to a thing are in `guidebench.baselines.tidying`.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 
 from guidebench.baselines.conversing import chance
+from guidebench.baselines.tidying import BELONGS, Room, unusual
 from guidebench.harness.models.calls import Message
 
-NEAR = 1.5
-"""Distance in metres up to which something can be grabbed."""
-BELONGS: Mapping[str, tuple[str, ...]] = {
-    "apple": ("fridge", "table", "counter"),
-    "blender jar": ("counter", "bottom cabinet"),
-    "bowl": ("top cabinet", "bottom cabinet", "dishwasher"),
-    "butter dish": ("fridge",),
-    "candle holder": ("table", "shelf", "chest"),
-    "chopping board": ("counter", "bottom cabinet"),
-    "dietary supplement": ("top cabinet", "shelf"),
-    "dishtowel": ("counter", "sink", "oven"),
-    "fork": ("bottom cabinet", "dishwasher", "table"),
-    "knife": ("counter", "bottom cabinet"),
-    "lamp": ("table", "shelf", "chest"),
-    "mug": ("top cabinet", "coffee machine", "shelf"),
-    "mustard bottle": ("fridge", "top cabinet"),
-    "pan": ("stove", "cooktop", "bottom cabinet"),
-    "peppermint": ("top cabinet", "shelf"),
-    "plant": ("table", "shelf", "counter"),
-    "plate": ("top cabinet", "dishwasher", "table"),
-    "pressure cooker": ("stove", "cooktop", "bottom cabinet"),
-    "salt shaker": ("table", "counter", "top cabinet"),
-    "soap dispenser": ("sink",),
-    "sparkling water": ("fridge",),
-    "spatula": ("counter", "bottom cabinet", "top cabinet"),
-    "sponge": ("sink",),
-    "teapot": ("stove", "cooktop", "counter", "top cabinet"),
-}
-"""Housekeep's objects -> receptacles on which they belong."""
-EYE = 1.5
-"""Height in metres from which a person looks."""
-HEIGHTS: Mapping[str, float] = {
-    "bottom cabinet": 0.4,
-    "carpet": 0.0,
-    "chair": 0.5,
-    "chest": 0.5,
-    "coffee machine": 1.0,
-    "cooktop": 0.9,
-    "counter": 0.9,
-    "dishwasher": 0.4,
-    "fridge": 1.0,
-    "microwave": 1.1,
-    "oven": 0.5,
-    "shelf": 1.2,
-    "sink": 0.9,
-    "stove": 0.9,
-    "table": 0.8,
-    "top cabinet": 1.7,
-}
-"""Receptacle -> height in metres at which things lie on it."""
-TILT = 10.0
-"""Degrees from the wanted tilt of the head up to which a thing is in the gaze."""
 GATHERED = ("tree", "stone", "coal", "iron", "diamond", "water", "cow", "crafting table", "wood pickaxe")
 """What is worth having whatever the goal is."""
 BEFORE: Mapping[str, tuple[str, ...]] = {
@@ -153,30 +100,16 @@ def tidying(state: str) -> dict[str, float]:
     ...         "you look 50 degrees down.")
     {'look up': 8.0}
     """
-    held = _part(state, r"you hold (.+?)\.")
-    if held != "nothing":
-        seen = re.findall(rf"([a-z ]+) {PLACE}", _part(state, r"^you see (.+?\))\."))
-        wanted = [(float(metres), side, at) for at, metres, side in seen if at.strip() in BELONGS.get(held, ())]
-    else:
-        lying = re.findall(rf"(?:^|\. )([a-z ]+?) (?:on|in) ([a-z ]+) {PLACE}", state)
-        wanted = [(float(metres), side, at) for name, at, metres, side in lying if at not in BELONGS.get(name, (at,))]
+    room = Room.read(state)
+    wanted = [place for place in room.receptacles if place.name in BELONGS.get(room.held, ())]
+    if not room.held:
+        wanted = [place for name, place in room.objects if unusual(name, place.name)]
     if not wanted:
         return {"move forward": 3.0, "turn left": 2.0, "turn right": 1.0}
-    metres, side, at = min(wanted)
-    if side != "ahead":
-        return {f"turn {side}": 8.0}
-    if metres > NEAR:
-        return {"move forward": 8.0, "turn left": 1.0, "turn right": 1.0}
-    needed = math.degrees(math.atan2(HEIGHTS.get(at.strip(), EYE) - EYE, metres))
-    degrees, way = (re.findall(r"you look (\d+) degrees (up|down)", state) or [("0", "up")])[0]
-    tilt = float(degrees) if way == "up" else -float(degrees)
-    if abs(needed - tilt) > TILT:
-        return {"look up" if needed > tilt else "look down": 8.0}
-    return {"grab or release": 8.0, "look up": 1.0, "look down": 1.0}
-
-
-PLACE = r"\(([0-9.]+) m (ahead|left|right)\)"
-"""Distance and direction of a thing in Housekeep's sentences."""
+    way = room.way(min(wanted, key=lambda place: (place.metres, place.side, place.name)))
+    if way == "move forward":
+        return {way: 8.0, "turn left": 1.0, "turn right": 1.0}
+    return {way: 8.0, "look up": 1.0, "look down": 1.0} if way == "grab or release" else {way: 8.0}
 
 
 def playing(goal: str, state: str, actions: Sequence[str]) -> dict[str, float]:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.conversing import filled
+from guidebench.baselines.tidying import BELONGS
 from guidebench.harness import registry
 from guidebench.harness.models.calls import Message
 from guidebench.methods.linvit.dialogue import PROMPT, weights
-from guidebench.methods.linvit.scripted import BELONGS, LOST, Weigher
+from guidebench.methods.linvit.scripted import LOST, Weigher
 
 HOUSEKEEP = ("move forward", "turn left", "turn right", "look up", "look down", "grab or release")
 SEEN = "you see top cabinet (1.3 m left), fridge (2.0 m ahead)."
