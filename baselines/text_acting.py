@@ -38,6 +38,11 @@ def tells(observations: Observations) -> bool:
     return part is not None and part.dtype == "uint8" and len(part.shape) == 1 and part.categories is None
 
 
+def sentences(observation: Array) -> list[str]:
+    """Return the sentences of observations [n, …] that `tells` accepts."""
+    return [item.tobytes().rstrip(b"\0").decode("utf-8", "replace") for item in observation[TEXT]]
+
+
 def untold(observations: Observations) -> str:
     """Return why observations cannot be read as sentences, or ""."""
     if tells(observations):

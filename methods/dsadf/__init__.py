@@ -13,7 +13,7 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import cite
 from guidebench.methods.dsadf import chats as chats  # registers the hand-written chats
 from guidebench.methods.dsadf.dual_system import DualSystem
-from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER, performers, planners
+from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER, ON_HOUSEKEEP, performers, planners
 
 SERVED = cite("qwen2_5_vl_7b", "DSADF, §4.2.2: Qwen 2.5-VL 7B")
 PLANS = cite("gpt-4o", "DSADF, §5.3: GPT-4o")
@@ -29,7 +29,16 @@ ON_CRAFTER: Mapping[str, Any] = {
     "suite.actions": cite("find", "choice: DSADF's text has the coordinates of objects (§3.1)"),
     "agent.hint": cite(CRAFTER_HINT, OF_CRAFTER),
 }
-
+ROOM: Mapping[str, Any] = {
+    **ON_HOUSEKEEP,
+    "suite.observation": SENTENCES,
+    "agent.infer": cite(True, "DSADF, §5.4: the target is inferred from sampled steps"),
+}
+"""On Housekeep."""
+ON_PROFILE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "crafter_ood": {"paper": {"suite.observation": PICTURES}},
+    "housekeep": {"smoke": {"agent.history": cite(100, "smoke profile: a third of its steps")}},
+}
 MODELS: Mapping[str, Any] = {
     "planner.openai.model": PLANS,
     "reflector.openai.model": PLANS,
@@ -46,8 +55,8 @@ register.method("dsadf")(
         learner="dueling_dqn",
         suite="crafter_ood",
         defaults=MODELS,
-        on_suite={"crafter_ood": ON_CRAFTER},
-        on_profile={"crafter_ood": {"paper": {"suite.observation": PICTURES}}},
+        on_suite={"crafter_ood": ON_CRAFTER, "housekeep": ROOM},
+        on_profile=ON_PROFILE,
         ablations={
             "variation=II": {"agent.router": "rl"},
             "variation=III": {"agent.router": "model", "agent.trains": False},
@@ -67,8 +76,11 @@ register.method("dsadf_transfer")(
         suite="crafter_ood",
         pretraining="dsadf",
         defaults={**MODELS, "agent.trains": cite(False, "DSADF, §5.3.2: tasks that were not trained on")},
-        on_suite={"crafter_ood": {**ON_CRAFTER, "evaluation.every": cite(2_000_000, LAST)}},
-        on_profile={"crafter_ood": {"paper": {"suite.observation": PICTURES}}},
+        on_suite={
+            "crafter_ood": {**ON_CRAFTER, "evaluation.every": cite(2_000_000, LAST)},
+            "housekeep": {**ROOM, "evaluation.every": cite(4_000_000, LAST)},
+        },
+        on_profile=ON_PROFILE,
         ablations={
             "variation=II": {"agent.router": "rl"},
             "variation=V": {"agent.reflect": False},

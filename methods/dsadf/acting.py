@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from guidebench.baselines.masks import admitted
-from guidebench.baselines.text_acting import TEXT
+from guidebench.baselines.text_acting import sentences
 from guidebench.harness.interfaces import Array, Context, Place
 from guidebench.methods.dsadf.course import Course
-from guidebench.methods.dsadf.deliberation import Moment, deliberate, question
+from guidebench.methods.dsadf.deeds import Deeds, done
+from guidebench.methods.dsadf.deliberation import Moment, deliberate, question, replans, towards
 from guidebench.methods.dsadf.prompts import DONE
 from guidebench.methods.dsadf.slow_system import PERFORMER
 
@@ -45,6 +46,13 @@ class Performed(Protocol):
     def mask(self) -> str:
         """Return the part of an observation that shows which actions are possible, or ""."""
 
+    @property
+    def deeds(self) -> Deeds:
+        """Return what the steps of a plan can be."""
+
+    def target(self, row: int) -> str:
+        """Return the goal that a seed has inferred, or "" where the task's instruction is the goal."""
+
 
 class Named(NamedTuple):
     """An action that is taken without asking the performer."""
@@ -61,6 +69,9 @@ class Seen(NamedTuple):
     """Its sentences."""
     possible: Array
     """Numbers of the actions that are possible; of all where the observation does not show it."""
+    deeds: Mapping[str, int]
+    """The deeds that are possible, and the numbers of the actions that do them; all where the observation does not show
+    it."""
 
 
 class Trial:
@@ -100,8 +111,7 @@ class LoneActor:
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
         trials = [self._trials[number] for number in numbers.tolist()]
         seen = self._seen(observation)
-        known = [self._known(each) for each in seen]
-        self._before(trials, seen, known, ctx)
+        self._before(trials, seen, ctx)
         chosen: list[int | None] = [None] * len(trials)
         told = [("", "")] * len(trials)
         left = [*range(len(trials))]
@@ -131,8 +141,8 @@ class LoneActor:
                 told[number] = ("performer" if named else "fallback", answer["said"] if answer else "")
             left = again
         actions = np.array(chosen, np.int64)
-        for trial, action, names, (by, said) in zip(trials, actions.tolist(), known, told, strict=True):
-            self._took(trial, self._agent.names[action], names, by, said, ctx)
+        for trial, action, each, (by, said) in zip(trials, actions.tolist(), seen, told, strict=True):
+            self._took(trial, self._agent.names[action], done(action, each.deeds), by, said, ctx)
         return actions
 
     def end(self, numbers: Array, ctx: Context) -> None:
@@ -146,9 +156,7 @@ class LoneActor:
     _ends = 0
     """Most sub-goals that may be declared reached in one step."""
 
-    def _before(
-        self, trials: Sequence[Trial], seen: Sequence[Seen], known: Sequence[set[str] | None], ctx: Context
-    ) -> None:
+    def _before(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
         """Update the plans before the performer is asked; without a planner there are none."""
 
     def _unasked(
@@ -162,25 +170,22 @@ class LoneActor:
 
     def _seen(self, observation: Array) -> list[Seen]:
         """Return what observations [n] show."""
-        texts = [item.tobytes().rstrip(b"\0").decode("utf-8", "replace") for item in observation[TEXT]]
+        texts = sentences(observation)
         everything = np.arange(len(self._agent.names))
         masks = admitted(observation[self._agent.mask]) if self._agent.mask else [everything] * len(texts)
-        return [Seen(text, possible) for text, possible in zip(texts, masks, strict=True)]
-
-    def _known(self, seen: Seen) -> set[str] | None:
-        """Return the names of the possible actions, or None if the observation does not show them."""
-        return {self._agent.names[number] for number in seen.possible.tolist()} if self._agent.mask else None
+        return [Seen(*each) for each in zip(texts, masks, self._agent.deeds.possible(observation), strict=True)]
 
     def _content(self, trial: Trial, seen: Seen, may_end: bool) -> Mapping[str, Any]:
         """Return the content of a question to the performer (`performing.PerformerDialogue`)."""
-        present = trial.course.present
+        present, effects = trial.course.present, self._agent.deeds.effects(seen.deeds)
         return {
             "text": seen.text, "possible": seen.possible.tolist(), "subgoal": "" if present is None else str(present),
-            "recent": list(trial.recent), "may_end": may_end,
+            "recent": list(trial.recent), "may_end": may_end, **({"effects": effects} if effects else {}),
+            **towards(self._agent.target(trial.place.row)),
         }  # fmt: skip
 
-    def _took(self, trial: Trial, action: str, known: set[str] | None, by: str, said: str, ctx: Context) -> None:
-        """Take note of a step."""
+    def _took(self, trial: Trial, action: str, did: Sequence[str], by: str, said: str, ctx: Context) -> None:
+        """Take note of a step, by the name of its action and its deeds."""
         course = trial.course
         subgoal = "" if course.present is None else course.present.name
         row = trial.row
@@ -193,7 +198,7 @@ class LoneActor:
                 "by": by, "said": said,
             }  # fmt: skip
         at = course.at
-        course.acted(action, known)
+        course.acted(did)
         trial.counts["reached"] += course.at - at
         trial.counts["performed"] += by == "performer"
         trial.counts["fallback"] += by == "fallback"
@@ -232,24 +237,22 @@ class PlannedActor(LoneActor):
     def _plan(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
         """Make a plan for each of these episodes."""
         moments = [
-            Moment(trial.place, each.text, trial.counts["plans"]) for trial, each in zip(trials, seen, strict=True)
+            Moment(trial.place, each.text, trial.counts["plans"], target=self._agent.target(trial.place.row))
+            for trial, each in zip(trials, seen, strict=True)
         ]
         for trial, plan in zip(trials, deliberate(moments, self._config, ctx), strict=True):
-            trial.course = Course(plan)
+            trial.course = Course(plan, self._config.partial)
             trial.counts["plans"] += 1
 
-    def _before(
-        self, trials: Sequence[Trial], seen: Sequence[Seen], known: Sequence[set[str] | None], ctx: Context
-    ) -> None:
-        """Plan again where a sub-goal has taken too long, and go on where one to find something is reached."""
-        stuck = [
-            number
-            for number, trial in enumerate(trials)
-            if trial.course.steps >= self._config.patience and trial.counts["plans"] <= self._config.replans
+    def _before(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+        """Plan again where a sub-goal has taken too long or a partial plan is over, and go on where a sub-goal to find
+        something is reached."""
+        again = [
+            number for number, trial in enumerate(trials) if replans(trial.course, trial.counts["plans"], self._config)
         ]
-        if stuck:
-            self._plan([trials[number] for number in stuck], [seen[number] for number in stuck], ctx)
-        for trial, names in zip(trials, known, strict=True):
+        if again:
+            self._plan([trials[number] for number in again], [seen[number] for number in again], ctx)
+        for trial, each in zip(trials, seen, strict=True):
             at = trial.course.at
-            trial.course.look(names)
+            trial.course.look(each.deeds if self._agent.deeds.shown else None)
             trial.counts["reached"] += trial.course.at - at

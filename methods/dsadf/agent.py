@@ -5,13 +5,13 @@ Its evaluations are played by `guidebench.methods.dsadf.dual_acting`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from guidebench.baselines.learners.q_learning import QLearning
-from guidebench.baselines.text_acting import TEXT, RecallingAgent
+from guidebench.baselines.text_acting import RecallingAgent, sentences
 from guidebench.baselines.text_vectors import TextVectors
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
@@ -30,35 +30,45 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
+from guidebench.harness.logs import TEXT
+from guidebench.harness.texts import one_line
 from guidebench.methods.dsadf import scoring
 from guidebench.methods.dsadf.course import Course
-from guidebench.methods.dsadf.deliberation import Moment, deliberate, question
+from guidebench.methods.dsadf.deeds import Deeds, done
+from guidebench.methods.dsadf.deliberation import PLANNER, Moment, deliberate, question, replans, towards
 from guidebench.methods.dsadf.dual_acting import DualActor
 from guidebench.methods.dsadf.dual_system import GOAL, SCORER, DualSystem
 from guidebench.methods.dsadf.memory import Memory
 from guidebench.methods.dsadf.plans import Subgoal
 from guidebench.methods.dsadf.rewards import Terms, advance, proximity
+from guidebench.methods.dsadf.targets import History, Tried, packed, unpacked
 
 if TYPE_CHECKING:
     from guidebench.baselines.experience import Drawn, Experience, Uneven
 
-MEMORY = "memory"
-"""Name of M among the parameters of a policy."""
+MEMORY, TARGET = "memory", "target"
+"""Names of M and T among the parameters of a policy."""
 UNREMEMBERED = "this policy has no memory of proficiencies"
 
 
 class Pursuit:
     """A seed's present episode of training."""
 
-    def __init__(self, plan: Sequence[Subgoal] = ()) -> None:
-        self.course = Course(plan)
+    def __init__(self) -> None:
+        self.course, self.plans = Course(), 0
+        """The course of its present plan, and plans so far."""
         self.succeeded = False
         self.completed, self.proximity, self.reward = 0, 0.0, 0.0
         """Sums of R_sub, R_proxi and R."""
 
+    def follow(self, plan: Sequence[Subgoal], partial: bool) -> None:
+        """Go on by a new plan."""
+        self.course, self.plans = Course(plan, partial), self.plans + 1
+
     def state(self) -> State:
         course = self.course
         return {
+            "plans": self.plans, "partial": course.partial,
             "plan": [[name, times] for name, times in course.plan], "at": course.at, "done": course.done,
             "steps": course.steps, "succeeded": self.succeeded, "completed": self.completed,
             "proximity": self.proximity, "reward": self.reward,
@@ -67,7 +77,8 @@ class Pursuit:
     @classmethod
     def restored(cls, state: State) -> Pursuit:
         """Return the episode whose `state` this is."""
-        found = cls([Subgoal(str(name), int(times)) for name, times in state["plan"]])
+        found, plan = cls(), [Subgoal(str(name), int(times)) for name, times in state["plan"]]
+        found.course, found.plans = Course(plan, bool(state["partial"])), int(state["plans"])
         course = found.course
         course.at, course.done, course.steps = int(state["at"]), int(state["done"]), int(state["steps"])
         found.succeeded, found.completed = bool(state["succeeded"]), int(state["completed"])
@@ -95,6 +106,7 @@ class DualAgent(RecallingAgent):
         assert isinstance(suite, NamesActions), "`fits` refuses other suites"
         self.config, self.streams, self.suite, self.task = config, build.streams, suite, build.task
         self.names, self.mask = suite.action_names(build.task), build.observations.masking
+        self.deeds = Deeds(build.parts["suite"], build.task)
         self.repeatable, self.wants_told = True, self.wants_told or config.trains
         self.vectors = TextVectors(config.width, build.directories)
         self.memories = [Memory() for _ in range(build.rows)]
@@ -105,6 +117,9 @@ class DualAgent(RecallingAgent):
         self._pursuits = [Pursuit() for _ in range(build.rows)]
         self._episodes = np.zeros(build.rows, np.int64)
         """Episodes of training that have begun, [S]."""
+        self._targets, self._histories = [""] * build.rows, [History(config.sampled) for _ in range(build.rows)]
+        self._inferring = np.full(build.rows, config.infer and config.trains)
+        """Which seeds are still to infer their target, bool [S]; they make no plans in training."""
 
     def phases(self) -> tuple[RunPhase, ...]:
         """Return the guide's run phases, or one without transitions and updates if the run does not train."""
@@ -113,8 +128,13 @@ class DualAgent(RecallingAgent):
     # What the learner sees
 
     def goal(self, course: Course, row: int) -> str:
-        """Return the text whose vector the learner sees: the present sub-goal's name, or the task's instruction."""
-        return self._instructions[row] if course.present is None else course.present.name
+        """Return the text whose vector the learner sees: the present sub-goal's name, or the target or the task's
+        instruction."""
+        return self.target(row) or self._instructions[row] if course.present is None else course.present.name
+
+    def target(self, row: int) -> str:
+        """Return the target T that a seed has inferred, or "" where the task's instruction is the goal."""
+        return self._targets[row]
 
     def seen(self, observation: Array, vectors: Array) -> Array:
         """Return the learner's observations for the task's, [n, …], and the vectors of sub-goals [n, width]."""
@@ -133,10 +153,6 @@ class DualAgent(RecallingAgent):
         seen = self.seen(observation, self.embedded(goals, places, ctx))
         return self.learner.act(seen, rows, None, ctx.step)
 
-    def possible(self, observation: Array) -> list[set[str]]:
-        """Return the names of the actions that observations [n] show as possible."""
-        return [{self.names[number] for number in np.flatnonzero(item)} for item in observation[self.mask]]
-
     def _goals(self) -> list[str]:
         """Return the present sub-goal's text of each seed's episode of training."""
         return [self.goal(pursuit.course, row) for row, pursuit in enumerate(self._pursuits)]
@@ -153,15 +169,43 @@ class DualAgent(RecallingAgent):
     def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
         """Make a plan for each of these seeds' episodes (lines 4 to 6)."""
         super().begin(rows, observation, ctx)
-        moments = [
-            Moment(Place(row, 0), item.tobytes().rstrip(b"\0").decode("utf-8", "replace"), 0, int(self._episodes[row]))
-            for row, item in zip(rows.tolist(), observation[TEXT], strict=True)
-        ]
-        plans, possible = deliberate(moments, self.config, ctx), self.possible(observation)
-        for row, plan, known in zip(rows.tolist(), plans, possible, strict=True):
-            self._pursuits[row] = Pursuit(plan)
-            self._pursuits[row].course.look(known)
+        for row in rows.tolist():
+            self._pursuits[row] = Pursuit()
             self._episodes[row] += 1
+        planning = ~self._inferring[rows]
+        self._plan(rows[planning].tolist(), observation[planning], ctx)
+
+    def _plan(self, rows: Sequence[int], observation: Array, ctx: Context) -> None:
+        """Make a plan for each of these seeds' episodes, whose observations [n] these are."""
+        if not rows:
+            return
+        moments = [
+            Moment(Place(row, 0), text, self._pursuits[row].plans, int(self._episodes[row]) - 1, self._targets[row])
+            for row, text in zip(rows, sentences(observation), strict=True)
+        ]
+        plans, possible = deliberate(moments, self.config, ctx), self.deeds.possible(observation)
+        for row, plan, known in zip(rows, plans, possible, strict=True):
+            self._pursuits[row].follow(plan, self.config.partial)
+            self._pursuits[row].course.look(known)
+
+    def _replan(self, transition: Transition, ctx: Context) -> None:
+        """Make a further plan for the episodes that go on and need one, if plans are partial."""
+        ended = transition.terminated | transition.truncated
+        again = [
+            row
+            for row, pursuit in enumerate(self._pursuits)
+            if self.config.partial and self.active[row] and not (ended[row] or self._inferring[row])
+            and replans(pursuit.course, pursuit.plans, self.config)
+        ]  # fmt: skip
+        for row in again:
+            self._attempted(row, False)
+        self._plan(again, transition.next_observation[again], ctx)
+
+    def _attempted(self, row: int, completed: bool) -> None:
+        """Remember the attempt at the present sub-goal of a seed's episode, which ends now."""
+        course = self._pursuits[row].course
+        if course.present is not None and course.steps:
+            self.memories[row].skill(course.present.name).attempted(course.steps, completed)
 
     def act(self, observation: Array, ctx: Context) -> Array:
         return super().act(self._present(observation, ctx), ctx)
@@ -172,17 +216,18 @@ class DualAgent(RecallingAgent):
         seen = self._present(transition.observation, ctx)
         captions = transition.told.captions if transition.told is not None else ("",) * len(seen)
         said = self.embedded(captions, self._places(), ctx)
-        before, after = self.possible(transition.observation), self.possible(transition.next_observation)
+        before, after = map(self.deeds.possible, (transition.observation, transition.next_observation))
         rewards = np.zeros(len(seen), np.float32)
         for row, action in enumerate(transition.action.tolist()):
             near = proximity(said[row], seen[GOAL][row], self.config.beta)
-            rewards[row] = self._rewarded(
-                row, self.names[action], bool(transition.success[row]), near, before[row], after[row]
-            )
+            did = done(action, before[row])
+            rewards[row] = self._rewarded(row, did, bool(transition.success[row]), near, after[row])
+        self._try(transition, captions, ctx)
+        self._replan(transition, ctx)
         found = self._present(transition.next_observation, ctx)
         super().observe(transition._replace(observation=seen, next_observation=found, reward=rewards), ctx)
 
-    def _rewarded(self, row: int, action: str, success: bool, near: float, before: set[str], after: set[str]) -> float:
+    def _rewarded(self, row: int, did: Sequence[str], success: bool, near: float, after: Collection[str]) -> float:
         """Return R of a seed's step, go on in its course, and remember what was rewarded."""
         pursuit, memory = self._pursuits[row], self.memories[row]
         present = pursuit.course.present
@@ -190,7 +235,7 @@ class DualAgent(RecallingAgent):
         pursuit.succeeded |= success
         if present is not None and (near > 0 or solved):
             memory.skill(present.name).rewarded = True
-        completed = advance(pursuit.course, action, before, after)
+        completed = advance(pursuit.course, did, after)
         for name, steps in completed:
             memory.skill(name).rewarded = True
             memory.skill(name).attempted(steps, True)
@@ -207,9 +252,7 @@ class DualAgent(RecallingAgent):
         for episode in episodes:
             row, pursuit = episode.row, self._pursuits[episode.row]
             course = pursuit.course
-            if course.present is not None and course.steps:
-                last = course.last and pursuit.succeeded
-                self.memories[row].skill(course.present.name).attempted(course.steps, last)
+            self._attempted(row, course.last and pursuit.succeeded)
             ctx.note(
                 "progress", row,
                 {
@@ -229,6 +272,8 @@ class DualAgent(RecallingAgent):
         if not self.config.trains:
             return {}
         told = super().update(ctx)
+        if ctx.step >= min(self.config.history, self._steps):
+            self._infer(ctx)
         if ctx.step % self._score_every == 0 or ctx.step == self._steps:
             self._score(ctx)
         if not told:
@@ -241,6 +286,33 @@ class DualAgent(RecallingAgent):
             "memory/proficient": np.array(proficient, np.float64),
         }  # fmt: skip
 
+    def _try(self, transition: Transition, captions: Sequence[str], ctx: Context) -> None:
+        """Keep a sample of what the seeds try before they infer their target."""
+        if not self._inferring.any():
+            return
+        texts, actions = sentences(transition.observation), transition.action.tolist()
+        for row in np.flatnonzero(self._inferring).tolist():
+            reward = float(transition.reward[row])
+            self._histories[row].add(Tried(ctx.step, texts[row], self.names[actions[row]], captions[row], reward))
+
+    def _infer(self, ctx: Context) -> None:
+        """Have the planner infer the targets of the seeds that have none yet, in one batch (§5.4). Where it gives no
+        usable answer, the task's instruction stays the goal."""
+        rows = np.flatnonzero(self._inferring & self.active).tolist()
+        told = [self._histories[row].told() for row in rows]
+        asked = [question(PLANNER, Place(row, 0), {"history": each}) for row, each in zip(rows, told, strict=True)]
+        for row, each, answer in zip(rows, told, ctx.consult(asked) if asked else (), strict=True):
+            said = answer or {"target": "", "fault": "failed", "retries": 0}
+            self._targets[row], self._inferring[row] = said["target"], False
+            ctx.note(
+                "targets", row,
+                {
+                    "steps": len(self._histories[row]), "told": one_line(each)[:TEXT], "target": said["target"],
+                    "fault": said["fault"], "retries": said["retries"],
+                },
+            )  # fmt: skip
+            self._histories[row] = History(self.config.sampled)
+
     def _score(self, ctx: Context) -> None:
         """Ask the scorer about the sub-goals in memory whose attempts it has not seen all, in one batch. Where it gives
         no usable answer, the former proficiency stands, and the next time it is asked again."""
@@ -251,7 +323,8 @@ class DualAgent(RecallingAgent):
             if self.active[row] and not skill.scored
         ]
         questions = [
-            question(SCORER, Place(row, 0), {"subgoal": name, "behaviour": told}) for row, name, _, told in asked
+            question(SCORER, Place(row, 0), {"subgoal": name, "behaviour": told, **towards(self._targets[row])})
+            for row, name, _, told in asked
         ]
         for (row, name, skill, told), answer in zip(asked, ctx.consult(questions), strict=True):
             if answer is not None:
@@ -287,6 +360,9 @@ class DualAgent(RecallingAgent):
             "memory": self.memories[row].state(),
             "pursuit": self._pursuits[row].state(),
             "episodes": int(self._episodes[row]),
+            "target": self._targets[row],
+            "inferring": bool(self._inferring[row]),
+            "history": self._histories[row].state(),
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -295,17 +371,27 @@ class DualAgent(RecallingAgent):
         self.memories[row].load_state(state["memory"])
         self._pursuits[row] = Pursuit.restored(state["pursuit"])
         self._episodes[row] = state["episodes"]
+        self._targets[row], self._inferring[row] = state["target"], state["inferring"]
+        self._histories[row].load_state(state["history"])
 
     def parameters(self, row: int) -> Mapping[str, Array]:
-        """Return the learner's parameters, and M as JSON in `memory`, uint8 [config.memory]."""
-        return {**super().parameters(row), MEMORY: self.memories[row].packed(self.config.memory)}
+        """Return the learner's parameters, M as JSON in `memory`, uint8 [config.memory], and if it is inferred T in
+        `target`, uint8 [4000]."""
+        target = {TARGET: packed(self._targets[row])} if self.config.infer else {}
+        return {**super().parameters(row), MEMORY: self.memories[row].packed(self.config.memory), **target}
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
-        """Begin from a policy and its memory; UserError for a policy without a memory, or with an unreadable one."""
+        """Begin from a policy, its memory and, if `config.infer`, its target, which a run that trains may still infer;
+        UserError for a policy without them, or with unreadable ones."""
         if MEMORY not in parameters:
             raise UserError(f"{UNREMEMBERED}; it is not one of agent dual_system")
-        super().load_parameters(row, {name: values for name, values in parameters.items() if name != MEMORY})
+        if self.config.infer and not self.config.trains and TARGET not in parameters:
+            raise UserError("this policy has no target, since its run inferred none; set agent.infer=false")
+        own = {name: values for name, values in parameters.items() if name not in (MEMORY, TARGET)}
+        super().load_parameters(row, own)
         self.memories[row].unpack(parameters[MEMORY])
+        if self.config.infer and TARGET in parameters:
+            self._targets[row] = unpacked(parameters[TARGET])
 
     def adopted(self, policy: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the policy of a stage without a memory, such as ELLM's, as one with an empty memory, whose network

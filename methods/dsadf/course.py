@@ -8,43 +8,51 @@ from guidebench.methods.dsadf.plans import FIND, Subgoal
 
 
 class Course:
-    """The plan of one episode and its present sub-goal. The last sub-goal is present until the episode ends; without a
-    plan the task itself is the only goal.
+    """The plan of one episode and its present sub-goal. The last sub-goal is present until the episode ends, unless the
+    plan is `partial`; without a plan the task itself is the only goal.
 
-    A sub-goal that is an action is reached when the action was taken, while it was possible, as often as the plan says.
-    One to find something is reached when the next sub-goal is an action that is possible now. Any may be declared
-    reached by the performer (`end`).
+    A sub-goal that is a deed is reached when it was done as often as the plan says. One to find something is reached
+    when the next sub-goal is a deed that is possible now. Any may be declared reached by the performer (`end`).
     """
 
-    def __init__(self, plan: Sequence[Subgoal] = ()) -> None:
-        self.plan, self.at, self.done, self.steps = tuple(plan), 0, 0, 0
-        """The plan, the index of the present sub-goal, how often its action was done, and its steps so far."""
+    def __init__(self, plan: Sequence[Subgoal] = (), partial: bool = False) -> None:
+        """`partial`: whether the plan is of a part of the task alone, so that its last sub-goal is reached as others
+        are, after which the task itself is the goal."""
+        self.plan, self.partial, self.at, self.done, self.steps = tuple(plan), partial, 0, 0, 0
+        """The plan, whether it is partial, the index of the present sub-goal, how often its deed was done, and its
+        steps so far."""
 
     @property
     def present(self) -> Subgoal | None:
         """Return the present sub-goal; None if the task itself is the goal."""
-        return self.plan[self.at] if self.plan else None
+        return self.plan[self.at] if self.at < len(self.plan) else None
+
+    @property
+    def over(self) -> bool:
+        """Return whether all of a partial plan has been reached."""
+        return self.partial and 0 < len(self.plan) == self.at
 
     @property
     def last(self) -> bool:
-        """Return whether no other sub-goal follows."""
-        return self.at >= len(self.plan) - 1
+        """Return whether the present sub-goal, or the task without any, is present until the episode ends."""
+        return self.present is None or (not self.partial and self.at == len(self.plan) - 1)
 
     def look(self, possible: Collection[str] | None) -> None:
-        """Take note of the actions that are possible now, before the next step; None where that is not shown."""
+        """Take note of the deeds that are possible now, before the next step; None where that is not shown."""
         present = self.present
-        if present is not None and not self.last and present.name.startswith(f"{FIND} ") and possible is not None:
-            following = self.plan[self.at + 1].name
-            if not following.startswith(f"{FIND} ") and following in possible:
-                self.end()
+        if present is None or possible is None or not present.name.startswith(f"{FIND} "):
+            return
+        following = self.plan[self.at + 1 : self.at + 2]
+        if any(not step.name.startswith(f"{FIND} ") and step.name in possible for step in following):
+            self.end()
 
-    def acted(self, action: str, possible: Collection[str] | None) -> None:
-        """Take note of the action of a step, and of those that were possible; None where that is not shown."""
+    def acted(self, done: Collection[str]) -> None:
+        """Take note of the deeds of a step."""
         self.steps += 1
         present = self.present
-        if present is None or action != present.name or action.startswith(f"{FIND} "):
+        if present is None or present.name not in done or present.name.startswith(f"{FIND} "):
             return
-        self.done += possible is None or action in possible
+        self.done += 1
         if self.done >= present.times:
             self.end()
 

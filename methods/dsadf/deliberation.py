@@ -10,6 +10,7 @@ from guidebench.baselines import by_text
 from guidebench.harness.interfaces import Context, Place, Question
 from guidebench.harness.logs import Column, Log, count
 from guidebench.methods.dsadf import planning, rules
+from guidebench.methods.dsadf.course import Course
 from guidebench.methods.dsadf.plans import Subgoal, listed
 
 PLANNER, REFLECTOR = "planner", "reflector"
@@ -67,6 +68,18 @@ class Settings(Protocol):
         """Who writes the final plan after a reflection: `planner`, or the reflector itself (`revised`)."""
 
 
+class Replans(Protocol):
+    """What an agent's configuration says of further plans."""
+
+    @property
+    def replans(self) -> int:
+        """Most further plans in an episode."""
+
+    @property
+    def patience(self) -> int:
+        """Steps of one sub-goal after which one is made."""
+
+
 class Moment(NamedTuple):
     """An episode that needs a plan."""
 
@@ -77,6 +90,8 @@ class Moment(NamedTuple):
     """Index of the plan in the episode."""
     training: int | None = None
     """Index of the episode in the run's training; None in an evaluation."""
+    target: str = ""
+    """The goal that its seed has inferred; "" where the task's instruction is the goal."""
 
     @property
     def logged(self) -> dict[str, Any]:
@@ -128,7 +143,20 @@ def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> l
 
 def _consult(role: str, asked: Sequence[tuple[Moment, Mapping[str, str]]], ctx: Context) -> list[Any]:
     """Return the answers of a role about each moment, given more than its text."""
-    return ctx.consult([question(role, moment.place, {"text": moment.text, **more}) for moment, more in asked])
+    contents = [{"text": moment.text, **more, **towards(moment.target)} for moment, more in asked]
+    places = [moment.place for moment, _ in asked]
+    return ctx.consult([question(role, place, content) for place, content in zip(places, contents, strict=True)])
+
+
+def towards(target: str) -> dict[str, str]:
+    """Return what the content of a question holds of a goal that was inferred; {} for ""."""
+    return {"goal": target} if target else {}
+
+
+def replans(course: Course, plans: int, config: Replans) -> bool:
+    """Return whether an episode that has had so many `plans` needs another: its partial plan is over, or a sub-goal has
+    taken too long."""
+    return plans <= config.replans and (course.over or course.steps >= config.patience)
 
 
 def question(role: str, place: Place, content: Mapping[str, Any]) -> Question:

@@ -69,7 +69,7 @@ class DualActor(PlannedActor):
         for number in numbers.tolist():
             trial = self._trials[number]
             self._follow(trial, ctx)
-            if trial.leg is not None:
+            if trial.leg is not None and not (trial.course.over and trial.leg.first == trial.steps):
                 self._note(trial, trial.leg, False, ctx)
         super().end(numbers, ctx)
 
@@ -120,17 +120,24 @@ class DualActor(PlannedActor):
         told = super()._content(trial, seen, False)
         return {**told, "subgoal": emergency(trial.danger, self._dual.names)}
 
-    def _took(self, trial: Trial, action: str, known: set[str] | None, by: str, said: str, ctx: Context) -> None:
+    def _took(self, trial: Trial, action: str, did: Sequence[str], by: str, said: str, ctx: Context) -> None:
         assert isinstance(trial, DualTrial)
         trial.counts["fast"] += by == LEARNER
         trial.counts["emergencies"] += bool(trial.danger) and by in ("performer", "fallback")
-        super()._took(trial, action, known, by, said, ctx)
+        super()._took(trial, action, did, by, said, ctx)
+
+    def _plan(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+        for trial in trials:
+            assert isinstance(trial, DualTrial)
+            if trial.leg is not None:
+                self._follow(trial, ctx)
+                if not trial.course.over:
+                    self._note(trial, trial.leg, False, ctx)
+                trial.leg = None
+        super()._plan(trials, seen, ctx)
 
     def _follow(self, trial: DualTrial, ctx: Context) -> None:
         """Log the sub-goals that came to an end since the last step."""
-        if trial.leg is not None and trial.leg.plan != trial.counts["plans"]:
-            self._note(trial, trial.leg, False, ctx)
-            trial.leg = None
         if trial.leg is None:
             trial.leg = self._leg(trial, 0)
         while trial.leg.at < trial.course.at:
@@ -139,7 +146,7 @@ class DualActor(PlannedActor):
 
     def _leg(self, trial: DualTrial, at: int) -> Leg:
         """Return the part of an episode that begins now with a sub-goal of its plan."""
-        subgoal = trial.course.plan[at] if trial.course.plan else None
+        subgoal = trial.course.plan[at] if at < len(trial.course.plan) else None
         name = "" if subgoal is None else subgoal.name
         return Leg(
             trial.counts["plans"], at, name, self._route(trial, subgoal), trial.steps, trial.counts["emergencies"]

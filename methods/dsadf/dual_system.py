@@ -20,6 +20,7 @@ from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings
 from guidebench.methods.dsadf import expected
+from guidebench.methods.dsadf.deeds import shows
 from guidebench.methods.dsadf.deliberation import NUMBER, PLANNER, REFLECTOR, TRIAL
 from guidebench.methods.dsadf.routing import Router
 from guidebench.methods.dsadf.slow_system import PERFORMER, Plans
@@ -67,6 +68,16 @@ LOGS: Mapping[str, Log] = {
             "succeeded": Column(bool, "whether the task was solved"),
         },
     ),
+    "targets": Log(
+        "the target that a seed's planner inferred, once",
+        {
+            "steps": count("sampled steps that the planner was told"),
+            "told": Column(str, "these steps, at most 10,000 characters"),
+            "target": Column(str, "the target; empty where the task's instruction stays the goal"),
+            "fault": Column(str, "why there is none: failed, empty, long, unreadable; or empty"),
+            "retries": count("unusable replies before it"),
+        },
+    ),
     "memory": Log(
         "a sub-goal in memory, as the scorer rated it",
         {
@@ -112,6 +123,15 @@ class DualSystem(Plans, Standard):
     """Things that are an emergency when near, unless they are in memory as nouns (DSADF, §4.2.2; which: choice)."""
     near: Annotated[int, Bounds(1), Unit("cells")] = 2
     """Manhattan distance within which a danger is near (DSADF, §4.2.2: near the agent; its value: choice)."""
+    infer: bool = False
+    """Whether the planner infers the target T from what System 1 tried, rather than being told the task's instruction
+    (DSADF, §5.4: on Housekeep)."""
+    history: Annotated[int, Bounds(1), Unit("environment steps")] = 5_000
+    """Steps at the beginning of training that are sampled for it, in which there is no plan (DSADF, §5.4; their number:
+    choice)."""
+    sampled: Annotated[int, Bounds(1, 1_000), Unit("environment steps")] = 40
+    """Steps of these that the planner is told: first those that were rewarded, then those that did something (DSADF,
+    §5.4: a sampled history; how: choice)."""
     memory: Annotated[int, Bounds(1_024, 1_048_576), Unit("bytes")] = 32_768
     """Room for the memory in the policy's file (choice: some hundred sub-goals)."""
     width: Annotated[int, Bounds(1, 65_536), Unit("numbers")] = 384
@@ -174,10 +194,10 @@ class DualSystem(Plans, Standard):
         if reason := super().fits(there):
             return reason
         told = there.suite.spaces(there.task)[0]
-        if not told.masking:
+        if not shows(there.suite, there.task):
             return (
-                "it sees that something was found by the actions that become possible, and the observations do not "
-                "show which are; set suite.impossible=masked on crafter_ood, or choose method=model_with_planner"
+                "it sees that something was found by what becomes possible, and the observations do not show what is; "
+                "set suite.impossible=masked on crafter_ood, or choose method=model_with_planner"
             )
         if GOAL in told.parts:
             return f"the task's observations have a part {GOAL!r} of their own; choose agent=standard"

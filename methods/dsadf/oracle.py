@@ -25,8 +25,11 @@ class KnownPlan:
         self._plan, self._omits = tuple(map(Subgoal, subgoals)), omits
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
-        """Return the sub-goals; for a final plan all of them."""
-        final = "plan" in json.loads(question.content)
+        """Return the sub-goals; for a final plan all of them; and no target, since the task's instruction is one."""
+        told = json.loads(question.content)
+        if "history" in told:
+            return {"target": "", "fault": "", "retries": 0}
+        final = "plan" in told
         wrong = not final and generator.random() < self._omits
         plan = scripted.shortened(self._plan, generator.random()) if wrong else self._plan
         return {"plan": stored(plan), "thoughts": "", "fault": "", "retries": 0}

@@ -29,7 +29,8 @@ class PerformerDialogue:
         reply, "said": the last reply}. None without any reply.
 
         `content`: {"text": sentences of the state, "possible": numbers of the actions that are possible, "subgoal": the
-        present one or "", "recent": the last actions, "may_end": whether it may be declared reached}.
+        present one or "", "recent": the last actions, "may_end": whether it may be declared reached}, and where there
+        are any "effects", action -> the deed that it would do, and "goal", the target that was inferred.
         """
         possible = [self._actions[number] for number in content["possible"]]
         may_end, faults = content["may_end"], list[str]()
@@ -39,8 +40,9 @@ class PerformerDialogue:
             return prompts.action_reminder(misread)
 
         asked = prompts.performing(
-            self._goal, content["text"], possible, content["subgoal"], content["recent"], may_end
-        )
+            content.get("goal", self._goal), content["text"], possible, content["subgoal"], content["recent"], may_end,
+            content.get("effects", {}),
+        )  # fmt: skip
         said = await converse(
             ask, (asked,), lambda reply: named(reply, possible, self._actions, may_end), reminder, self._retries
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
-from guidebench.baselines.conversing import LONGEST, AskModel, Misread, converse
+from guidebench.baselines.conversing import LONGEST, AskModel, Misread, converse, first_object
 from guidebench.harness import texts
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import ChatCall
+from guidebench.harness.models.calls import ChatCall, Message
 from guidebench.methods.dsadf import plans, prompts
 from guidebench.methods.dsadf.plans import Subgoal, Vocabulary
 
@@ -29,12 +29,28 @@ def stored(plan: Sequence[Subgoal]) -> list[list[Any]]:
     return [[name, times] for name, times in plan]
 
 
+class Steps(Protocol):
+    """What the steps of a plan can be (`guidebench.methods.dsadf.deeds.Deeds`)."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the names of deeds."""
+
+    @property
+    def things(self) -> Collection[str]:
+        """Return what can be found; nothing where any word may be."""
+
+    @property
+    def listed(self) -> Sequence[str]:
+        """Return how a prompt lists the names."""
+
+
 class PlannerDialogue:
     """Asks for a plan until one can be read, a bounded number of times (a Dialogue)."""
 
-    def __init__(self, goal: str, actions: Sequence[str], hint: str, longest: int, retries: int) -> None:
+    def __init__(self, goal: str, deeds: Steps, hint: str, longest: int, retries: int) -> None:
         """`longest`: most steps of a plan; `retries`: further attempts after a reply without a usable plan."""
-        self._goal, self._actions, self._hint, self._longest = goal, tuple(actions), hint, longest
+        self._goal, self._deeds, self._hint, self._longest = goal, deeds, hint, longest
         self._retries = retries
         self.calls = 1 + retries
 
@@ -43,15 +59,20 @@ class PlannerDialogue:
         no reply had a usable one. None without any reply.
 
         `content`: {"text": sentences of the state}; for the final plan also "plan", the first one as a numbered list,
-        and "reflection".
+        and "reflection". Or {"history": sampled steps} alone, which asks for the target and returns {"target", "fault",
+        "retries"}, with the target "" and a `fault` if no reply had a usable one. Both may have "goal", the target that
+        was inferred.
         """
-        given = (self._goal, content["text"], self._actions, self._hint, self._longest)
+        goal = content.get("goal", self._goal)
+        if "history" in content:
+            return await self._inferred(prompts.inferring(goal, content["history"], self._hint), ask)
+        given = (goal, content["text"], self._deeds.listed, self._hint, self._longest)
         asked = (
             prompts.regenerating(*given, content["plan"], content["reflection"])
             if "plan" in content
             else prompts.planning(*given)
         )
-        vocabulary = Vocabulary(self._actions, (self._goal, self._hint, content["text"]))
+        vocabulary = Vocabulary(self._deeds.names, (goal, self._hint, content["text"]), self._deeds.things)
         said = await converse(
             ask, (asked,), lambda reply: (plans.read(reply, vocabulary, self._longest), one_line(reply)),
             prompts.plan_reminder, self._retries,
@@ -61,26 +82,49 @@ class PlannerDialogue:
         plan, thoughts = said.value or ((), "")
         return {"plan": stored(plan), "thoughts": thoughts, "fault": said.fault, "retries": said.retries}
 
+    async def _inferred(self, asked: Message, ask: AskModel) -> dict[str, Any] | None:
+        said = await converse(ask, (asked,), target, prompts.target_reminder, self._retries)
+        if said.fault == "failed":
+            return None
+        return {"target": said.value or "", "fault": said.fault, "retries": said.retries}
+
 
 class ReflectorDialogue:
     """Asks once for strengths and weaknesses of a plan, and for a better one if it needs to change (a Dialogue)."""
 
     calls = 1
 
-    def __init__(self, goal: str, actions: Sequence[str], hint: str, longest: int) -> None:
-        self._goal, self._actions, self._hint, self._longest = goal, tuple(actions), hint, longest
+    def __init__(self, goal: str, deeds: Steps, hint: str, longest: int) -> None:
+        self._goal, self._deeds, self._hint, self._longest = goal, deeds, hint, longest
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
         """Return {"strengths", "weaknesses", "plan": [[name, times]], "fault"}; the plan is the revised one, empty if
         there is none or, with a `fault`, if it cannot be used. None if the call was not answered.
 
-        `content`: {"text": sentences of the state, "plan": the first plan as a numbered list}.
+        `content`: {"text": sentences of the state, "plan": the first plan as a numbered list}, and "goal" as of
+        `PlannerDialogue`.
         """
-        given = (self._goal, content["text"], self._actions, self._hint, self._longest)
+        goal, text = content.get("goal", self._goal), content["text"]
+        given = (goal, text, self._deeds.listed, self._hint, self._longest)
         told = await ask(ChatCall((prompts.reflecting(*given, content["plan"]),)))
         if told.failure:
             return None
-        return reflection(str(told.value), Vocabulary(self._actions, (*given[:2], self._hint)), self._longest)
+        vocabulary = Vocabulary(self._deeds.names, (goal, text, self._hint), self._deeds.things)
+        return reflection(str(told.value), vocabulary, self._longest)
+
+
+def target(reply: str) -> str:
+    """Return the field `target` of the JSON object in a reply, on one line. Raise Misread without a text there, for an
+    empty one and for one that is too long."""
+    found = first_object(reply, ("target",)).get("target")
+    if not isinstance(found, str):
+        raise Misread("unreadable", f"its target is {str(found)[:40]}, and a text is needed")
+    told = one_line(found).strip()
+    if not told:
+        raise Misread("empty", "its target is empty")
+    if len(found) > prompts.LONGEST_TARGET:
+        raise Misread("long", f"its target has {len(found):,} characters; write at most {prompts.LONGEST_TARGET:,}")
+    return told
 
 
 def reflection(reply: str, vocabulary: Vocabulary, longest: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ which the last one counts (DSADF, app. B: `1. Find Tree (tree.location) - Move t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from guidebench.baselines.conversing import LONGEST, Misread, objects
@@ -47,13 +47,13 @@ def listed(plan: Sequence[Subgoal]) -> str:
 
 
 class Vocabulary:
-    """The names that a sub-goal may have: those of the actions, and `find` with a noun that the task mentions."""
+    """The names that a sub-goal may have: those of the actions, or deeds, and `find` with a noun."""
 
-    def __init__(self, actions: Iterable[str], mentioned: Iterable[str]) -> None:
+    def __init__(self, actions: Iterable[str], mentioned: Iterable[str], things: Collection[str] = ()) -> None:
         """`mentioned`: texts, such as goal, hint and state, whose words may be the noun of `find`, besides those of
-        `actions`."""
-        self._actions = tuple(actions)
-        self._words = set(re.findall(r"[a-z]+", " ".join((*self._actions, *mentioned)).casefold()))
+        `actions`; where there are `things`, only these may."""
+        self._actions, self._things = {_on(name): name for name in actions}, frozenset(things)
+        self._words = set(re.findall(r"[a-z]+", " ".join((*self._actions.values(), *mentioned)).casefold()))
 
     def match(self, phrase: str) -> str | None:
         """Return the name that a phrase means, ignoring case, articles, plurals and what follows the name; None if it
@@ -64,14 +64,31 @@ class Vocabulary:
         """
         words = ARTICLES.sub("", re.sub(r"[^a-z ]+", " ", phrase[:LONGEST_PHRASE].casefold().replace("_", " "))).split()
         for length in range(len(words), 0, -1):
-            for said in (words[:length], [*words[: length - 1], singular(words[length - 1])]):
-                if (name := " ".join(said)) in self._actions:
+            for said in _numbers(words[:length]):
+                if (name := self._actions.get(_on(" ".join(said)))) is not None:
                     return name
         if words[:1] != [FIND]:
             return None
+        if self._things:
+            nouns = (" ".join(said) for at in range(len(words), 1, -1) for said in _numbers(words[1:at]))
+            return next((f"{FIND} {noun}" for noun in nouns if noun in self._things), None)
         noun = [word if word in self._words else singular(word) for word in words[1:5]]
         known = [*noun[: next((at for at, word in enumerate(noun) if word not in self._words), len(noun))]]
         return " ".join((FIND, *known)) if known else None
+
+
+def _numbers(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return words as they are, and with the last one in the singular."""
+    return words, [*words[:-1], singular(words[-1])]
+
+
+def _on(name: str) -> str:
+    """Return a name in which `in` and the like are `on`, since sentences say where a thing lies in either way.
+
+    >>> _on("put mug into fridge")
+    'put mug on fridge'
+    """
+    return re.sub(r"\b(?:in|into|inside|onto|upon)\b", "on", name)
 
 
 def singular(word: str) -> str:

@@ -6,7 +6,8 @@ Every prompt consists of sections with a heading, so that hand-written models ca
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from guidebench.baselines.conversing import Misread
 from guidebench.harness.models.calls import Message
@@ -14,11 +15,15 @@ from guidebench.harness.models.calls import Message
 GOAL, STATE, ACTIONS, HINTS = "Goal", "What is observed", "Actions", "Hints"
 EXAMPLE, PLAN, REFLECTION, REQUEST = "Example", "Plan", "Reflection", "Your answer"
 SUBGOAL, RECENT, BEHAVIOUR = "Present sub-goal", "Last actions", "What was observed"
+EFFECTS, HISTORY = "What an action would do now", "What was tried"
+LONGEST_TARGET = 1_000
+"""Most characters of a target (choice: a paragraph)."""
 DONE = "done"
 """What the performer answers instead of an action once the present sub-goal is reached."""
 PLANNER = "You plan for an agent that carries out one step at a time."
 REFLECTOR = "You check a plan that was just written for an agent that carries out one step at a time."
 PERFORMER = "You act for an agent, one action at a time."
+INFERRER = "You find out what an agent is to achieve, from what it saw, did and was rewarded for while it tried things."
 SCORER = "You rate how well an agent has learnt a step of its task, from what was observed of its attempts."
 SAMPLE = """\
 Goal: boil an egg. Actions: fill pot, light stove, place egg.
@@ -48,6 +53,10 @@ OR_DONE = ' If the present sub-goal is reached already, answer "{done}" instead.
 SCORE_REQUEST = """\
 Can the agent be trusted to do this step by itself? Answer with a JSON object alone, {"proficiency": p}, where p is a \
 number from 0, it cannot do it, to 1, it always does it quickly."""
+INFER_REQUEST = f"""\
+What should the agent achieve, as precisely as these steps and your knowledge of the world tell? Name the things that \
+it concerns. Others will plan by your answer, who do not see these steps. Answer with a JSON object alone, \
+{{"target": text}}, whose text is one paragraph of at most {LONGEST_TARGET} characters."""
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -63,7 +72,7 @@ def _message(opening: str, parts: Mapping[str, str]) -> Message:
     return Message("user", ("\n\n".join((opening, *told)),))
 
 
-def _list(names: Sequence[str]) -> str:
+def _list(names: Iterable[str]) -> str:
     return "\n".join(f"- {name}" for name in names)
 
 
@@ -88,14 +97,32 @@ def regenerating(
 
 
 def performing(
-    goal: str, text: str, possible: Sequence[str], subgoal: str, recent: Sequence[str], may_end: bool
+    goal: str,
+    text: str,
+    possible: Sequence[str],
+    subgoal: str,
+    recent: Sequence[str],
+    may_end: bool,
+    effects: Mapping[str, str] = MappingProxyType({}),
 ) -> Message:
     """Return the message that asks for an action (§4.2.2: t_VLM = VLM(O_text, g)). `possible`: actions that are
     possible now; `subgoal`: the present one, or "" if the goal itself is; `recent`: the last actions, oldest first;
-    `may_end`: whether the performer may say that the sub-goal is reached."""
+    `may_end`: whether the performer may say that the sub-goal is reached; `effects`: action -> what it would do now,
+    where that is not its name."""
     parts = {GOAL: goal, SUBGOAL: subgoal, STATE: text, RECENT: ", ".join(recent), ACTIONS: _list(possible)}
+    parts[EFFECTS] = _list(f"{action}: {deed}" for action, deed in effects.items())
     request = ACT_REQUEST + (OR_DONE.format(done=DONE) if may_end else "")
     return _message(PERFORMER, {**parts, REQUEST: request})
+
+
+def inferring(goal: str, history: str, hint: str) -> Message:
+    """Return the message that asks for the target T, given sampled steps (s, a, r) of the agent (§5.4)."""
+    return _message(INFERRER, {GOAL: goal, HISTORY: history, HINTS: hint, REQUEST: INFER_REQUEST})
+
+
+def target_reminder(fault: Misread) -> str:
+    """Return what is said after a reply without a usable target."""
+    return f"I cannot use this reply: {fault}. Answer with the JSON object alone."
 
 
 def scoring(goal: str, subgoal: str, behaviour: str) -> Message:

@@ -40,17 +40,16 @@ def proximity(caption: Array, goal: Array, beta: float) -> float:
     return found if found > beta else 0.0
 
 
-def advance(
-    course: Course, action: str, before: Collection[str] | None, after: Collection[str] | None
-) -> list[Completed]:
-    """Take a step of an episode's course; return the sub-goals that it completed: the present one by its action, and
-    one to find something by what became possible. The last sub-goal of a plan is T, which ends with the episode alone.
+def advance(course: Course, did: Collection[str], after: Collection[str] | None) -> list[Completed]:
+    """Take a step of an episode's course; return the sub-goals that it completed: the present one by its deed, and one
+    to find something by what became possible. The last sub-goal of a plan is T, which ends with the episode alone,
+    unless the plan is partial.
 
-    `before` and `after`: names of the actions that are possible before and after the step; None where not shown.
+    `did`: the deeds of the step; `after`: those that are possible after it; None where not shown.
     """
     done = []
     present, at, steps = course.present, course.at, course.steps + 1
-    course.acted(action, before)
+    course.acted(did)
     if present is not None and course.at > at:
         done.append(Completed(present.name, steps))
     present, at, steps = course.present, course.at, course.steps

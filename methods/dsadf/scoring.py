@@ -39,9 +39,11 @@ class ScorerDialogue:
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
         """Return {"proficiency", "said": the last reply}; None if no reply had a number in [0, 1].
 
-        `content`: {"subgoal": name, "behaviour": what was observed, in sentences}.
+        `content`: {"subgoal": name, "behaviour": what was observed, in sentences}, and "goal", the target that was
+        inferred, if any.
         """
-        asked = prompts.scoring(self._goal, content["subgoal"], content["behaviour"])
+        goal = content.get("goal", self._goal)
+        asked = prompts.scoring(goal, content["subgoal"], content["behaviour"])
         said = await converse(ask, (asked,), proficiency, prompts.score_reminder, self._retries)
         if said.value is None:
             return None

@@ -1,7 +1,8 @@
 """Hand-written substitutes for the language models of DSADF's slow system, which read a prompt's text alone.
 
 Their errors are draws by hashes of what they read: equal prompts get equal answers, and there is no state. They know
-the sentences of Crafter and of Housekeep, and the rules that a hint states (`guidebench.methods.dsadf.rules`).
+the sentences of Crafter, and the rules that a hint states (`guidebench.methods.dsadf.rules`), and those of Housekeep
+(`guidebench.methods.dsadf.scripted_room`). On Crafter:
 
     planner     the actions that the goal names, each after all that its rule needs and uses, with `find` before what is
                 at a place; with probability `omits` one of the prerequisites is left out
@@ -15,14 +16,27 @@ the sentences of Crafter and of Housekeep, and the rules that a hint states (`gu
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Mapping, Sequence
 
 from guidebench.baselines.conversing import Misread, chance
+from guidebench.baselines.tidying import tidied
 from guidebench.harness.models.calls import Message
-from guidebench.methods.dsadf import plans, prompts, rules
+from guidebench.methods.dsadf import plans, prompts, rules, scripted_room
 from guidebench.methods.dsadf.plans import FIND, Subgoal, Vocabulary, listed
-from guidebench.methods.dsadf.prompts import ACTIONS, BEHAVIOUR, DONE, GOAL, HINTS, PLAN, REFLECTION, STATE, SUBGOAL
+from guidebench.methods.dsadf.prompts import (
+    ACTIONS,
+    BEHAVIOUR,
+    DONE,
+    GOAL,
+    HINTS,
+    HISTORY,
+    PLAN,
+    REFLECTION,
+    STATE,
+    SUBGOAL,
+)
 from guidebench.methods.dsadf.rules import Rule
 
 LOST = "I do not know how to reach this goal."
@@ -31,10 +45,6 @@ AT_PLACES = ("chop", "mine", "attack", "eat", "drink")
 NUMBERS = {word: number for number, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight"), 2)}
 MANY = 1_000
 """Most steps of a plan that the reflector reads."""
-SIDES = {"ahead": "move forward", "left": "turn left", "right": "turn right"}
-"""Direction in a sentence of Housekeep -> action."""
-NEAR = 1.0
-"""Metres from which something ahead is reached (Housekeep's agent grabs what is within 1.5 m; choice)."""
 
 
 def text_of(message: Message) -> str:
@@ -62,7 +72,9 @@ class PromptPlanner:
         if REFLECTION in told:
             _, found, suggested = told[REFLECTION].partition("Suggested plan:")
             return f"I follow the reflection.\nPlan:\n{suggested.strip() if found else told[PLAN]}"
-        plan = chained(told)
+        if HISTORY in told:
+            return json.dumps({"target": scripted_room.target(told, self._omits)}) if tidied(told[HISTORY]) else LOST
+        plan = scripted_room.planned(told) if _room(told) else chained(told)
         if not plan:
             return LOST
         if chance("omits", said[0]) < self._omits:
@@ -82,17 +94,26 @@ class PromptReflector:
         """Return strengths, weaknesses and, if anything is lacking, a revised plan."""
         said = text_of(messages[0])
         told = prompts.sections(said)
-        vocabulary = Vocabulary(names_in(told.get(ACTIONS, "")), told.values())
+        room = _room(told)
+        names = scripted_room.names(told[ACTIONS]) if room else names_in(told.get(ACTIONS, ""))
+        vocabulary = Vocabulary(names, told.values())
         try:
             plan = plans.read(told.get(PLAN, ""), vocabulary, MANY)
         except Misread:
             return "Strengths: none.\nWeaknesses: there is no plan that I can read."
-        found = rules.lacks(plan, rules.read(told.get(HINTS, "")), told.get(STATE, ""))
+        state = told.get(STATE, "")
+        found = scripted_room.lacks(plan, state) if room else rules.lacks(plan, rules.read(told.get(HINTS, "")), state)
         strengths = f"Strengths: it ends with {plan[-1].name}."
         if not found or chance("misses", said) < self._misses:
             return f"{strengths}\nWeaknesses: none"
-        lacking = "; ".join(f"step {lack.step + 1}, {plan[lack.step].name}, lacks {lack.thing}" for lack in found)
-        return f"{strengths}\nWeaknesses: {lacking}.\nRevised plan:\n{listed(chained(told))}"
+        lacking = "; ".join(f"step {at + 1}, {plan[at].name}, lacks {thing}" for at, thing in found)
+        better = scripted_room.planned(told) if room else chained(told)
+        return f"{strengths}\nWeaknesses: {lacking}.\nRevised plan:\n{listed(better)}"
+
+
+def _room(told: Mapping[str, str]) -> bool:
+    """Return whether the sections of a prompt are about Housekeep's deeds."""
+    return tidied(told.get(STATE, "")) and "RECEPTACLE" in scripted_room.stands(told.get(ACTIONS, ""))
 
 
 def chained(told: Mapping[str, str]) -> tuple[Subgoal, ...]:
@@ -167,6 +188,8 @@ class PromptPerformer:
         draw = chance("action", *said)
         if chance("error", *said) < self._error:
             return possible[int(draw * len(possible))]
+        if tidied(told.get(STATE, "")):
+            return scripted_room.step(told, draw)
         may_end = f'"{DONE}"' in said[0]
         return step(told.get(SUBGOAL) or told.get(GOAL, ""), told.get(STATE, ""), possible, may_end, draw)
 
@@ -202,7 +225,9 @@ def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: flo
     goal = re.sub(r" \(\d+ times\)$", "", goal)
     verb, _, noun = goal.partition(" ")
     if verb == FIND:
-        return _found(noun, text, possible, may_end) or (goal if goal in possible else _wander(possible, draw))
+        if may_end and f"targeting {noun}." in text:
+            return DONE
+        return goal if goal in possible else _wander(possible, draw)
     if wanted := [each.name for each in goals(goal, possible) if not each.name.startswith(FIND)]:
         return wanted[-1]
     for verbs in (("make",), ("mine", "chop")):
@@ -215,16 +240,7 @@ def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: flo
     return ways[int(draw * len(ways))] if ways else _wander(possible, draw)
 
 
-def _found(noun: str, text: str, possible: Sequence[str], may_end: bool) -> str:
-    """Return `done` if sentences say that a thing is before the agent, the move towards one that they place ahead, left
-    or right, or ""."""
-    match = re.search(rf"\b{re.escape(noun)}\b[^.;,(]*\((\d+\.\d) m (ahead|left|right)\)", text)
-    if f"targeting {noun}." in text or (match and match[2] == "ahead" and float(match[1]) <= NEAR):
-        return DONE if may_end else ""
-    return SIDES[match[2]] if match and SIDES[match[2]] in possible else ""
-
-
 def _wander(possible: Sequence[str], draw: float) -> str:
     """Return one of the moves, or of all actions where there is none."""
-    moves = [name for name in possible if name.split()[0] in ("move", "turn")] or [*possible]
+    moves = [name for name in possible if name.split()[0] == "move"] or [*possible]
     return moves[int(draw * len(moves))]

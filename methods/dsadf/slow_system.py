@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.text_acting import TEXT, tells
 from guidebench.harness.capabilities import NamesActions
@@ -14,9 +14,10 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
 from guidebench.harness.parts import AgentPart, There
-from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Unit, cite
 from guidebench.methods.dsadf import deliberation, expected, rules
 from guidebench.methods.dsadf.chats import check_known
+from guidebench.methods.dsadf.deeds import Deeds
 from guidebench.methods.dsadf.deliberation import PLANNER, REFLECTOR, TRIAL
 
 if TYPE_CHECKING:
@@ -142,9 +143,13 @@ class Plans(Performs):
     ends: Annotated[int, Bounds(0), Unit("sub-goals")] = 3
     """Most sub-goals that the performer may declare reached in one step (choice)."""
     replans: Annotated[int, Bounds(0), Unit("plans")] = 0
-    """Further plans in an episode, each after a sub-goal has taken `patience` steps (DSADF, algorithm 2: none)."""
+    """Further plans in an episode, each after a sub-goal has taken `patience` steps, or a partial plan is over (DSADF,
+    algorithm 2: none)."""
     patience: Annotated[int, Bounds(1), Unit("environment steps")] = 500
     """Steps of one sub-goal after which a further plan is made (choice)."""
+    partial: bool = False
+    """Whether a plan is of a part of the task alone, as where little of it is in view: its last sub-goal is then
+    reached as others are, and a further plan follows (DSADF, algorithm 2: false)."""
 
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat"})
     consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER)
@@ -165,9 +170,8 @@ class Plans(Performs):
         """Return an estimate of a run's calls (`expected`), as if the planner wrote each plan again."""
         if role not in (PLANNER, REFLECTOR):
             return super().asked(there, role)
-        plans = self.episodes(there) + expected.tested(there) * min(
-            self.replans, expected.length(there) // self.patience
-        )
+        begun, further = self.episodes(there), min(self.replans, expected.length(there) // self.patience)
+        plans = begun + (self.replans * begun if self.partial else further * expected.tested(there))
         if role == REFLECTOR:
             return expected.calls(reflection=plans)
         return expected.calls(plan=plans, final=plans * (self.reflect and self.again == "planner"))
@@ -187,7 +191,7 @@ class Plans(Performs):
         if role == PERFORMER:
             return super().dialogue(suite, task, role)
         assert isinstance(suite, NamesActions), "`fits` refuses other suites"
-        given = (suite.make(task).instruction, suite.action_names(task), self.hint, self.longest)
+        given = (suite.make(task).instruction, Deeds(suite, task), self.hint, self.longest)
         return PlannerDialogue(*given, self.plan_retries) if role == PLANNER else ReflectorDialogue(*given)
 
 
@@ -212,3 +216,17 @@ Things are collected and creatures attacked by standing in front of them. What i
 furnace, nearby. A chopped tree is gone."""
 """The rules of Crafter in words: its package's table of recipes (`crafter` 1.8.3, data.yaml)."""
 OF_CRAFTER = "choice: the recipes of the package crafter 1.8.3"
+HOUSEKEEP_HINT = """\
+Some things lie where people do not keep them; others are in their place and stay there. Common sense tells which \
+receptacle a thing belongs on. The agent sees what is before it, up to 5 metres away, and into closed furniture only \
+from near its front. So one plan covers what is in view and what the goal names, and more plans follow. The agent \
+holds one thing at a time. Each thing takes four steps, in this order: find the thing, grab it, find the receptacle, \
+put the thing on it."""
+"""What the actions of Housekeep ask of a plan, in words."""
+ON_HOUSEKEEP: Mapping[str, Any] = {
+    "agent.hint": cite(HOUSEKEEP_HINT, "choice: the rules of the suite in words"),
+    "agent.partial": cite(True, "choice: only a part of the room is in view"),
+    "agent.replans": cite(10, "choice: more than there are items"),
+    "agent.patience": cite(100, "choice: enough to look around and cross the room"),
+}
+"""What plans need there."""

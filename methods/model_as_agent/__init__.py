@@ -13,7 +13,14 @@ from guidebench.harness.interfaces import Agent, Build
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import cite
-from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER, Performs, Plans, performers
+from guidebench.methods.dsadf.slow_system import (
+    CRAFTER_HINT,
+    OF_CRAFTER,
+    ON_HOUSEKEEP,
+    Performs,
+    Plans,
+    performers,
+)
 
 DSADF = "DSADF, §5.3.2"
 
@@ -83,7 +90,11 @@ register.method("model_with_planner")(
             "planner.openai.model": cite("gpt-4o", "DSADF, §5.3: GPT-4o"),
             "reflector.openai.model": cite("gpt-4o", "DSADF, §5.3: GPT-4o"),
         },
-        on_suite={**ON_SUITE, "crafter_ood": {**ON_SUITE["crafter_ood"], "agent.hint": cite(CRAFTER_HINT, OF_CRAFTER)}},
+        on_suite={
+            **ON_SUITE,
+            "crafter_ood": {**ON_SUITE["crafter_ood"], "agent.hint": cite(CRAFTER_HINT, OF_CRAFTER)},
+            "housekeep": {**ON_SUITE["housekeep"], **ON_HOUSEKEEP},
+        },
         on_profile=ON_PROFILE,
         ablations={
             "reflection=none": {"agent.reflect": False},

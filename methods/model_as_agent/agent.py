@@ -9,6 +9,7 @@ from guidebench.baselines.fixed_policies import FixedPolicyAgent
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.interfaces import Actor, Build, Place
 from guidebench.methods.dsadf.acting import LoneActor, PlannedActor
+from guidebench.methods.dsadf.deeds import Deeds
 
 if TYPE_CHECKING:
     from guidebench.methods.dsadf.slow_system import Performs
@@ -24,6 +25,11 @@ class LoneAgent(FixedPolicyAgent):
         assert isinstance(suite, NamesActions), "`fits` refuses other suites"
         self.config, self.streams = config, build.streams
         self.names, self.mask = suite.action_names(build.task), build.observations.masking
+        self.deeds = Deeds(build.parts["suite"], build.task)
+
+    def target(self, row: int) -> str:
+        """Return "": nothing is learnt before an evaluation, so the task's instruction is the goal."""
+        return ""
 
     def actor(self, places: Sequence[Place]) -> Actor:
         return LoneActor(self, places)

@@ -10,13 +10,13 @@ import pytest
 
 from guidebench.methods.dsadf.planning import PlannerDialogue, ReflectorDialogue, instruction, reflection
 from guidebench.methods.dsadf.plans import Vocabulary
-from tests.methods.dsadf.worlds import ACTIONS, HINT, START, Says, said
+from tests.methods.dsadf.worlds import ACTIONS, HINT, START, Says, Steps, said
 
 GOAL = "make a stone sword"
 
 
 def planned(model: Says, retries: int = 2, **more: str) -> Any:
-    return asyncio.run(PlannerDialogue(GOAL, ACTIONS, HINT, 5, retries)({"text": START, **more}, None, model))
+    return asyncio.run(PlannerDialogue(GOAL, Steps(), HINT, 5, retries)({"text": START, **more}, None, model))
 
 
 def test_the_first_prompt_holds_goal_state_hint_and_actions() -> None:
@@ -95,7 +95,7 @@ def test_a_reply_of_blank_lines_is_read_in_time_that_grows_with_its_length() -> 
 
 def test_the_reflector_is_asked_once() -> None:
     model = Says("Strengths: fine\nWeaknesses: none")
-    dialogue = ReflectorDialogue(GOAL, ACTIONS, HINT, 5)
+    dialogue = ReflectorDialogue(GOAL, Steps(), HINT, 5)
     found = asyncio.run(dialogue({"text": START, "plan": "1. chop tree"}, None, model))
     assert found is not None and found["strengths"] == "fine" and dialogue.calls == 1
     assert "## Plan\n1. chop tree" in said(model.heard[0]) and HINT in said(model.heard[0])

@@ -35,11 +35,20 @@ def test_proximity(caption: list[float], beta: float, expected: float) -> None:
 def test_sub_goals_are_completed_once_in_their_order() -> None:
     course = Course([Subgoal("find tree"), Subgoal("chop tree", 2), Subgoal("find cow"), Subgoal("eat cow")])
     moves, chops = {"move left"}, {"move left", "chop tree"}
-    assert advance(course, "move left", moves, moves) == []
-    assert advance(course, "move left", moves, chops) == [Completed("find tree", 2)]
-    assert advance(course, "chop tree", chops, chops) == []
-    assert advance(course, "chop tree", moves, chops) == [], "it was not possible, so it did nothing"
-    assert advance(course, "chop tree", chops, {"eat cow"}) == [Completed("chop tree", 3), Completed("find cow", 0)]
+    assert advance(course, ["move left"], moves) == []
+    assert advance(course, ["move left"], chops) == [Completed("find tree", 2)]
+    assert advance(course, ["chop tree"], chops) == []
+    assert advance(course, [], chops) == [], "it was not possible, so it did nothing"
+    assert advance(course, ["chop tree"], {"eat cow"}) == [Completed("chop tree", 3), Completed("find cow", 0)]
     assert course.present == Subgoal("eat cow")
-    assert advance(course, "eat cow", {"eat cow"}, moves) == [], "T is left out"
-    assert advance(Course(), "eat cow", {"eat cow"}, moves) == []
+    assert advance(course, ["eat cow"], moves) == [], "T is left out"
+    assert advance(Course(), ["eat cow"], moves) == []
+
+
+def test_the_last_sub_goal_of_a_partial_plan_is_completed_too() -> None:
+    course = Course([Subgoal("find mug"), Subgoal("grab mug"), Subgoal("put mug on table")], partial=True)
+    assert advance(course, [], ["grab mug"]) == [Completed("find mug", 1)]
+    assert advance(course, ["grab mug"], ["put mug on table"]) == [Completed("grab mug", 1)]
+    assert advance(course, ["put mug on sink"], ["grab mug"]) == []
+    assert advance(course, ["put mug on table"], ["grab mug"]) == [Completed("put mug on table", 2)]
+    assert course.over and advance(course, ["grab mug"], []) == []

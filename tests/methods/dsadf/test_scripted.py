@@ -138,9 +138,6 @@ def test_a_search_is_no_prerequisite_and_a_lone_step_stays() -> None:
         ("mine stone", "you feel thirsty.", ["drink water", "mine stone"], True, "drink water"),
         ("make stone sword", START, ["place crafting table", "find tree"], True, "place crafting table"),
         ("make a stone sword", START, ["chop tree", "do nothing"], False, "chop tree"),
-        ("find salt shaker", "salt shaker on counter (2.0 m left).", ["turn left", "turn right"], True, "turn left"),
-        ("find salt shaker", "salt shaker on counter (2.0 m ahead).", ["move forward"], True, "move forward"),
-        ("find salt shaker", "salt shaker on counter (0.8 m ahead).", ["move forward"], True, "done"),
     ],
 )  # fmt: skip
 def test_the_performer_serves_its_sub_goal(

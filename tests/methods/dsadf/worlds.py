@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from guidebench.harness.models.calls import Call, CallResult
 
@@ -19,6 +19,14 @@ Trees give wood.
 - make wood pickaxe: needs crafting table; uses 1 wood; gives wood pickaxe
 - make stone sword: needs crafting table; uses 1 wood, 1 stone; gives stone sword"""
 START = "you see grass and tree. you are targeting grass."
+
+
+class Steps(NamedTuple):
+    """What the steps of a plan in the small world can be."""
+
+    names: Sequence[str] = ACTIONS
+    things: Sequence[str] = ()
+    listed: Sequence[str] = ACTIONS
 
 
 class Says:

@@ -1,0 +1,339 @@
+"""The dual system in Housekeep's room: the target, partial plans, their rewards and what a policy carries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results, testing
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.interfaces import Episode, Place, Question, Told, Transition
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.evaluation import EvaluationContext
+from guidebench.harness.plan import matrix
+from guidebench.harness.playback.reevaluation import evaluate_run
+from guidebench.harness.run import study
+from tests.skeletons.test_skeletons import kept, survives
+
+SCRIPTED = ("suite=housekeep", "planner=scripted", "reflector=scripted", "performer=scripted")
+SYSTEMS = (
+    *SCRIPTED, "scorer=scripted", "text_embedder=scripted", "text_embedder.width=16", "agent.width=16",
+    "learner.trunk=[8]", "learner.hidden=[8]", "learner.batch_size=8", "learner.learning_starts=16",
+    "training.capacity=100",
+)  # fmt: skip
+PLAN = [["find mug", 1], ["grab mug", 1], ["find table", 1], ["put mug on table", 1]]
+GRAB, PUT = {"objects": ("mug", 1.0)}, {"receptacles": ("table", 1.0), "held": "mug"}
+"""States in which `grab mug`, and `put mug on table`, are possible."""
+CARRY = {"held": "mug"}
+
+
+class Room:
+    """An agent of one seed, with answers that a test gives."""
+
+    def __init__(self, directory: Path, *words: str) -> None:
+        told = ("method=dsadf", "task=task13", "profile=smoke", "agent.reflect=false", "agent.history=3", *words)
+        (cell,) = matrix.plan([*SYSTEMS, *told]).cells
+        self.build = make_build(cell, [0], "cpu", [directory])
+        self.agent: Any = self.build.parts["agent"].spawn(self.build)
+        self.plans, self.targets = [PLAN] * 9, [{"target": "put the mug away", "fault": "", "retries": 1}]
+        self.asked, self.met = list[tuple[str, Any]](), dict[str, int]()
+        self.ctx: Any = self.at(0)
+
+    def at(self, step: int) -> Any:
+        class Training(EvaluationContext):
+            phase = self.agent.phases()[0]
+            active = np.ones(1, bool)
+
+        self.ctx = Training(step, self.build.streams, np.zeros(1, np.int64), answer=self._answers)
+        return self.ctx
+
+    def _answers(self, questions: Sequence[Question]) -> list[Any]:
+        return [self._answer(question.to, json.loads(question.content)) for question in questions]
+
+    def _answer(self, role: str, content: Any) -> Any:
+        self.asked.append((role, content))
+        if role == "planner" and "history" in content:
+            return self.targets.pop(0)
+        if role == "planner":
+            return {"plan": self.plans.pop(0), "thoughts": "", "fault": "", "retries": 0}
+        if role == "performer":
+            return {"action": "look up", "faults": [], "said": ""}
+        if role == "scorer":
+            return {"proficiency": 0.9, "said": ""}
+        vector = np.zeros((1, 16), np.float32)
+        vector[0, self.met.setdefault(content, len(self.met))] = 1
+        return vector
+
+    def questions(self, role: str) -> list[Any]:
+        return [content for to, content in self.asked if to == role]
+
+    def shown(self, held: str = "", text: str = "you hold nothing.", **things: tuple[str, float]) -> Any:
+        suite = self.build.parts["suite"]
+        seen = np.zeros(1, suite.spaces("adjustment_3")[0].numpy)
+        stands = suite.deed_forms("adjustment_3").stands
+        for kind, (name, metres) in things.items():
+            at = 5 * stands["OBJECT" if kind == "objects" else "RECEPTACLE"].index(name)
+            seen[kind][0, at : at + 5] = 1, metres, 0, 1, 0
+        seen["held"] = 1 + stands["OBJECT"].index(held) if held else 0
+        seen["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
+        return seen
+
+    def begin(self) -> None:
+        self.agent.begin(np.zeros(1, np.int64), self.shown(), self.ctx)
+
+    def step(
+        self, before: Any, action: str, after: Any, caption: str = "", reward: float = 0, truncated: bool = False
+    ) -> float:
+        """Observe a step between two states; the reward that is stored."""
+        no = np.zeros(1, bool)
+        self.agent.observe(
+            Transition(
+                self.shown(**before), np.array([self.agent.names.index(action)]), np.array([reward], np.float32), no,
+                np.array([truncated]), self.shown(**after), np.zeros((1, len(self.build.events)), bool), None, no,
+                None, Told(("",), (caption,)),
+            ),
+            self.ctx,
+        )  # fmt: skip
+        store = self.agent.experience.store
+        return float(store.column("reward", np.array([[store.written - 1]]))[0, 0])
+
+    def tidy(self) -> None:
+        """Let the target be inferred, and an episode begin."""
+        self.agent._inferring[:] = False
+        self.begin()
+
+    def logged(self, log: str) -> list[dict[str, Any]]:
+        return [dict(note.values) for note in self.ctx.notes if note.log == log]
+
+
+def test_a_part_of_the_room_is_put_in_order_plan_by_plan(tmp_path: Path) -> None:
+    """By hand: .5 for each of four sub-goals, the last one too, and .2 for a caption of the present one."""
+    room = Room(tmp_path)
+    room.tidy()
+    assert room.step({}, "move forward", GRAB) == 0.5, "the mug is found"
+    assert room.step(GRAB, "look up", GRAB) == 0
+    assert room.step(GRAB, "grab or release", CARRY, "grab mug") == pytest.approx(0.7)
+    assert room.step(CARRY, "move forward", PUT) == 0.5
+    assert room.step(PUT, "grab or release", {}, "put mug on table") == pytest.approx(0.7)
+    pursuit = room.agent._pursuits[0]
+    assert pursuit.plans == 2 and str(pursuit.course.present) == "find mug", "the plan was over, so another follows"
+    memory = room.agent.memories[0]
+    assert memory.subspaces() == {
+        "find": {"mug": 0.0, "table": 0.0}, "grab": {"mug": 0.0}, "put": {"mug on table": 0.0},
+    }  # fmt: skip
+    assert memory.skill("grab mug").recent == [(2, True)]
+    room.agent.end([Episode(0, 0.0, 5, False)], room.ctx)
+    assert room.logged("progress")[0]["completed"] == 4
+
+
+def test_a_sub_goal_that_takes_too_long_is_planned_again_but_not_as_the_episode_ends(tmp_path: Path) -> None:
+    room = Room(tmp_path, "agent.patience=3", "agent.replans=1")
+    room.tidy()
+    for _ in range(2):
+        room.step({}, "look up", {})
+    assert len(room.questions("planner")) == 1
+    room.step({}, "look up", {})
+    assert len(room.questions("planner")) == 2
+    assert room.agent.memories[0].skill("find mug").recent == [(3, False)]
+    for _ in range(9):
+        room.step({}, "look up", {})
+    assert len(room.questions("planner")) == 2, "agent.replans"
+    other = Room(tmp_path / "other", "agent.patience=3")
+    other.tidy()
+    for _ in range(2):
+        other.step({}, "look up", {})
+    other.step({}, "look up", {}, truncated=True)
+    assert len(other.questions("planner")) == 1
+    assert [row["number"] for row in room.logged("plans")] == [0, 1]
+
+
+def test_the_target_is_inferred_from_the_first_steps_and_is_the_goal_of_all_prompts(tmp_path: Path) -> None:
+    room = Room(tmp_path, "agent.dangers=[]")
+    room.begin()
+    assert not room.asked and room.agent._pursuits[0].course.present is None, "no plan before the target is known"
+    for number, caption in enumerate(("", "grab mug", "put mug on table"), 1):
+        room.at(number)
+        room.step(GRAB, "grab or release", GRAB, caption, reward=0.2 * (number == 3))
+        room.agent.update(room.ctx)
+    (asked,) = room.questions("planner")
+    assert "Action: grab or release (grab mug). Reward: 0." in asked["history"] and "Reward: 0.2." in asked["history"]
+    (row,) = room.logged("targets")
+    assert (row["steps"], row["target"], row["fault"], row["retries"]) == (3, "put the mug away", "", 1)
+    assert row["told"].startswith("Step 1. Seen: you hold nothing.")
+    room.begin()
+    assert room.questions("planner")[1]["goal"] == "put the mug away"
+    actor = room.agent.actor([Place(0, 0)])
+    actor.begin(room.shown(), room.ctx)
+    actor.act(room.shown(**GRAB), np.arange(1), room.ctx)
+    (told,) = room.questions("performer")
+    assert (told["goal"], told["effects"]) == ("put the mug away", {"grab or release": "grab mug"})
+    room.agent.memories[0].skill("grab mug").rewarded = True
+    room.agent._score(room.ctx)
+    assert room.questions("scorer")[0]["goal"] == "put the mug away"
+    room.at(4)
+    room.agent.update(room.ctx)
+    assert len([each for each in room.questions("planner") if "history" in each]) == 1, "once"
+
+
+@pytest.mark.parametrize("answer", [None, {"target": "", "fault": "long", "retries": 2}])
+def test_without_an_answer_the_tasks_instruction_stands(tmp_path: Path, answer: Any) -> None:
+    room = Room(tmp_path)
+    room.targets = [answer]
+    room.begin()
+    room.at(3)
+    room.step({}, "look up", {})
+    room.agent.update(room.ctx)
+    (row,) = room.logged("targets")
+    assert (row["target"], row["fault"]) == ("", "failed" if answer is None else "long")
+    room.begin()
+    assert "goal" not in room.questions("planner")[1]
+    instruction = room.build.suite(0).make("adjustment_3").instruction
+    assert instruction in room.questions("text_embedder")
+
+
+def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
+    one = Room(tmp_path / "one")
+    one.begin()
+    one.step({}, "look up", {}, "grab mug")
+    state = one.agent.state(0)
+    two = Room(tmp_path / "one")
+    two.agent.load_state(0, state)
+    assert two.agent._histories[0].told() == one.agent._histories[0].told() != "" and two.agent._inferring[0]
+    one.at(3)
+    one.agent.update(one.ctx)
+    state = one.agent.state(0)
+    two = Room(tmp_path / "one")
+    two.agent.load_state(0, state)
+    assert two.agent.target(0) == "put the mug away" and not two.agent._inferring[0]
+
+    held = one.agent.parameters(0)
+    third = Room(tmp_path / "three", "agent.trains=false")
+    third.agent.load_parameters(0, held)
+    assert third.agent.target(0) == "put the mug away"
+    assert all(np.array_equal(held[name], values) for name, values in third.agent.parameters(0).items())
+    less = {name: values for name, values in held.items() if name != "target"}
+    with pytest.raises(UserError, match=r"no target, since its run inferred none; set agent\.infer=false"):
+        third.agent.load_parameters(0, less)
+    told = Room(tmp_path / "four", "agent.infer=false")
+    told.agent.load_parameters(0, held)
+    assert told.agent.target(0) == "" and "target" not in told.agent.parameters(0)
+
+
+def test_evaluations_follow_one_plan_after_another(tmp_path: Path) -> None:
+    room = Room(tmp_path, "agent.router=model", "agent.trains=false", "agent.replans=1")
+    room.plans = [PLAN, [["find mug", 1], ["grab mug", 1]]]
+    actor = room.agent.actor([Place(0, 0)])
+    actor.begin(room.shown(), room.ctx)
+    act = room.agent.names.index("grab or release")
+    room._answer = lambda role, content: (  # type: ignore[method-assign]
+        {"action": "grab or release", "faults": [], "said": ""} if role == "performer"
+        else Room._answer(room, role, content)
+    )  # fmt: skip
+    for state in (GRAB, PUT, {}, GRAB, GRAB):
+        assert actor.act(room.shown(**state), np.arange(1), room.ctx) == [act]
+    actor.end(np.arange(1), room.ctx)
+    assert [(row["number"], row["subgoal"], row["steps"], row["reached"]) for row in room.logged("routes")] == [
+        (0, "find mug", 0, True), (0, "grab mug", 1, True), (0, "find table", 0, True),
+        (0, "put mug on table", 1, True), (1, "find mug", 1, True), (1, "grab mug", 1, True),
+        (1, "", 1, False),
+    ]  # fmt: skip
+    assert room.logged("trials")[0]["reached"] == 6 and room.logged("trials")[0]["plans"] == 2
+
+
+# Whole runs
+
+SHORT = (
+    *SYSTEMS, "task=task12", "suite.length=30", "training.steps=80", "evaluation.every=40", "evaluation.episodes=2",
+    "agent.history=35", "agent.patience=8",
+)  # fmt: skip
+FILES = (
+    "evaluations.parquet", "policy.safetensors", "plans.parquet", "routes.parquet", "progress.parquet",
+    "actions.parquet", "trials.parquet", "targets.parquet",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_run_killed_around_the_inference_goes_on_byte_identical(train: Callable[..., Path], tmp_path: Path) -> None:
+    words = (*SHORT, "method=dsadf", "agent.threshold=0", "agent.beta=0", "seeds=[0,1]")
+    directory = survives(train, tmp_path, words, {"training": 34, "evaluation": 40}, FILES)
+    targets = results.load(directory, what="targets")
+    assert targets["step"].tolist() == [35, 35] and {*targets["seed"]} == {0, 1} and targets["target"].all()
+
+
+@pytest.mark.slow
+def test_a_policy_is_evaluated_again_towards_its_target(train: Callable[..., Path]) -> None:
+    words = (*SHORT, "method=dsadf", "seeds=[0]")
+    directory = train(*words, packs=[(0,)])
+    replay = {"mode": "replay", "cassette": str(directory)}
+    assert kept(train(*words, packs=[(0,)], models=replay), FILES) == kept(directory, FILES)
+    (run,) = directory.glob("*/*/*/seed-0")
+    first = evaluate_run(run, None, None, episodes=2, seed=3, models=Models(mode="record"))
+    assert evaluate_run(run, None, None, episodes=2, seed=3) == first
+
+
+@pytest.mark.slow
+def test_the_target_arrives_on_another_task(tmp_path: Path) -> None:
+    words = ("method=dsadf_transfer", "profile=smoke", *SHORT, "task=task13", "training.steps=20")
+    words += ("evaluation.every=20", f"output={tmp_path}", "seeds=[0]", "pretraining.task=task12")
+    given = {word.split("=", 1)[0]: word for word in words}
+    stage = ("pretraining.training.steps=60", "pretraining.evaluation.every=60", "pretraining.agent.history=20")
+    found = study.carry_out(matrix.plan([*given.values(), *stage]))
+    assert found.finished
+    first, last = found.runs
+    held = [kept_target(run.directory) for run in (first, last)]
+    assert held[0] == held[1] != ""
+    assert results.load(found.directory, what="targets")["target"].tolist() == [held[0]]
+
+
+def kept_target(directory: Path) -> str:
+    from safetensors.numpy import load_file
+
+    from guidebench.methods.dsadf.targets import unpacked
+
+    return unpacked(load_file(directory / "policy.safetensors")["target"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["dsadf", "model_with_planner"])
+def test_the_methods_keep_their_contract(tmp_path: Path, method: str) -> None:
+    words = (
+        SHORT
+        if method == "dsadf"
+        else (*SCRIPTED, "task=task12", "suite.length=25", "training.steps=70", "evaluation.every=35")
+    )
+    testing.check_method(method, tmp_path, *words)
+
+
+@pytest.mark.slow
+def test_scripted_models_place_items(train: Callable[..., Path]) -> None:
+    """Random actions place 4 % of the items in 1,000 steps (docs/suites/housekeep.md)."""
+    words = ("task=task12", "suite.length=400", "training.steps=1", "evaluation.every=1", "evaluation.episodes=6")
+    for method, chats in (
+        ("model_with_planner", SCRIPTED),
+        ("model_as_agent", ("suite=housekeep", "performer=scripted")),
+    ):
+        study = train(*words, *chats, f"method={method}", "seeds=[0]", packs=[(0,)])
+        assert results.load(study)["score"].mean() > 0.08
+
+
+def test_chats_that_know_sub_goals_are_refused() -> None:
+    """A sub-goal such as `release mug` names no receptacle."""
+    with pytest.raises(UserError, match="planner=oracle and reflector=oracle need"):
+        from guidebench.methods.dsadf.chats import known_subgoals
+
+        known_subgoals(matrix.plan([*SHORT, "method=dsadf", "profile=smoke"]).cells[0].section("suite"), "adjustment_3")
+
+
+@pytest.mark.parametrize("method", ["dsadf", "dsadf_transfer"])
+def test_the_recipe_infers_the_target(method: str) -> None:
+    stage = ["pretraining.task=task11"] if method == "dsadf_transfer" else []
+    (cell,) = matrix.plan([*SYSTEMS, f"method={method}", "task=task13", *stage]).cells
+    agent = cell.section("agent")
+    assert (agent.infer, agent.partial, agent.trains) == (True, True, method == "dsadf")
+    assert cell.section("suite").observation == "text"
