@@ -47,15 +47,16 @@ class Scripted(ModelPart):
 @register.chat("scripted_planner")
 @dataclass(frozen=True)
 class ScriptedPlanner(Scripted):
-    """Hand-written: chains the rules of the prompt's hint backwards from the goal, and errs at the configured rate."""
+    """Hand-written: chains the rules of the prompt's hint backwards from the goal, or in Housekeep's room carries what
+    lies unusually to where it belongs, and errs at the configured rate."""
 
     omits: Rate = 0.3
-    """Probability that a first plan leaves out one of its prerequisites (choice: often enough for a reflector to have
-    something to find)."""
+    """Probability that a first plan leaves out one of its prerequisites, and that a target leaves out one of its
+    things, each by itself (choice: often enough for a reflector to have something to find)."""
     malformed: Rate = 0.0
     """Probability that a reply holds no plan, drawn anew for each reply (choice: never)."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     role: ClassVar[str] = "planner"
     title: ClassVar[str] = "hand-written: it chains the rules of the hint"
 
@@ -74,7 +75,7 @@ class ScriptedReflector(Scripted):
     misses: Rate = 0.2
     """Probability that it does not notice what a plan lacks (choice: it notices most of it)."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     role: ClassVar[str] = "reflector"
     title: ClassVar[str] = "hand-written: it checks plans by the rules of the hint"
 
@@ -96,7 +97,7 @@ class ScriptedPerformer(Scripted):
     impossible: Rate = 0.02
     """Probability that it names an action that is not in the list, drawn anew for each reply (choice)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     role: ClassVar[str] = "performer"
     title: ClassVar[str] = "hand-written: it reads sub-goal, sentences and possible actions"
 
