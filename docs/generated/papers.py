@@ -172,7 +172,7 @@ ABOUT: Mapping[str, About] = {
                 "table 9",
             ),
             Experiment(
-                "bench ablate suite=housekeep method=sparse,linvit,model_as_agent "
+                "bench ablate suite=housekeep method=sparse,linvit,model_as_agent,dsadf "
                 "--only performer=gpt-4o,performer=qwen2.5-72b seeds=5",
                 "table 10",
             ),

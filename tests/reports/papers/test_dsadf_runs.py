@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from docs.generated import papers
 from guidebench import results
 from guidebench.harness import registry
 from guidebench.harness.identity.cells import record, write_cell
@@ -156,29 +155,11 @@ def test_table_5_shows_models_that_act_alone_and_no_other_in_their_place(
 
 
 def test_table_10_shows_small_runs_in_housekeep(made: Callable[..., Path], addresses: Callable[..., list[str]]) -> None:
-    roles = ("planner", "reflector", "scorer") if _tidies() else ()
-    words = ("task=task12", "suite.length=12", "prior=scripted", *(EMBEDDED if _tidies() else ()))
+    roles = ("planner", "reflector", "scorer")
+    words = ("task=task12", "suite.length=12", "prior=scripted", *EMBEDDED)
     found = told(made("10", *words, *addresses("performer", *roles), only="performer=gpt-4o"))
-    methods = ("sparse", "linvit", "gpt_4o", *(("dsadf",) if _tidies() else ()))
+    methods = ("sparse", "linvit", "gpt_4o", "dsadf")
     assert filled(found, "10") == {("task12", method, "object_success_percent") for method in methods}
-
-
-def _tidies() -> bool:
-    """Whether the page's command has the dual system on Housekeep, which it must once that method accepts the suite."""
-    return "dsadf" in TABLES["10"]
-
-
-def test_table_10_s_command_has_the_dual_system_once_it_accepts_housekeep() -> None:
-    """Today it is refused, and the page says so; when it is not, this test asks for it in the command."""
-    from guidebench.harness.errors import UserError
-
-    try:
-        matrix.plan(["suite=housekeep", "method=dsadf", "task=task12"])
-    except UserError:
-        accepted = False
-    else:
-        accepted = True
-    assert accepted == _tidies(), f"add dsadf to table 10's command: {papers.ABOUT['dsadf'].experiments[-1].command}"
 
 
 def test_the_command_prints_and_writes_the_paper(known: Path, unseen: Path, tmp_path: Path, capsys: Any) -> None:
