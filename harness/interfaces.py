@@ -320,6 +320,9 @@ class Question(NamedTuple):
     """Returns the action of the suite's own solver in the state in which a consulted question finds the task of its
     seed, or of its episode. The loop adds it; only an oracle that declares it receives it (`ModelPart.follows_solver`).
     None elsewhere, and for a task without a solver (`harness.capabilities.HasExpert`)."""
+    present: bool = False
+    """Whether the frame to draw is that of the state in which a consulted question finds the task of its seed, or of
+    its episode; `snapshots` is None, and the loop adds it."""
 
 
 class Response(NamedTuple):

@@ -141,6 +141,17 @@ def solving(agent: AgentPart, suite: Callable[[int], Suite], task: str) -> Solve
     return lambda row, made, seed: solver(suite(row), task, made, seed)
 
 
+def placed(question: Question, task: Task | None) -> Question:
+    """Return a question with what the loop adds to it: the solver of the task that it concerns, if any, and the
+    snapshot of the task's present state if it asks about that."""
+    if task is None:
+        return question
+    solver = task.expert if isinstance(task, HasExpert) else None
+    return question._replace(
+        solver=solver, snapshots=task.snapshot()[None] if question.present else question.snapshots
+    )  # fmt: skip
+
+
 class Evaluator:
     """Evaluates the seeds of a worker on `episodes` layouts each; `make(row)` makes the task of a seed, and `solve`
     finds solvers for actors that follow them."""
@@ -180,10 +191,10 @@ class Evaluator:
             if place not in self._pool:
                 self._pool[place] = self._make(place[0])
         tasks = [self._pool[place] for place in places]
-        solvers = {place: task.expert for place, task in zip(places, tasks, strict=True) if isinstance(task, HasExpert)}
+        played = dict(zip(places, tasks, strict=True))
 
         def answer(questions: Sequence[Question]) -> list[Any]:
-            return consult([each._replace(solver=solvers.get(Place(each.row, each.episode))) for each in questions])
+            return consult([placed(each, played.get(Place(each.row, each.episode))) for each in questions])
 
         ctx = EvaluationContext(step, self._streams, answer=answer, notes=[] if notes is None else notes)
         seeds = [self._streams[row].evaluation_seed(step, episode) for row, episode in places]

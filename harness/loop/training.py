@@ -28,7 +28,7 @@ from guidebench.harness.interfaces import (
     Told,
     Transition,
 )
-from guidebench.harness.loop.evaluation import Evaluator, Note, Result
+from guidebench.harness.loop.evaluation import Evaluator, Note, Result, placed
 from guidebench.harness.models.questions import Account, Due, QuestionQueue, consulted
 from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Demonstration
@@ -140,10 +140,8 @@ class Loop:
                 "a part of the cell reads state and steps in words, and the task tells its state in no sentences or "
                 "has no captions; choose a suite that does both, such as crafter_ood"
             )
-        self._solvers = [task.expert if isinstance(task, HasExpert) else None for task in tasks]
-        """What an oracle may ask for the solver's action in the state that each seed is in."""
         follow = [role for role, asks in (consulted or {}).items() if asks.follows_solver]
-        if follow and None in self._solvers:
+        if follow and not all(isinstance(task, HasExpert) for task in tasks):
             raise UserError(
                 f"{follow[0]}=… answers with the action of the suite's solver in the present state, and the task's "
                 f"solver, if it has any, plans whole episodes; choose another {follow[0]}=…"
@@ -187,7 +185,7 @@ class Loop:
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
         """Return the answers to questions of training synchronously."""
-        told = [question._replace(solver=self._solvers[question.row]) for question in questions]
+        told = [placed(question, self.tasks[question.row]) for question in questions]
         return self._consult(told, [""] * len(told))
 
     def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:

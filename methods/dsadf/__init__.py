@@ -12,6 +12,7 @@ from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import cite
 from guidebench.methods.dsadf import chats as chats  # registers the hand-written chats
+from guidebench.methods.dsadf import seeing as seeing  # registers the agent that sees frames
 from guidebench.methods.dsadf.dual_system import DualSystem
 from guidebench.methods.dsadf.slow_system import CRAFTER_HINT, OF_CRAFTER, ON_HOUSEKEEP, performers, planners
 

@@ -136,11 +136,12 @@ class DualAgent(RecallingAgent):
         """Return the target T that a seed has inferred, or "" where the task's instruction is the goal."""
         return self._targets[row]
 
-    def seen(self, observation: Array, vectors: Array) -> Array:
-        """Return the learner's observations for the task's, [n, …], and the vectors of sub-goals [n, width]."""
-        records = np.empty(len(observation), self._sees)
+    def seen(self, observation: Array, vectors: Array, **others: Array) -> Array:
+        """Return the learner's observations for the task's, [n, …], the vectors of sub-goals [n, width], and further
+        parts [n, …] by name."""
+        records, given = np.empty(len(observation), self._sees), {GOAL: vectors, **others}
         for name in self._sees.names or ():
-            records[name] = vectors if name == GOAL else observation[name]
+            records[name] = given[name] if name in given else observation[name]
         return records
 
     def embedded(self, texts: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
@@ -224,8 +225,12 @@ class DualAgent(RecallingAgent):
             rewards[row] = self._rewarded(row, did, bool(transition.success[row]), near, after[row])
         self._try(transition, captions, ctx)
         self._replan(transition, ctx)
+        self._arrive(transition, ctx)
         found = self._present(transition.next_observation, ctx)
         super().observe(transition._replace(observation=seen, next_observation=found, reward=rewards), ctx)
+
+    def _arrive(self, transition: Transition, ctx: Context) -> None:
+        """Take note of the states that a step has led to, before they are seen."""
 
     def _rewarded(self, row: int, did: Sequence[str], success: bool, near: float, after: Collection[str]) -> float:
         """Return R of a seed's step, go on in its course, and remember what was rewarded."""
@@ -402,4 +407,5 @@ class DualAgent(RecallingAgent):
         if not self.config.trains:
             raise UserError(f"{UNREMEMBERED}; agent.trains=false evaluates what a stage of method=dsadf has learnt")
         wider = self._reading.widened(policy, self.parameters(0), GOAL) if self._reading else policy
-        return {**wider, MEMORY: Memory().packed(self.config.memory)}
+        target = {TARGET: packed("")} if self.config.infer else {}
+        return {**wider, MEMORY: Memory().packed(self.config.memory), **target}

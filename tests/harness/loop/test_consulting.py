@@ -354,7 +354,7 @@ def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
     asks = QuestionQueue(2, 0, Echo(), role="planner", kind="chat")
     loop = Loop.__new__(Loop)
     loop.step, loop._consulted, loop._stop = 7, {"planner": asks}, lambda: False
-    loop._solvers = [None, None]
+    loop.tasks = [object(), object()]  # type: ignore[list-item]
     loop.agent = SimpleNamespace(active=np.array([True, False]))  # type: ignore[assignment]
     questions = [
         Question(row, np.zeros(1, np.int64), None, np.zeros((1, 0), bool), str(row), "planner") for row in (1, 0)

@@ -1,0 +1,84 @@
+"""Captions of steps and vectors of frames: classes worked by hand, and a real, tiny CLIP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.methods.dsadf.looking import UNCHANGED, FrameVector, StepCaption, changes
+
+BEFORE, AFTER = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 9, np.uint8)
+
+
+class Vectors:
+    """Answers texts and images with these vectors, None for a failure, and counts the calls."""
+
+    def __init__(self, texts: Any, images: Any) -> None:
+        self.answers, self.heard = {"texts": texts, "images": images}, list[tuple[Any, ...]]()
+
+    async def __call__(self, call: Call) -> CallResult:
+        assert isinstance(call, EmbedCall)
+        self.heard.append(call.items)
+        found = self.answers["texts" if isinstance(call.items[0], str) else "images"]
+        return CallResult(None, "timeout") if found is None else CallResult(np.array(found, np.float32))
+
+
+def test_a_class_scores_by_how_far_the_step_moves_towards_its_text() -> None:
+    """Frames go from (1, 0) to (0, 1), by (-1, 1). The texts are (1, 0), (0, 2) of length 2, and (-1, 0), which are
+    (-1, 1) and (-2, 0) from the first when they have length 1."""
+    scores = changes(np.array([[3.0, 0], [0, 1]]), np.array([[1.0, 0], [0, 2], [-1, 0]]))
+    assert scores == pytest.approx([0, 2, 2])
+    assert changes(np.array([[1.0, 0], [0, 0]]), np.array([[1.0, 0], [0, 1]])) == pytest.approx([0, 1])
+    with pytest.raises(UserError, match=r"a text into 3 numbers and a frame into 2.*choose a captioner\.model"):
+        changes(np.ones((2, 2)), np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("after", "caption"),
+    [
+        ([0.0, 1.0], "chop tree"),  # (-1, 1)·(-1, 1) = 2, and (-1, 1)·(-1, -1) = 0
+        ([0.0, -1.0], "mine stone"),
+        ([1.0, 0.0], ""),  # the vectors of the frames are equal: no class is above 0
+    ],
+)
+def test_the_best_class_is_the_caption(after: list[float], caption: str) -> None:
+    says = Vectors([[1, 0], [0, 1], [0, -1]], [[1, 0], after])
+    ask = StepCaption(("chop tree", "mine stone"))
+    told = asyncio.run(ask("", np.stack([BEFORE, AFTER]), says))
+    assert told is not None and told["caption"] == caption
+    texts, images = says.heard
+    assert texts[0] == UNCHANGED and "chop tree" in texts[1] and len(texts) == 3 and len(images) == 2
+
+
+def test_equal_frames_need_no_model_and_a_failed_call_has_no_answer() -> None:
+    says = Vectors(None, [[1, 0], [0, 1]])
+    ask = StepCaption(("chop tree",))
+    assert asyncio.run(ask("", np.stack([BEFORE, BEFORE]), says)) == {"caption": "", "score": 0.0} and not says.heard
+    assert asyncio.run(ask("", np.stack([BEFORE, AFTER]), says)) is None
+    assert asyncio.run(FrameVector()("", BEFORE[None], Vectors(None, None))) is None
+
+
+def test_a_real_clip_captions_a_step_and_encodes_a_frame(tiny: Callable[..., Path]) -> None:
+    from guidebench.harness.models.backends.transformers_.loaded import Source
+    from guidebench.harness.models.backends.transformers_.model import TransformersModel
+
+    model = TransformersModel(Source(str(tiny("clip")), dtype="float32"))
+
+    async def ask(call: Call) -> CallResult:
+        reply = await model.answer(call)
+        return CallResult(reply.value, usage=reply.usage)
+
+    async def both() -> tuple[Any, Any]:
+        told = await StepCaption(("chop tree", "mine stone"))("", np.stack([BEFORE, AFTER]), ask)
+        return told, await FrameVector()("", AFTER[None], ask)
+
+    told, vector = asyncio.run(both())
+    assert told["caption"] in ("", "chop tree", "mine stone") and told["score"] >= 0
+    assert vector.shape == (1, 16) and np.isfinite(vector).all()
