@@ -239,6 +239,11 @@ class AgentPart(AskingPart):
     """Name of what acts in an agent whose `backend` is `oracle`, for its rows."""
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", "guide": "guide"})
 
+    @property
+    def learns(self) -> bool:
+        """Whether a run of the agent takes training steps, and not evaluations alone."""
+        return True
+
     def observes(self, observations: Observations, actions: Actions) -> Observations:
         """Return the observations that the agent gives to its learner, replay and guide, given the task's observations
         and actions. Called during planning, so that these parts can refuse what they cannot read; by default they are

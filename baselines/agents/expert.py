@@ -36,6 +36,10 @@ class Expert(AgentPart):
             return ""
         return f"it acts as the suite's scripted solver, and no solver comes with the task {there.task!r}"
 
+    @property
+    def learns(self) -> bool:
+        return False
+
     def spawn(self, build: Build) -> Agent:
         return ExpertAgent(build)
 

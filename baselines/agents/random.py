@@ -32,6 +32,10 @@ class Random(AgentPart):
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
     citation: ClassVar[str | Path] = "% uniformly random actions"
 
+    @property
+    def learns(self) -> bool:
+        return False
+
     def spawn(self, build: Build) -> Agent:
         return RandomAgent(build)
 

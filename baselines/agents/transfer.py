@@ -20,6 +20,10 @@ class Unchanging(Standard):
 
     version: ClassVar[int] = 1
 
+    @property
+    def learns(self) -> bool:
+        return False
+
     def spawn(self, build: Build) -> Agent:
         return UnchangingAgent(build, *self.built(build))
 

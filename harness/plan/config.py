@@ -557,7 +557,7 @@ def validate(cell: Cell) -> None:
         )
     training, evaluation = cell.section("training"), cell.section("evaluation")
     for role, learner in ((chosen.role, cell.section(chosen.role)) for chosen in cell.names.of("learner")):
-        if learner.learning_starts >= training.steps:
+        if cell.section("agent").learns and learner.learning_starts >= training.steps:
             raise UserError(
                 f"training.steps={training.steps} ends before {role}.learning_starts={learner.learning_starts}: "
                 f"nothing would be learnt; raise training.steps or lower {role}.learning_starts"

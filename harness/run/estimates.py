@@ -243,7 +243,8 @@ def _counted(suite, task, agent, learners, training, evaluation) -> float:  # ty
     observations, actions = suite.spaces(task)
     observations = agent.observes(observations, actions)
     step = suite.seconds_per_step(task)
-    train = training.steps * (step + sum(learner.seconds_per_step(observations, actions) for learner in learners))
+    steps = training.steps if agent.learns else 0
+    train = steps * (step + sum(learner.seconds_per_step(observations, actions) for learner in learners))
     # Greedy episodes end early, at the goal or in a cycle: after a few dozen steps in measured runs.
     evaluations = -(-training.steps // evaluation.every)
     evaluate = (

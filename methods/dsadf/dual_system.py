@@ -165,6 +165,10 @@ class DualSystem(Plans, Standard):
         return Observations(parts={**others, GOAL: Observations((self.width,), "float32")})
 
     @property
+    def learns(self) -> bool:
+        return self.trains
+
+    @property
     def unasked(self) -> tuple[str, ...]:
         """Return the roles that no step of training or evaluation asks: with one system alone, those of the other."""
         others = {"both": (), "rl": (PERFORMER,), "model": (TEXTS,)}[self.router]

@@ -98,6 +98,10 @@ class Performs(AgentPart):
     logs: ClassVar[Mapping[str, Log]] = LOGS
     citation: ClassVar[str | Path] = Path(__file__).with_name("dsadf.bib")
 
+    @property
+    def learns(self) -> bool:
+        return False
+
     def fits(self, there: There) -> str:
         """Return why it cannot act in this cell, or ""."""
         seen = there.suite.spaces(there.task)[0]

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
-from guidebench.harness.run import stages, study
+from guidebench.harness.run import estimates, stages, study
 
 pytest.importorskip("crafter")
 SMALL = (
@@ -33,6 +33,15 @@ def test_the_policy_of_the_stage_is_evaluated_and_does_not_change(tmp_path: Path
     rows = results.load(tmp_path)
     own = rows[rows["task"] == "wood_sword"]
     assert own["step"].tolist() == [40, 40] and (own["length"] <= 12).all()
+
+
+def test_steps_that_only_place_an_evaluation_may_be_few() -> None:
+    few = ("training.steps=10", "evaluation.every=10")
+    words = [word for word in SMALL if not word.startswith(("training.", "evaluation."))]
+    stage, cell = matrix.plan([*words, "method=transfer", "task=wood_sword", *few]).trained
+    assert estimates.counted(cell) < estimates.counted(stage)
+    with pytest.raises(UserError, match=r"learner\.learning_starts=16: nothing would be learnt"):
+        matrix.plan([*(word for word in words if "pretraining" not in word), "method=sparse", *few])
 
 
 def test_a_method_that_learns_nothing_has_no_stage() -> None:
