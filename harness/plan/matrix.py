@@ -399,7 +399,8 @@ def _cells_of(
         usual = registry.get("method", names.method).pretraining
         for cell in _cells(names, config.base_settings(names), words.settings, chosen):
             for before in _names(words.names, config.PRETRAINING, (usual,)):
-                if before in ("", config.NONE) or not names.of("learner"):  # a method that learns nothing has no stage
+                nothing = not (names.of("learner") or cell.section("agent").learns)  # that a stage could begin
+                if before in ("", config.NONE) or nothing:
                     yield cell
                 else:
                     yield from _begun(words, cell, chosen, before, met, own, (*after, here))

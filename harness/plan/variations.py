@@ -50,6 +50,11 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
         names = [name for name, variation in variations.items() if variation.id == cell.id]
         full = f"{FULL}: {', '.join(names)}" if names else FULL
         _enter(cells, places, "ablation", cell, full, variations)
+    if not places:
+        raise UserError(
+            "the chosen ablations change a pre-training stage, and no cell has one; name its method with "
+            "pretraining=…, or choose others with --only"
+        )
     return _matrix(plan, "ablate", only, cells, places)
 
 

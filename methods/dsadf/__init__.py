@@ -34,6 +34,7 @@ ROOM: Mapping[str, Any] = {
     **ON_HOUSEKEEP,
     "suite.observation": SENTENCES,
     "agent.infer": cite(True, "DSADF, §5.4: the target is inferred from sampled steps"),
+    "agent.memory": cite(65_536, "choice: its 448 sub-goals take 57 kB"),
 }
 """On Housekeep."""
 ON_PROFILE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {

@@ -404,7 +404,7 @@ class DualAgent(RecallingAgent):
         the run does not train."""
         if MEMORY in policy:
             return policy
-        if not self.config.trains:
+        if not self.config.trains and self.config.router != "model":  # where the performer alone acts, nothing reads it
             raise UserError(f"{UNREMEMBERED}; agent.trains=false evaluates what a stage of method=dsadf has learnt")
         wider = self._reading.widened(policy, self.parameters(0), GOAL) if self._reading else policy
         target = {TARGET: packed("")} if self.config.infer else {}

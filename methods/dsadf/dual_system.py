@@ -203,6 +203,11 @@ class DualSystem(Plans, Standard):
                 "it sees that something was found by what becomes possible, and the observations do not show what is; "
                 "set suite.impossible=masked on crafter_ood, or choose method=model_with_planner"
             )
+        if self.trains and there["training"].demonstrations:
+            return (
+                "its System 1 learns by the sub-goals of plans, which demonstrations do not have; set "
+                "training.demonstrations=0"
+            )
         if GOAL in told.parts:
             return f"the task's observations have a part {GOAL!r} of their own; choose agent=standard"
         if there.task in there.suite.goalless:

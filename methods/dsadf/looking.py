@@ -34,6 +34,8 @@ class StepCaption:
         """`deeds`: the captions from which to choose (`harness.capabilities.NamesDeeds`)."""
         self._deeds = tuple(deeds)
         self._texts = (UNCHANGED, *(CHANGED.format(deed=deed) for deed in self._deeds))
+        self._classes: Array | None = None
+        """Their vectors, once they are known: the same for all steps."""
 
     async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> dict[str, Any] | None:
         """Return {"caption": a deed, or "" if nothing happened, "score"}, of frames uint8 [2, height, width, 3], before
@@ -41,28 +43,39 @@ class StepCaption:
         assert frames is not None and len(frames) == 2, "a question has the frames before and after a step"
         if np.array_equal(*frames):
             return {"caption": "", "score": 0.0}
-        texts, images = await ask(EmbedCall(self._texts)), await ask(EmbedCall(tuple(frames)))
-        if texts.failure or images.failure:
+        if self._classes is None:
+            texts = await ask(EmbedCall(self._texts))
+            if texts.failure:
+                return None
+            self._classes = classes(texts.value)
+        images = await ask(EmbedCall(tuple(frames)))
+        if images.failure:
             return None
-        scores = changes(images.value, texts.value)
+        scores = changes(images.value, self._classes)
         best = int(scores.argmax())
         return {"caption": ("", *self._deeds)[best], "score": float(scores[best])}
 
 
-def changes(images: Array, texts: Array) -> Array:
+def classes(texts: Array) -> Array:
+    """Return t − t₀ of the vectors of the classes, texts [1 + D, width], scaled to length 1; t₀ is the first, that
+    nothing happened. float64 [1 + D, width]."""
+    found = _unit(texts)
+    return np.asarray(found - found[0])
+
+
+def changes(images: Array, known: Array) -> Array:
     """Return the score of each class, float64 [1 + D]: (x' − x) · (t − t₀) of the vectors of the frames x before and x'
-    after a step, images [2, width], of each class t, and of the first one t₀, that nothing happened, texts
-    [1 + D, width]; all have length 1. That of the first is 0.
+    after a step, images [2, width], scaled to length 1, and of `classes`, known [1 + D, width]. That of the first is 0.
 
     UserError if images and texts have vectors of different lengths.
     """
-    if images.shape[1] != texts.shape[1]:
+    if images.shape[1] != known.shape[1]:
         raise UserError(
-            f"the captioner turns a text into {texts.shape[1]} numbers and a frame into {images.shape[1]}, which "
+            f"the captioner turns a text into {known.shape[1]} numbers and a frame into {images.shape[1]}, which "
             f"cannot be compared; choose a captioner.model that has images and texts in one space, such as clip"
         )
-    (before, after), classes = _unit(images), _unit(texts)
-    return np.asarray((classes - classes[0]) @ (after - before))
+    before, after = _unit(images)
+    return np.asarray(known @ (after - before))
 
 
 def _unit(vectors: Array) -> Array:

@@ -122,8 +122,8 @@ def target(reply: str) -> str:
     told = one_line(found).strip()
     if not told:
         raise Misread("empty", "its target is empty")
-    if len(found) > prompts.LONGEST_TARGET:
-        raise Misread("long", f"its target has {len(found):,} characters; write at most {prompts.LONGEST_TARGET:,}")
+    if (size := max(len(found), len(told))) > prompts.LONGEST_TARGET:
+        raise Misread("long", f"its target has {size:,} characters; write at most {prompts.LONGEST_TARGET:,}")
     return told
 
 

@@ -41,13 +41,13 @@ PLANNED = (BEFORE, AFTER, GAPS_BEFORE, GAPS_AFTER, UNPLANNED)
 PLANNED_NOTE = (
     "Means over runs, of all plans for episodes of evaluations or of training. Lacking: prerequisites that a plan's "
     "steps lack by the hint's rules, before the reflection and after it; with gaps: the share of plans that lack any; "
-    "without a plan: the share of episodes whose planner gave no usable plan, so that the task itself was the goal."
+    "without a plan: the share of them whose planner gave no usable plan, so that the task itself was the goal."
 )
 ROUTED = ("System 1's", "reached by System 1", "performer's", "reached by the performer")
 ROUTED_NOTE = (
     "Means over runs, of each run's last evaluation: sub-goals that an episode came to, by the system to which they "
-    "were routed, and the share of them that was reached. The last sub-goal of a plan never counts as reached: its end "
-    "is the episode's."
+    "were routed, and the share of them that was reached. Unless plans are partial, as on Housekeep, the "
+    "last sub-goal of a plan never counts as reached: its end is the episode's."
 )
 KNOWN_NOTE = (
     "By the last scores of each run: attempts in training and how many completed the sub-goal, over all runs, and the "
@@ -65,9 +65,9 @@ CALLED = {"calls": "calls", "tokens_in": "tokens in", "tokens_out": "tokens out"
 ASKED_NOTE = (
     "As if no answer had come from a cassette. Per episode: means over runs, of all evaluations. Per success: all "
     "questions of evaluations by all successes, over all runs; a dash without any. Training: per run. The ledger does "
-    "not tell evaluations from training: the performer is asked in evaluations alone, questions of planner and "
-    "reflector are shared out by the plans made for either, and those of scorer and text embedder count as training's "
-    "if the run trains."
+    "not tell evaluations from training. The performer is asked in evaluations alone. Questions of planner and "
+    "reflector are shared out by the plans made for either, and those of the image encoder by the steps of System 1. "
+    "Those of scorer, text embedder and captioner count as training's if the run trains."
 )
 
 
@@ -266,13 +266,10 @@ def known_drawings(found: Sequence[Known], source: Source) -> list[Drawing]:
 # What it cost
 
 
-def asked(source: Source, plans: bool) -> list[Asked]:
-    """Return what questions cost, one entry per cell with the log `trials`. `plans`: whether to read the log `plans`;
-    without it the section is for studies that make none."""
-    if not plans and "plans" in source.study.logs:
-        return []
-    made = source.rows("plans", "trial") if plans else None
-    trials, results = source.rows("trials", "trial"), source.rows(EVALUATIONS)
+def asked(source: Source) -> list[Asked]:
+    """Return what questions cost, one entry per cell with the log `trials`."""
+    made = source.rows("plans", "trial") if "plans" in source.needs else None
+    trials, results = source.rows("trials", "trial", "steps"), source.rows(EVALUATIONS)
     ledger, apart = source.rows("ledger"), source.rows("spending")
     found = []
     for cell in source.study.cells:
@@ -284,7 +281,10 @@ def asked(source: Source, plans: bool) -> list[Asked]:
             spent = {name: rows[rows["seed"] == seed] for name, rows in mine.items()}
             planned_here = None if made is None else made[(made["cell"] == cell.id) & (made["seed"] == seed)]
             if not spent["ledger"].empty:
-                runs.append((of_ledger(spent["ledger"], spent["apart"], planned_here), own["success"].astype(bool)))
+                tried = trials[(trials["cell"] == cell.id) & (trials["seed"] == seed)]
+                seen = float(tried["fast"].sum()) if "fast" in tried else 0.0
+                used = of_ledger(spent["ledger"], spent["apart"], planned_here, seen)
+                runs.append((used, own["success"].astype(bool)))
         if runs:
             found.append(_asked(source, cell, runs))
     return found
@@ -303,12 +303,16 @@ def _asked(source: Source, cell: Any, runs: Sequence[tuple[Mapping[str, tuple[fl
     return Asked(label, where, len(runs), episodes, successes, per_episode, per_success, trained)
 
 
-def of_ledger(ledger: pd.DataFrame, apart: pd.DataFrame, plans: pd.DataFrame | None) -> dict[str, tuple[float, float]]:
+def of_ledger(
+    ledger: pd.DataFrame, apart: pd.DataFrame, plans: pd.DataFrame | None, seen: float = 0.0
+) -> dict[str, tuple[float, float]]:
     """Return key of `USED` -> what one run used in its evaluations and in its training. `apart`: its records
-    `spending`, empty if one role alone is asked; `plans`: its plans."""
+    `spending`, empty if one role alone is asked; `plans`: its plans; `seen`: steps of System 1 in its evaluations."""
     trained = _trained(plans) if plans is not None else np.zeros(0, bool)
     planning = 1 - float(trained.mean()) if len(trained) else 1.0
     shares, others = {"performer": 1.0, "planner": planning, "reflector": planning}, float(not trained.any())
+    if trained.any():
+        shares["image_encoder"] = seen / (seen + float(ledger["step"].max()) or 1.0)
     last = apart.sort_values("step").groupby("role").tail(1) if len(apart) else ledger.sort_values("step").tail(1)
     roles = last.get("role", ["performer"])
     found = {}
@@ -432,19 +436,6 @@ def known_plain(found: Sequence[Known]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _costs(name: str, order: int, plans: bool) -> Section:
-    """Return the section of costs, for studies with plans or without."""
-    return Section(
-        name=name,
-        title="Questions of evaluations",
-        order=order,
-        needs=("trials", EVALUATIONS, "ledger", "spending", *("plans",) * plans),
-        load=partial(asked, plans=plans),
-        listings=asked_listings,
-        plain=asked_plain,
-    )
-
-
 SECTIONS = (
     Section(
         name="acted", title="Who acted", order=850, needs=("trials",), load=acted, tables=acted_tables, plain=plain
@@ -478,6 +469,14 @@ SECTIONS = (
         drawings=known_drawings,
         plain=known_plain,
     ),
-    _costs("asked", 858, True),
-    _costs("asked_to_act", 859, False),
+    Section(
+        name="asked",
+        title="Questions of evaluations",
+        order=858,
+        needs=("trials", EVALUATIONS, "ledger", "spending"),
+        reads=("plans",),
+        load=asked,
+        listings=asked_listings,
+        plain=asked_plain,
+    ),
 )

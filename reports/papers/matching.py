@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -34,8 +33,6 @@ REACHED = (
 """Settings of a model that say how it is reached, and so change no answer."""
 _MEANT = ("command line", ABLATION, "perturbation")
 """Layers in which a user or a matrix sets a value."""
-_DATED = r"(-\d{4}-\d{2}-\d{2})?"
-"""End of a model's name that states its version."""
 
 
 class Number(NamedTuple):
@@ -167,11 +164,27 @@ class Shelf:
         reading = next(each for each in self._readings(task, method, variant) if self._is(row, each))
         meant = reading.variant
         strays = [stray for stray in self._strays(row, meant) if not stray.startswith("training.steps=")]
+        if row.cell.method in self.paper.transfers:
+            strays += self._learnt_otherwise(row)
         models = [meant["model"], row.cell.model] if "model" in meant else self.paper.models
         wanted = {role: meant.get(f"{role}.model", model) for role, model in self.paper.roles.items()}
         own = self.paper.tasks.get(task, task)
         found = verdicts.reasons(row, self.paper, own, models, ", ".join(strays), wanted)
         return [*([reading.reason] if reading.reason else []), *found]
+
+    def _learnt_otherwise(self, row: ReportRow) -> list[str]:
+        """Return the settings from the command line with which the stage learnt that a transfer evaluates, without its
+        length, which has a reason of its own, its evaluations and what the row has too."""
+        return [
+            f"{PRETRAINING}.{name}={json.dumps(_value(entry))}"
+            for stage in row.cell.stages[-1:]
+            for name, entry in stage.settings.items()
+            if _layer(entry).startswith(_MEANT[0])
+            and name not in self.paper.unnamed
+            and name != "training.steps"
+            and not name.startswith("evaluation.")
+            and not (name in row.cell.settings and _value(row.cell.settings[name]) == _value(entry))
+        ]
 
     def _readings(self, task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
         """Return what a number's method and variant mean among our cells, the best first."""
@@ -195,7 +208,7 @@ class Shelf:
                 if not self._answers(row, role, text):
                     return False
             elif key == MODEL:
-                if not re.fullmatch(re.escape(text) + _DATED, row.cell.model):
+                if not verdicts.same(row.cell.model, text):
                     return False
             elif key == ABLATION:
                 place = row.cell.matrix
@@ -219,7 +232,7 @@ class Shelf:
         if part is None:
             return False
         usual = self.paper.roles[role] == model and part.backend in ("", *verdicts.SCRIPTED)
-        return usual or re.fullmatch(re.escape(model) + _DATED, part.model) is not None
+        return usual or verdicts.same(part.model, model)
 
     def _begun(self, row: ReportRow) -> str:
         """Return the method of a row's pre-training, or `NONE`; what a transfer evaluates elsewhere is none."""

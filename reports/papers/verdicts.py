@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -58,14 +59,15 @@ def reasons(
         found.append(f"task {cell.task} instead of {wanted_task}")
     if cell.suite.startswith("metaworld"):
         found.append("MetaWorld v3; the paper used v2")
-    found.extend(_by_role(cell, roles) if roles else _answers(cell, paper, models))
-    if cell.method in paper.transfers and cell.stages:
-        named, task = paper.transfers[cell.method], cell.stages[-1].task
-        if named != (task,):
-            found.append(f"learnt on {task}; the paper's learnt on {', '.join(named)}")
-    budget = paper.budgets.get(cell.suite, 0)
-    if cell.steps < budget:
-        found.append(f"{cell.steps:,} of {budget:,} steps")
+    found.extend(_by_role(cell, roles, paper.roles) if roles else _answers(cell, paper, models))
+    budget, learnt = paper.budgets.get(cell.suite, 0), cell.steps
+    if cell.method in paper.transfers and cell.stages:  # its own steps only place its evaluations
+        named, stage = paper.transfers[cell.method], cell.stages[-1]
+        learnt = stage.steps
+        if named != (stage.task,):
+            found.append(f"learnt on {stage.task}; the paper's learnt on {', '.join(named)}")
+    if learnt < budget:
+        found.append(f"{learnt:,} of {budget:,} steps")
     elif row.last < cell.total:
         found.append(f"unfinished, at step {row.last:,} of {cell.total:,}")
     if overridden:
@@ -73,20 +75,31 @@ def reasons(
     return found
 
 
-def _by_role(cell: CellRecord, wanted: Mapping[str, str]) -> Iterable[str]:
-    """Yield the roles, of the row and its stages, in which not the paper's model answers."""
+def same(model: str, wanted: str) -> bool:
+    """Return whether a model is the wanted one, or a dated version of it.
+
+    >>> same("gpt-4o-2024-08-06", "gpt-4o"), same("gpt-4o-mini", "gpt-4o")
+    (True, False)
+    """
+    return re.fullmatch(re.escape(wanted) + r"(-\d{4}-\d{2}-\d{2})?", model) is not None
+
+
+def _by_role(cell: CellRecord, roles: Mapping[str, str], usual: Mapping[str, str]) -> Iterable[str]:
+    """Yield the roles, of the row and its stages, in which not the paper's model answers. `roles`: the models of the
+    number's row, some swapped; `usual`: those of the paper, which its stages have."""
     stages = [(f" in {stage.method}", stage.parts) for stage in cell.stages]
     every = [(role, part, where) for where, parts in [("", cell.parts), *stages] for role, part in parts.items()]
     answering = [(role, part, where) for role, part, where in every if part.answers]
     told = {(role, part.model) for role, part, where in answering if not where}
     for role, part, where in answering:
-        if where and (role, part.model) in told:
+        wanted = usual if where else roles
+        if where and (role, part.model) in told and roles.get(role) == usual.get(role):
             continue  # said of the row already
         if part.backend in SCRIPTED:
             yield f"{role} {part.model}, {part.backend}{where}"
         elif not wanted.get(role):
             yield f"{role} {part.model}{where}; the paper names none"
-        elif not part.model.startswith(wanted[role]):
+        elif not same(part.model, wanted[role]):
             yield f"{role} {part.model}{where}"
     if any(part.kind == "chat" and part.backend not in SCRIPTED for _, part, _ in answering):
         yield "prompts of our own"

@@ -8,6 +8,8 @@ strangers: each is cut, and none becomes markup.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -129,6 +131,8 @@ class Transcript(NamedTuple):
     length: int
     counts: tuple[str, ...]
     plans: tuple[Plan, ...]
+    plans_left_out: int
+    """Plans left out for lack of room."""
     parts: tuple[Part, ...]
     left_out: int
     """Sub-goals left out for lack of room."""
@@ -206,8 +210,8 @@ def _transcript(
         shown.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=mine))
     return Transcript(
         step, episode, success, float(result["return"]), int(result["length"]), _counts(counted),
-        tuple(_plans(rows.get("plans", ()), rows.get("reflections", ()))), tuple(shown), len(parts) - len(kept), told,
-        len(frames),
+        tuple(_plans(rows.get("plans", ()), rows.get("reflections", ()))), max(0, len(rows.get("plans", ())) - PLANS),
+        tuple(shown), len(parts) - len(kept), told, len(frames),
     )  # fmt: skip
 
 
@@ -297,9 +301,12 @@ def _legs(actions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _lines(actions: Sequence[Mapping[str, Any]], begin: int, end: int, own: bool) -> Iterator[Line]:
-    """Yield what was done from step `begin` to before `end`; a row that spans more is cut. `own`: whether the sub-goal
-    is System 1's, so that a step of the performer is an emergency."""
-    for row in actions:
+    """Yield what was done from step `begin` to before `end`; a row that spans more is cut. `actions`: in order; `own`:
+    whether the sub-goal is System 1's, so that a step of the performer is an emergency."""
+    start = max(0, bisect.bisect_right(actions, begin, key=lambda row: int(row["first"])) - 1)
+    for row in itertools.islice(actions, start, None):
+        if int(row["first"]) >= end:
+            break
         first, last = max(begin, int(row["first"])), min(end, int(row["first"]) + int(row["steps"])) - 1
         if first > last:
             continue

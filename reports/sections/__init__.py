@@ -122,6 +122,8 @@ class Section:
     needs: tuple[str, ...] = ()
     """Logs that the section needs, and `evaluations` if it reads episode records. It is left out unless each log is
     declared by some cell of the study."""
+    reads: tuple[str, ...] = ()
+    """Further logs that it reads where some cell of the study declares them (`Source.needs` has those)."""
     words: str | Callable[[Source], str] = ""
     """How to read the figures, in a sentence or two."""
     tables: Callable[[Any], Sequence[Grid]] = _nothing
@@ -188,10 +190,9 @@ def _misdeclared(section: Any, found: Mapping[str, Section]) -> str:
         return f"SECTIONS holds {type(section).__name__}; expected guidebench.reports.sections.Section"
     if type(section.order) is not int:
         return f"the order of {section.name!r} is {str(section.order)[:60]!r}; expected a whole number"
-    if not isinstance(section.needs, tuple) or not all(isinstance(log, str) for log in section.needs):
-        return (
-            f"{section.name!r} needs {str(section.needs)[:60]!r}; expected a tuple of names of logs, as in ('labels',)"
-        )
+    for said, logs in (("needs", section.needs), ("reads", section.reads)):
+        if not isinstance(logs, tuple) or not all(isinstance(log, str) for log in logs):
+            return f"{section.name!r} {said} {str(logs)[:60]!r}; expected a tuple of names of logs, as in ('labels',)"
     if not isinstance(section.name, str) or not NAME.fullmatch(section.name):
         return f"its name is {str(section.name)[:60]!r}; expected lower-case letters, digits and _, at most 60"
     if section.name in RESERVED:
@@ -236,7 +237,8 @@ def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Mad
 
 def _for(section: Section, source: Source, notes: list[str]) -> Source:
     """Return the inputs of this section; what it leaves out goes to `notes`."""
-    return replace(source, needs=section.needs, notes=notes)
+    further = tuple(log for log in section.reads if log in source.study.logs)
+    return replace(source, needs=(*section.needs, *further), notes=notes)
 
 
 def _made(section: Section, source: Source) -> Made:

@@ -12,7 +12,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
-from guidebench.methods.dsadf.looking import UNCHANGED, FrameVector, StepCaption, changes
+from guidebench.methods.dsadf.looking import UNCHANGED, FrameVector, StepCaption, changes, classes
 
 BEFORE, AFTER = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 9, np.uint8)
 
@@ -33,9 +33,10 @@ class Vectors:
 def test_a_class_scores_by_how_far_the_step_moves_towards_its_text() -> None:
     """Frames go from (1, 0) to (0, 1), by (-1, 1). The texts are (1, 0), (0, 2) of length 2, and (-1, 0), which are
     (-1, 1) and (-2, 0) from the first when they have length 1."""
-    scores = changes(np.array([[3.0, 0], [0, 1]]), np.array([[1.0, 0], [0, 2], [-1, 0]]))
-    assert scores == pytest.approx([0, 2, 2])
-    assert changes(np.array([[1.0, 0], [0, 0]]), np.array([[1.0, 0], [0, 1]])) == pytest.approx([0, 1])
+    known = classes(np.array([[1.0, 0], [0, 2], [-1, 0]]))
+    assert known.tolist() == [[0, 0], [-1, 1], [-2, 0]]
+    assert changes(np.array([[3.0, 0], [0, 1]]), known) == pytest.approx([0, 2, 2])
+    assert changes(np.array([[1.0, 0], [0, 0]]), known[:2]) == pytest.approx([0, 1])
     with pytest.raises(UserError, match=r"a text into 3 numbers and a frame into 2.*choose a captioner\.model"):
         changes(np.ones((2, 2)), np.ones((2, 3)))
 
@@ -53,7 +54,9 @@ def test_the_best_class_is_the_caption(after: list[float], caption: str) -> None
     ask = StepCaption(("chop tree", "mine stone"))
     told = asyncio.run(ask("", np.stack([BEFORE, AFTER]), says))
     assert told is not None and told["caption"] == caption
-    texts, images = says.heard
+    again = asyncio.run(ask("", np.stack([BEFORE, AFTER]), says))
+    texts, images, _ = says.heard  # the texts once, the frames for each step
+    assert again == told
     assert texts[0] == UNCHANGED and "chop tree" in texts[1] and len(texts) == 3 and len(images) == 2
 
 

@@ -161,7 +161,6 @@ def test_a_report_says_who_acted_and_what_it_cost(
         and others["per_episode"]["calls"]["estimate"] == 10
     )
     assert mine["per_success"]["usd"] == (pytest.approx(0.3 / 3) if successes else None)
-    assert summary["asked_to_act"] == []
     costs = out.partition("questions of evaluations")[2].partition("Notes")[0]
     assert ("12.0" in costs) == bool(successes) and ("—" in costs) == (not successes)
 

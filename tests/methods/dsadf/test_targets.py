@@ -84,6 +84,8 @@ def test_the_prompt_holds_history_and_hint_and_the_answer_is_one_line() -> None:
         ('{"target": ["x"]}', "unreadable", "a text is needed"),
         ('{"target": " \\n "}', "empty", "its target is empty"),
         (json.dumps({"target": "x" * 1_001}), "long", "1,001 characters; write at most 1,000"),
+        # 100 characters that cannot be printed, each written in six
+        (json.dumps({"target": "x" * 900 + "\u202e" * 100}), "long", "1,500 characters; write at most 1,000"),
     ],
 )
 def test_an_unusable_answer_is_asked_about_again_and_then_given_up(reply: str, fault: str, why: str) -> None:
@@ -101,7 +103,7 @@ def test_the_target_takes_the_goals_place_in_prompts() -> None:
 
 
 def test_a_policy_holds_the_target_and_refuses_others() -> None:
-    for told in ("", "put the mug on the shelf", "ü" * 1_000):
+    for told in ("", "put the mug on the shelf", "ü" * 1_000, "\U0001f600" * 1_000):
         held = packed(told)
         assert held.dtype == np.uint8 and held.shape == (4_000,) and unpacked(held) == told
     for content in (b"\xff", b"two\nlines", b"x" * 1_001):

@@ -171,6 +171,11 @@ def test_what_differs_is_said_and_only_that(planned: tuple[PaperReport, list[Cel
     full = numbers(found, "4")["task5", "dsadf", "success_percent"]
     where = "learnt on mine_iron; the paper's learnt on stone_sword, mine_iron, attack_cow, deforestation"
     assert full["reasons"] == [goals, "prompts of our own", where]
+    for table, task, model in (
+        ("6", "task5", "deepseek"),
+        ("7", "task6", "llama-3.1"),
+    ):  # the stage has the paper's own
+        assert numbers(found, table)[task, "dsadf", "success_percent", model]["reasons"] == full["reasons"]
     tidy = numbers(found, "10")["task11", "sparse", "object_success_percent"]
     assert tidy["reasons"] == [dsadf.UNSTAGED]
 
