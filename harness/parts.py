@@ -244,6 +244,11 @@ class AgentPart(AskingPart):
         """Whether a run of the agent takes training steps, and not evaluations alone."""
         return True
 
+    @property
+    def inherits(self) -> bool:
+        """Whether the agent acts by a policy that a pre-training stage must have learnt."""
+        return not self.learns and "learner" in self.needs
+
     def observes(self, observations: Observations, actions: Actions) -> Observations:
         """Return the observations that the agent gives to its learner, replay and guide, given the task's observations
         and actions. Called during planning, so that these parts can refuse what they cannot read; by default they are

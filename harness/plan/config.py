@@ -553,7 +553,13 @@ def validate(cell: Cell) -> None:
         raise UserError(
             f"the policy of the pre-training stage {cell.stage.directory} does not fit {cell.names.suite}/"
             f"{cell.names.task}: it chooses {_chosen_from(before)}, and here are {_chosen_from(place.actions)}; let "
-            f"both have the same actions, or set {PRETRAINING}={NONE}"
+            f"both have the same actions{_said(cell)}, or set {PRETRAINING}={NONE}"
+        )
+    if cell.section("agent").inherits and not any(stage.section("agent").learns for stage in cell.stages):
+        told = "the pre-training stage learns nothing either" if cell.stage else "it has no pre-training stage"
+        raise UserError(
+            f"{cell.names.method} evaluates what a pre-training stage has learnt, and {told}; name a method that "
+            f"learns with {PRETRAINING}=…"
         )
     training, evaluation = cell.section("training"), cell.section("evaluation")
     for role, learner in ((chosen.role, cell.section(chosen.role)) for chosen in cell.names.of("learner")):
@@ -577,6 +583,18 @@ def validate(cell: Cell) -> None:
             f"evaluation.every={evaluation.every} is longer than training.steps={training.steps}; "
             f"lower evaluation.every"
         )
+
+
+def _said(cell: Cell) -> str:
+    """Return the settings of the suite that a cell and its stage of the same suite differ in, as words of a command."""
+    stage = cell.stage
+    if stage is None or stage.names.suite != cell.names.suite:
+        return ""
+    keys = [key for key in cell.settings if key.startswith("suite.") and key in stage.settings]
+    differing = [key for key in keys if cell.settings[key].value != stage.settings[key].value]
+    return f" (here {', '.join(f'{key}={cell.settings[key].value}' for key in differing)}: say it of both)" * bool(
+        differing
+    )
 
 
 def _chosen_from(actions: Actions) -> str:

@@ -86,7 +86,7 @@ class Film:
 def score_of(directory: Path, suite: str | None, task: str | None) -> Score:
     """Return the score of the episodes of `evaluate_run`."""
     names = load_run(directory)[0].names
-    return config.score_of(suite or names.suite, task or names.task)
+    return config.score_of(home := suite or names.suite, config.task_of(home, task or names.task))
 
 
 def evaluate_run(
@@ -105,8 +105,8 @@ def evaluate_run(
     Questions of an agent that consults models are answered from the calls recorded in RUN/eval by earlier evaluations;
     other calls are made only with models.mode=record. Raise MissingCall for an unrecorded answer."""
     cell, run = load_run(directory)
-    names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
-    config.task_of(names.suite, names.task)
+    named = suite or cell.names.suite
+    names = cell.names._replace(suite=named, task=config.task_of(named, task or cell.names.task))
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
     home = home.of_run(int(run.read()["seed"])).in_evaluation()
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)

@@ -100,7 +100,8 @@ def packed(plan: Plan, places: Sequence[Slot]) -> int:
 
 def _alike(cell: Cell) -> tuple[Any, ...]:
     """Return keys of similar cells, whose ratio of measured to counted time applies to this cell, closest first."""
-    return (_kind(cell), cell.learner, "any")
+    learns = cell.section("agent").learns
+    return (_kind(cell), (cell.learner, learns), learns)
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:

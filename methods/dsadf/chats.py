@@ -224,10 +224,10 @@ def known_subgoals(suite: Suite, task: str) -> list[str]:
     actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
     found: list[Any] = [Vocabulary(actions, names).match(name.lstrip("0123456789 ")) for name in names]
     if not found or None in found:
-        told = f"its sub-goal {names[found.index(None)]!r} is none of its actions" if found else "it has no sub-goals"
+        told = f"its sub-goal {names[found.index(None)]!r} is neither" if found else "it has no sub-goals"
         raise UserError(
-            f"planner=oracle and reflector=oracle need the sub-goals of the task {task!r} in the words of its actions, "
-            f"and {told}; choose scripted or a model"
+            f"planner=oracle and reflector=oracle need the sub-goals of the task {task!r} as names of actions, or as "
+            f"things to find, and {told}; choose scripted or a model"
         )
     return found
 

@@ -169,6 +169,10 @@ class DualSystem(Plans, Standard):
         return self.trains
 
     @property
+    def inherits(self) -> bool:
+        return not self.trains and self.router != "model"
+
+    @property
     def unasked(self) -> tuple[str, ...]:
         """Return the roles that no step of training or evaluation asks: with one system alone, those of the other."""
         others = {"both": (), "rl": (PERFORMER,), "model": (TEXTS,)}[self.router]
@@ -210,8 +214,6 @@ class DualSystem(Plans, Standard):
             )
         if GOAL in told.parts:
             return f"the task's observations have a part {GOAL!r} of their own; choose agent=standard"
-        if there.task in there.suite.goalless:
-            return f"the task {there.task!r} has no goal to plan for; choose another task"
         known = there[TEXTS].dimensions()
         if known is not None and known != self.width:
             return (

@@ -105,6 +105,8 @@ class Performs(AgentPart):
     def fits(self, there: There) -> str:
         """Return why it cannot act in this cell, or ""."""
         seen = there.suite.spaces(there.task)[0]
+        if there.task in there.suite.goalless:
+            return f"the task {there.task!r} has no goal to plan or act for; choose another task"
         if not isinstance(there.suite, NamesActions):
             return (
                 "it asks for actions by their names, and the suite has none; choose crafter, crafter_ood or housekeep"

@@ -204,7 +204,8 @@ def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], known: Sequence[R
     backends = sorted({f"{row.cell.model} ({row.cell.backend})" for row in rows if row.cell.backend})
     judged = f"; answered by {', '.join(backends)}" if backends else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    return f"Ours: {count} seeds, profile {', '.join(profiles)}{judged}; 95 % t intervals over seeds."
+    several = "seed" if seeds == [1] else "seeds"
+    return f"Ours: {count} {several}, profile {', '.join(profiles)}{judged}; 95 % t intervals over seeds."
 
 
 def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[str]) -> None:

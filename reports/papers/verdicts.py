@@ -59,6 +59,8 @@ def reasons(
         found.append(f"task {cell.task} instead of {wanted_task}")
     if cell.suite.startswith("metaworld"):
         found.append("MetaWorld v3; the paper used v2")
+    if cell.suite == "housekeep":
+        found.append("a symbolic room of this project; the paper used Housekeep's simulator")
     found.extend(_by_role(cell, roles, paper.roles) if roles else _answers(cell, paper, models))
     budget, learnt = paper.budgets.get(cell.suite, 0), cell.steps
     if cell.method in paper.transfers and cell.stages:  # its own steps only place its evaluations

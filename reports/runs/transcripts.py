@@ -44,6 +44,7 @@ COUNTED: Mapping[str, tuple[str, str]] = {
     "fast": ("step of System 1", "steps of System 1"),
     "performed": ("of the performer", "of the performer"),
     "fallback": ("of the fallback (drawn by chance)", "of the fallback (drawn by chance)"),
+    "only": ("with one possible action", "with one possible action"),
     "emergencies": ("emergency", "emergencies"),
     "reached": ("sub-goal reached", "sub-goals reached"),
     "declared": ("of these declared by the performer", "of these declared by the performer"),
@@ -83,7 +84,7 @@ class Plan(NamedTuple):
     again: str
     """Why the planner's final plan could not be used, or ""."""
     lacking: str
-    """How many prerequisites it lacked before and after, in words; "" if no record says."""
+    """How many prerequisites it lacked before and after, in words; "" if none are known to lack."""
 
 
 class Line(NamedTuple):
@@ -164,7 +165,15 @@ def transcripts(record: Record) -> tuple[tuple[Transcript, ...], tuple[str, ...]
         ]
     except WRONG as error:
         return (), (f"the transcripts: a record is not what this program writes ({brief(str(error), 200)})",)
-    return tuple(found), ()
+    return tuple(found), _targets(record) if found else ()
+
+
+def _targets(record: Record) -> tuple[str, ...]:
+    """Return what the run inferred as its target, which took the goal's place, in a sentence."""
+    if "targets" not in record.rows or "targets" not in record.cell.logs:
+        return ()
+    rows = [row for row in record.rows["targets"].to_dict("records") if str(row.get("target") or "")]
+    return tuple(f"The target inferred at step {row['step']}: {brief(str(row['target']), PAGE)}" for row in rows[-1:])
 
 
 def _declares(record: Record, log: str) -> bool:
@@ -218,8 +227,10 @@ def _transcript(
 def _counts(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what happened in an episode, in words."""
     told = []
+    acted = [row.get(name) or 0 for name in ("fast", "performed", "fallback")]
+    numbers = {**row, "only": int(row.get("steps", 0)) - sum(map(int, acted))}
     for name, (one, several) in COUNTED.items():
-        number = row.get(name)
+        number = numbers.get(name)
         if isinstance(number, int) and (number or name in ALWAYS):
             told.append(f"{number:,} {one if number == 1 else several}")
     return tuple(told)
@@ -248,7 +259,7 @@ def _plans(rows: Sequence[Mapping[str, Any]], reflections: Sequence[Mapping[str,
 
 def _lacking(before: Any, after: Any) -> str:
     if not before and not after:
-        return "By the hint's rules it lacks nothing."
+        return ""
     return f"By the hint's rules the first plan lacks {count(before, 'prerequisite')}, the final one {after:,}."
 
 

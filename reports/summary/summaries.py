@@ -261,7 +261,7 @@ def _compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> 
         baseline = next((r for name in BASELINES for r in peers if r.cell.method == name), peers[0])
         target = None if _at_worst(baseline) else baseline.best
         if target is None:
-            never = "succeeded" if row.score.name == "success" else f"had a {row.score.name} but the worst"
+            never = "succeeded" if row.score.name == "success" else f"had {row.score.name} other than the worst"
             notes.append(f"{row.where}: {baseline.label} never {never}, so steps to its best are not defined")
         sign = row.score.sign
         hits = row.steps[:0]

@@ -195,6 +195,7 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
     ("words", "told"),
     [
         (("suite=minigrid_doorkey", "task=5x5"), "it asks for actions by their names, and the suite has none"),
+        (("suite=crafter_ood", "task=free_play"), "has no goal to plan or act for"),
         (("suite=crafter_ood", "suite.observation=symbols"), "set suite.observation=text"),
         ((*WORLD, "performer=oracle_planner"), "it answers in the role planner"),
         ((*WORLD, "agent.retries=-1"), "agent.retries=-1"),

@@ -98,7 +98,8 @@ def test_each_step_stands_with_its_sub_goal_and_who_acted() -> None:
     assert (first.proficiency, second.ended) == (None, "the episode ended as a failure")
     assert [[at for at, _ in part.frames] for part in episode.parts] == [[0, 2, 4], [5], [9]]
     assert episode.counts == (
-        "3 steps of System 1", "5 of the performer", "0 of the fallback (drawn by chance)", "1 emergency",
+        "3 steps of System 1", "5 of the performer", "0 of the fallback (drawn by chance)",
+            "1 with one possible action", "1 emergency",
         "2 sub-goals reached", "1 reply naming an impossible action",
     )  # fmt: skip
     assert (episode.told, episode.frames, episode.left_out) == (9, 5, 0)
