@@ -106,11 +106,7 @@ class ActorCritic(LearnerPart):
 
     def fits(self, there: There) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
-        if there.actions.discrete:
-            return f"it needs continuous actions, and these are {there.actions.count} discrete ones"
-        if len(there.actions.shape) != 1:
-            return f"it needs actions that are a vector, and these have shape {there.actions.shape}"
-        return unread(there.observations)
+        return unfit(there)
 
     def reading(self, observations: Observations) -> Reading:
         """Return how actor and critics read observations."""
@@ -177,6 +173,15 @@ class ActorCritic(LearnerPart):
         together."""
         acting = self.multiplications_to_act(observations, actions) / MULTIPLICATIONS_PER_SECOND
         return acting + self.overhead_of_action / 10
+
+
+def unfit(there: There) -> str:
+    """Return why a policy of vector actions cannot act in this cell, or ""."""
+    if there.actions.discrete:
+        return f"it needs continuous actions, and these are {there.actions.count} discrete ones"
+    if len(there.actions.shape) != 1:
+        return f"it needs actions that are a vector, and these have shape {there.actions.shape}"
+    return unread(there.observations)
 
 
 MULTIPLICATIONS_PER_SECOND = 3.5e10

@@ -104,11 +104,8 @@ class SacLearner(ActorCriticLearner):
         return tanh_gaussian(*self.gaussian(block, features), noise)
 
     def log_probability(self, block: int, features: Tensor, action: Tensor) -> Tensor:
-        """Return log π(a|s) of given actions, clipped to ±(1 − 1e-6), since tanh has no inverse at ±1 (as in rlkit,
-        torch/distributions.py)."""
-        mean, log_std = self.gaussian(block, features)
-        raw = action.clamp(-1 + 1e-6, 1 - 1e-6).atanh()
-        return tanh_gaussian(mean, log_std, (raw - mean) / log_std.exp())[1]
+        """Return log π(a|s) of given actions."""
+        return log_probability_of(*self.gaussian(block, features), action)
 
     def gaussian(self, block: int, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return μ and log σ [S, B, A] of actions before their tanh."""
@@ -136,6 +133,13 @@ def tanh_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor,
     log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))
     log_density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
     return raw.tanh(), (log_density - log_slope).sum(2)
+
+
+def log_probability_of(mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
+    """Return log π(a) [S, B] of given actions [S, B, A], clipped to ±(1 − 1e-6), since tanh has no inverse at ±1 (as in
+    rlkit, torch/distributions.py)."""
+    raw = action.clamp(-1 + 1e-6, 1 - 1e-6).atanh()
+    return tanh_gaussian(mean, log_std, (raw - mean) / log_std.exp())[1]
 
 
 LOG_STD_MAX = 2.0

@@ -1,0 +1,170 @@
+"""Learning from a dataset first, and then, if any steps are left, from the environment and the dataset together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from guidebench.baselines.acting import BaseAgent
+from guidebench.baselines.learners.bc import Bc
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Agent, Batch, Build, Context, Metrics, RunPhase, Transition, Update
+from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.recipes import Layer, Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite
+
+ROLE = "offline"
+"""Role of the dataset, name of its experience and of the first run phase."""
+
+
+@register.agent("offline_online")
+@dataclass(frozen=True)
+class OfflineOnline(AgentPart):
+    """One learner with two experiences: the dataset in the role `offline`, with the run's demonstrations, and what the
+    run collects.
+
+    A run begins with gradient steps on the dataset. In the steps that are left it acts, and each batch is drawn partly
+    from the dataset. The dataset is never overwritten.
+    """
+
+    offline_share: Annotated[float, Bounds(0, 1), Unit("of training.steps")] = 0.5
+    """Share of the run's steps that are gradient steps on the dataset alone, at least one step; with 1 the run never
+    acts (choice: a share, since profiles differ in their steps; Cal-QL has 1M of 2M steps on AntMaze)."""
+    offline_updates: Annotated[int, Bounds(1), Unit("gradient updates per step")] = 1
+    """Gradient updates in each step of the offline phase (choice: 1, so that steps are gradient steps)."""
+    mixing: Annotated[float, Bounds(0, 1), Unit("of a batch")] = 0.5
+    """Share of an online batch that is drawn from the dataset (Cal-QL's code, mixing_ratio, in its scripts 0.5)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str | Path] = "% it joins a learner and a dataset"
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", ROLE: "dataset"})
+
+    def spawn(self, build: Build) -> Agent:
+        return OfflineOnlineAgent(self, build)
+
+    def fits(self, there: There) -> str:
+        """Return why these parts cannot work together, or ""."""
+        if there["replay"].judged_transitions:
+            return "its replay has clips judged, and a dataset has no frames; choose replay=uer"
+        return ""
+
+    def ready(self, there: There) -> None:
+        """Raise UserError for a dataset without a success, unless the task is not scored by success."""
+        from guidebench.harness.episodes import datasets
+
+        if there.task in there.suite.scores:
+            return
+        found = datasets.obtain(datasets.Wanted(ROLE, there[ROLE], there.suite, there.task))
+        if not any(episode.success.any() for episode in found.episodes):
+            raise UserError(
+                f"none of the {len(found.episodes)} episodes of the dataset {ROLE!r} has a success on {there.task!r}, "
+                f"so that nothing in it shows how to solve the task; take more episodes, less noise, or another dataset"
+            )
+
+
+class OfflineOnlineAgent(BaseAgent):
+    """Trains S seeds from a dataset and then from both experiences."""
+
+    def __init__(self, config: OfflineOnline, build: Build) -> None:
+        from guidebench.baselines.experience import Experience
+
+        self.config = config
+        self.learner = build.parts["learner"].spawn(build)
+        replay = build.parts["replay"]
+        self.collected = Experience(build, replay, learners=(self.learner,))
+        self.offline = Experience(build, replay, learners=(self.learner,), name=ROLE)
+        super().__init__(build, {"": self.learner}, {"": self.collected, ROLE: self.offline})
+
+    def phases(self) -> tuple[RunPhase, ...]:
+        steps = max(1, round(self.config.offline_share * self._steps))
+        offline = RunPhase(ROLE, steps, ROLE, self.config.offline_updates)
+        return (offline, *([RunPhase("online", self._steps - steps)] if steps < self._steps else []))
+
+    def observe(self, transition: Transition, ctx: Context) -> None:
+        given = ctx.step == 0 or ctx.phase.source != "environment"  # by demonstrations or the dataset
+        (self.offline if given else self.collected).add(transition, ctx)
+
+    def update(self, ctx: Context) -> Metrics:
+        due = self.learner.updates_due(ctx.step, ctx.phase.updates)
+        told: Metrics = {}
+        for _ in range(due):
+            told = self._update(ctx)
+        return told
+
+    def _update(self, ctx: Context) -> Metrics:
+        """Take one gradient step on a batch of the dataset, and of what the run has collected once there is enough of
+        it: as many transitions as its part of a batch holds [choice]."""
+        size = self.learner.batch_size
+        given = int(size * self.config.mixing)
+        if ctx.phase.source != "environment" or (self.collected.stored < size - given).any():
+            given = size
+        sources = [(self.offline, given), (self.collected, size - given)]
+        drawn = [
+            (experience, experience.sample(count, ctx, n_step=self.learner.n_step))
+            for experience, count in sources
+            if count
+        ]
+        batch = joined([each.shaped(lambda batch: batch) for _, each in drawn])
+        reducible = self.offline.wants_reducible
+        update = self.learn_from(self.learner, batch, self.active, ctx.step, reducible)
+        start = 0
+        for experience, each in drawn:
+            own = slice(start, start := start + each.draw.index.shape[1])
+            experience.feedback(each, part(update, own))
+        stored = {"collected": self.collected.stored.astype(np.float64)}
+        return {**update.metrics, **stored, **self.offline.metrics(ctx.step), **self.collected.metrics(ctx.step)}
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """Return batches of the same seeds, [S, b, …] each, as one [S, Σ b, …]. Numbers of transitions, which tell those of
+    several stores not apart, are left out."""
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+
+    fields: Any = {
+        name: np.concatenate([getattr(batch, name) for batch in batches], 1)
+        for name, values in first._asdict().items()
+        if isinstance(values, np.ndarray)
+    }
+    columns = {name: np.concatenate([batch.columns[name] for batch in batches], 1) for name in first.columns}
+    return first._replace(**{**fields, "columns": columns, "number": None})
+
+
+def part(update: Update, own: slice) -> Update:
+    """Return the update of the transitions `own` of its batch."""
+    less = None if update.reducible is None else update.reducible[:, own]
+    return Update(update.td_error[:, own], update.metrics, less)
+
+
+SMOKE: Layer = {
+    "training.capacity": cite(2_000, "smoke profile: for the dataset"),
+    "dataset.scripted.episodes": cite(2, "smoke profile"),
+    "dataset.scripted.noise": cite(0.0, "smoke profile: two episodes with a success"),
+    "learner.hidden": cite((16, 16), "smoke profile"),
+    "learner.batch_size": cite(32, "smoke profile"),
+}
+SUITES = ("metaworld", "metaworld_pbrl", "metaworld_mt10", "point_maze", "ogbench_scene")
+ON_SUITE: Mapping[str, Layer] = {
+    "ogbench_scene": {"dataset.scripted.noise": cite(0.0, "choice: its solver plans whole episodes")}
+}
+ON_PROFILE: Mapping[str, Mapping[str, Layer]] = {suite: {"smoke": SMOKE} for suite in SUITES}
+
+register.method("bc")(
+    Method(
+        summary="behaviour cloning of a dataset, without a step in the environment",
+        learner="bc",
+        agent="offline_online",
+        defaults={"agent.offline_share": cite(1.0, "choice: it learns from the dataset alone")},
+        on_suite=ON_SUITE,
+        on_profile=ON_PROFILE,
+        ablations={"loss=nll": {"learner.loss": "nll"}, "successes_only": {"learner.successes_only": True}},
+        citation=Bc.citation,
+    )
+)

@@ -1,0 +1,105 @@
+"""Runs that learn from a dataset first: their phases and batches, and that they resume to the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results, testing
+from guidebench.baselines.agents.offline_online import OfflineOnline, OfflineOnlineAgent, joined, part
+from guidebench.harness.commands import cli
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Update
+from guidebench.harness.plan import matrix
+from tests.baselines.learners.continuous import batch
+from tests.skeletons import offline
+from tests.skeletons.test_skeletons import survives
+
+pytest.importorskip("gymnasium_robotics")
+MAZE = ("suite=point_maze", "task=umaze", "suite.steps=40", "offline.episodes=4", "offline.noise=0.6")
+SMALL = ("learner.hidden=[8]", "learner.batch_size=8", "training.capacity=400")
+METHODS = {"bc": ()}
+"""Method -> its settings in these tests."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_runs_are_alike_in_any_packing_and_after_a_kill(method: str, tmp_path: Path) -> None:
+    words = (*MAZE, *SMALL, *METHODS[method], "training.steps=120", "evaluation.every=40")
+    testing.check_method(method, tmp_path, *words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_runs_on_images_are_killed_in_either_phase_and_in_evaluation(
+    method: str, plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path
+) -> None:
+    plugin(
+        "offline_skeleton", Path(offline.__file__).read_text(),
+        {"agent": "offline", "method": "offline", "suite": "pictures"},
+    )  # fmt: skip
+    words = (
+        "suite=pictures", *MAZE[1:], *SMALL, *METHODS[method], f"method={method}", "training.steps=100",
+        "evaluation.every=50", "evaluation.episodes=2", "seeds=[0,1]",
+    )  # fmt: skip
+    study = survives(train, tmp_path, words, {"training": 30, "evaluation": 50})
+    metrics = results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1)
+    assert metrics["loss"].notna().all()
+    assert (metrics["collected"] == (0 if method == "bc" else 50)).all()
+
+
+def phases(share: float, steps: int) -> list[tuple[str, int, str, int | None]]:
+    """The run phases of a run that takes this share of its steps offline."""
+    config = OfflineOnline(offline_share=share)
+    agent: Any = SimpleNamespace(config=config, _steps=steps)
+    return [tuple(phase) for phase in OfflineOnlineAgent.phases(agent)]
+
+
+def test_the_offline_phase_is_its_share_of_the_run_and_at_least_a_step() -> None:
+    assert phases(0.25, 200) == [("offline", 50, "offline", 1), ("online", 150, "environment", None)]
+    assert phases(0.0, 200)[0][1] == 1 and phases(1.0, 200) == [("offline", 200, "offline", 1)]
+
+
+def test_batches_are_joined_in_order_and_their_errors_parted_again() -> None:
+    first, second = batch(0, 3), batch(1, 2)
+    columns = [{"return": each.reward} for each in (first, second)]
+    both = joined([first._replace(columns=columns[0]), second._replace(columns=columns[1])])
+    assert np.array_equal(both.action, np.concatenate([first.action, second.action], 1))
+    assert np.array_equal(both.columns["return"], both.reward) and both.number is None and both.success is None
+    assert both.weight is not None and both.weight.shape == (1, 5)
+    update = Update(np.arange(5.0)[None], {}, -np.arange(5.0)[None])
+    own = part(update, slice(3, 5))
+    assert own.td_error.tolist() == [[3, 4]] and own.reducible is not None and own.reducible.tolist() == [[-3, -4]]
+
+
+def test_a_dataset_without_a_success_is_refused_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path / "cache"))
+    words = [
+        "run", "suite=point_maze", "task=umaze", "method=bc", "profile=smoke", "suite.steps=2", "offline.episodes=2",
+        "offline.noise=1", "suite.success=last", f"output={tmp_path / 'study'}",
+    ]  # fmt: skip
+    assert cli.main(words) != 0
+    told = capsys.readouterr()
+    assert "none of the 2 episodes of the dataset 'offline' has a success on 'umaze'" in told.err + told.out
+    assert not list((tmp_path / "study").glob("*/*/*/seed-*/policy.safetensors"))
+
+
+def test_a_replay_whose_clips_are_judged_and_discrete_actions_are_refused() -> None:
+    with pytest.raises(UserError, match="its replay has clips judged, and a dataset has no frames"):
+        matrix.plan(["method=bc", *MAZE, "replay=vlm_rb", "judge=oracle"])
+    with pytest.raises(UserError, match="it needs continuous actions"):
+        matrix.plan(["method=bc", "suite=minigrid_doorkey", "task=5x5"])
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    for words in ("agent.offline_share=1.5", "agent.mixing=-0.1", "agent.offline_updates=0"):
+        with pytest.raises(UserError, match=words.split("=")[0]):
+            matrix.plan(["method=bc", *MAZE, words])
+    assert OfflineOnline().needs["offline"] == "dataset"
