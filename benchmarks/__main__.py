@@ -51,6 +51,7 @@ HERE = (
     "preferences",
     "lagea",
     "apt_neighbours",
+    "cal_ql",
     "crafter_language",
 )
 SMALL = {
@@ -90,6 +91,7 @@ SMALL = {
         *("--frames", "4", "--episodes", "2", "--start", "140", "--turn", "16"),
     ],
     "apt_neighbours": ["--rounds", "1"],
+    "cal_ql": ["--rounds", "1", "--turn", "1", "--batch", "16", "--hidden", "16", "--image", "20"],
     "replays": [
         *("--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"),
         *("--replays", "vlm_rb"),
@@ -192,6 +194,10 @@ def lines(results: dict[str, Any]) -> list[Line]:
             )
         for count, rate in lagea["frames_per_second"].items():
             found.append(Line(f"frames drawn and embedded, {count} at once", f"{rate:.0f}/s", "", rate, ""))
+    if cal_ql := results.get("cal_ql"):
+        for row in cal_ql["rows"]:
+            rates = [f"{row[f'{who}_per_second']:.1f} updates/s" for who in ("ours", "plain")]
+            found.append(Line(f"Cal-QL, {row['observations']}: plain PyTorch", *rates, row["ratio"], "1.2"))
     if neighbours := results.get("apt_neighbours"):
         for row in neighbours["rows"]:
             rates = [f"{row[f'{way}_per_second']:,.0f}/s" for way in ("ours", "loop")]

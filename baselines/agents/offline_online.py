@@ -12,6 +12,7 @@ import numpy as np
 
 from guidebench.baselines.acting import BaseAgent
 from guidebench.baselines.learners.bc import Bc
+from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Agent, Batch, Build, Context, Metrics, RunPhase, Transition, Update
 from guidebench.harness.parts import AgentPart, There
@@ -155,6 +156,11 @@ ON_SUITE: Mapping[str, Layer] = {
     "ogbench_scene": {"dataset.scripted.noise": cite(0.0, "choice: its solver plans whole episodes")}
 }
 ON_PROFILE: Mapping[str, Mapping[str, Layer]] = {suite: {"smoke": SMOKE} for suite in SUITES}
+NEGATIVE: Layer = {
+    "learner.cal_ql.tail": cite(
+        "last_reward", "Cal-QL's code, in failures of sparse tasks; choice: rewards are negative"
+    )
+}
 
 register.method("bc")(
     Method(
@@ -166,5 +172,22 @@ register.method("bc")(
         on_profile=ON_PROFILE,
         ablations={"loss=nll": {"learner.loss": "nll"}, "successes_only": {"learner.successes_only": True}},
         citation=Bc.citation,
+    )
+)
+
+register.method("cal_ql")(
+    Method(
+        summary="conservative learning from a dataset, bounded by its returns, then online from both",
+        learner="cal_ql",
+        agent="offline_online",
+        on_suite={suite: {**ON_SUITE.get(suite, {}), **NEGATIVE} for suite in ("classic", "ogbench_scene")},
+        on_profile=ON_PROFILE,
+        ablations={
+            "calibration=cql": {"learner.calibrated": False},
+            "phases=offline_only": {"agent.offline_share": 1.0},
+            "mixing=online_alone": {"agent.mixing": 0.0},
+            "reward=sparse": {"suite.reward": "sparse"},
+        },
+        citation=CalQl.citation,
     )
 )

@@ -9,6 +9,7 @@ from guidebench.baselines.networks import (
     ToOne,
     conv2d,
     ensemble,
+    ensemble_over,
     linear,
     one_hot,
 )
@@ -132,3 +133,26 @@ def test_members_of_an_ensemble_are_networks_of_their_own(together: bool) -> Non
                 expected = mlp(single.blocks[0].views, x[row : row + 1])[0, :, 0]
                 torch.testing.assert_close(values[number, member], expected)
             torch.testing.assert_close(some[number], values[number, chosen[row]])
+
+
+@pytest.mark.parametrize(("hidden", "norm"), [((7, 5), False), ((7, 5), True), ((), False)])
+@pytest.mark.parametrize("together", [False, True])
+def test_many_inputs_that_share_a_part_give_what_each_gives_whole_and_the_same_gradients(
+    hidden: tuple[int, ...], norm: bool, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs of 3 shared and 2 own numbers, four of them for each of six states; on a CPU in pieces of two."""
+    monkeypatch.setattr("guidebench.baselines.networks.ROWS", 12)
+    network, seeds = MLP(5, hidden, 1, norm=norm), 2 if together else 1
+    parameters = Parameters(network.specs(), seeds, members=3, together=True)
+    parameters.initialise([np.random.default_rng(seed) for seed in range(seeds)])
+    views = parameters.blocks[0].views
+    shared, own = random(seeds, 6, 3).requires_grad_(), random(seeds, 6, 4, 2)
+    found = ensemble_over(network, views, shared, own)
+    whole = torch.cat([shared.unsqueeze(2).expand(-1, -1, 4, -1), own], 3).flatten(1, 2)
+    expected = ensemble(network, views, whole).view(seeds, 3, 6, 4)
+    torch.testing.assert_close(found, expected)
+    leaves = [shared, *views.values()]
+    weights = random(seeds, 3, 6, 4)
+    pairs = [torch.autograd.grad((values * weights).sum(), leaves) for values in (found, expected)]
+    for mine, theirs in zip(*pairs, strict=True):
+        torch.testing.assert_close(mine, theirs)

@@ -184,5 +184,14 @@ def unfit(there: There) -> str:
     return unread(there.observations)
 
 
+def unfit_offline(there: There) -> str:
+    """Return why a learner of vector actions from a dataset cannot learn in this cell, or ""."""
+    if reason := unfit(there):
+        return reason
+    if there["agent"] is None or "dataset" not in there["agent"].needs.values():
+        return "it needs an agent with a dataset; choose agent=offline_online"
+    return ""
+
+
 MULTIPLICATIONS_PER_SECOND = 3.5e10
 """Measured on one core of an AMD EPYC, as are the overheads."""

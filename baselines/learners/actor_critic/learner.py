@@ -35,6 +35,10 @@ REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 }
 """Reductions of the critics' values [S, N, B] to [S, B]."""
 
+Penalty = Callable[[Tensor, Tensor], tuple[Tensor, Mapping[str, Tensor]]]
+"""Features [S, B, D] of s and values [S, N, B] of (s, a) -> a term of the critics' loss [S], and metrics, name ->
+[S]."""
+
 
 class CriticUpdate(NamedTuple):
     """Results of an update of the critics, without gradient."""
@@ -168,9 +172,13 @@ class ActorCriticLearner(BaseLearner, ABC):
     def target_q(self, block: int, sample: Sample, features: Tensor, action: Tensor) -> Tensor:
         """Return the target critics' value of actions [S, B, A] at target features of s′, reduced over the chosen
         critics, [S, B]."""
-        own = self.target.blocks[block]
-        critics = own.views if sample.chosen is None else self.target.subset(own, sample.chosen)
+        critics = self.target_critics(block, sample)
         return REDUCTIONS[self.config.target_reduction](self.q(critics, features, action))
+
+    def target_critics(self, block: int, sample: Sample) -> Mapping[str, Tensor]:
+        """Return the parameters of the chosen target critics, name -> [S·M, …]."""
+        own = self.target.blocks[block]
+        return own.views if sample.chosen is None else self.target.subset(own, sample.chosen)
 
     def actor_q(self, block: int, features: Tensor, action: Tensor) -> Tensor:
         """Return the online critics' value of actions [S, B, A] at features of s, reduced over all critics, [S, B]."""
@@ -179,23 +187,30 @@ class ActorCriticLearner(BaseLearner, ABC):
             critics = {name: view[:: self.config.ensemble] for name, view in critics.items()}
         return REDUCTIONS[self.config.actor_reduction](self.q(critics, features, action))
 
-    def fit_critics(self, sample: Sample, wanted: Tensor, kind: Kind, added: Added | None) -> CriticUpdate:
+    def fit_critics(
+        self, sample: Sample, wanted: Tensor, kind: Kind, added: Added | None, penalty: Penalty | None = None
+    ) -> CriticUpdate:
         """Take one step of Adam of the critics and the encoder on Σ_i mean of w·(Q_i(s, a) − y)² (VLM-RB, app. E.1).
 
-        `wanted` is y, [S, B]. The reducible error is |mean_i Q_i − y| − |mean_i Q̄_i − y| [choice], the reducible loss
-        Σ_i (Q_i − y)² − Σ_i (Q̄_i − y)².
+        `wanted` is y, [S, B]. A `penalty` is added to the loss. The reducible error is |mean_i Q_i − y| −
+        |mean_i Q̄_i − y| [choice], the reducible loss Σ_i (Q_i − y)² − Σ_i (Q̄_i − y)².
         """
         block = kind.block
         features = self.features(block, sample.observation)
-        errors = self.q(self.critic.blocks[block].views, features, sample.action) - wanted.unsqueeze(1)
+        values = self.q(self.critic.blocks[block].views, features, sample.action)
+        errors = values - wanted.unsqueeze(1)
         squares = errors.square()
         if sample.weight is not None:
             squares = squares * sample.weight.unsqueeze(1)
         loss = squares.sum(1).mean(1)
+        told: Mapping[str, Tensor] = {}
+        if penalty is not None:
+            further, told = penalty(features, values)
+            loss = loss + further
         errors = errors.detach()
         td_error = errors.mean(1)
         norms = self._descend(CRITICS, kind, loss, added)
-        metrics = {"loss": loss.detach(), "q_mean": (td_error + wanted).mean(1)}
+        metrics = {"loss": loss.detach(), "q_mean": (td_error + wanted).mean(1), **told}
         metrics |= dict(zip(("grad_norm", "encoder_grad_norm"), norms, strict=False))
         less = None
         if kind.reducible is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from torch import Tensor
@@ -21,3 +23,4 @@ class Sample(NamedTuple):
     chosen: Tensor | None  # int64 [S, M], indices of the target critics; None for all
     next_noise: Tensor  # [S, B, A], standard normal, for the action in s′
     noise: Tensor | None  # [S, B, A], for the action in s, if the actor is updated and draws one
+    more: Mapping[str, Tensor] = MappingProxyType({})  # what else the update of a subclass reads, by name

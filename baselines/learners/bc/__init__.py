@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from guidebench.baselines.encoders import Reading, read
-from guidebench.baselines.learners.actor_critic import MULTIPLICATIONS_PER_SECOND, SIZES, unfit
+from guidebench.baselines.learners.actor_critic import MULTIPLICATIONS_PER_SECOND, SIZES, unfit_offline
 from guidebench.harness.interfaces import Actions, Build, Learner, Observations
 from guidebench.harness.parts import LearnerPart, There
 from guidebench.harness.registry import register
@@ -45,7 +45,7 @@ class Bc(LearnerPart):
 
     def fits(self, there: There) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
-        return unfit(there)
+        return unfit_offline(there)
 
     def reading(self, observations: Observations) -> Reading:
         """Return how the policy reads observations."""

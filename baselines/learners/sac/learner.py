@@ -124,7 +124,8 @@ class SacLearner(ActorCriticLearner):
 
 
 def tanh_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return actions [S, B, A] and log-probabilities [S, B] from means, log σ and standard normal noise [S, B, A].
+    """Return actions [S, B, A] and log-probabilities [S, B] from means, log σ and standard normal noise [S, B, A]; the
+    shapes [S, B] may be any that broadcast.
 
     a = tanh u, u = μ + σ·ε; log π(a) = Σ_j log N(u_j; μ_j, σ_j) − log(1 − tanh² u_j) (Haarnoja et al. 2018, app. C).
     """
@@ -132,7 +133,7 @@ def tanh_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor,
     # log(1 − tanh² u) = 2(log 2 − u − softplus(−2u)) stays finite where tanh u rounds to 1
     log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))
     log_density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-    return raw.tanh(), (log_density - log_slope).sum(2)
+    return raw.tanh(), (log_density - log_slope).sum(-1)
 
 
 def log_probability_of(mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:

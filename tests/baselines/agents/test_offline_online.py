@@ -23,20 +23,22 @@ from tests.skeletons.test_skeletons import survives
 pytest.importorskip("gymnasium_robotics")
 MAZE = ("suite=point_maze", "task=umaze", "suite.steps=40", "offline.episodes=4", "offline.noise=0.6")
 SMALL = ("learner.hidden=[8]", "learner.batch_size=8", "training.capacity=400")
-METHODS = {"bc": ()}
+METHODS = {"bc": (), "cal_ql": ("learner.learning_starts=8", "learner.cql_actions=3")}
 """Method -> its settings in these tests."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_runs_are_alike_in_any_packing_and_after_a_kill(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "share"), [("bc", 1.0), ("cal_ql", 0.5), ("cal_ql", 0.75)])
+def test_runs_are_alike_in_any_packing_and_after_a_kill(method: str, share: float, tmp_path: Path) -> None:
+    """They are killed at step 72 of 120: with half of the steps offline, online."""
     words = (*MAZE, *SMALL, *METHODS[method], "training.steps=120", "evaluation.every=40")
+    words = (*words, f"agent.offline_share={share}")
     testing.check_method(method, tmp_path, *words)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_runs_on_images_are_killed_in_either_phase_and_in_evaluation(
+def test_runs_on_images_are_killed_in_training_and_in_evaluation(
     method: str, plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path
 ) -> None:
     plugin(
@@ -47,10 +49,11 @@ def test_runs_on_images_are_killed_in_either_phase_and_in_evaluation(
         "suite=pictures", *MAZE[1:], *SMALL, *METHODS[method], f"method={method}", "training.steps=100",
         "evaluation.every=50", "evaluation.episodes=2", "seeds=[0,1]",
     )  # fmt: skip
-    study = survives(train, tmp_path, words, {"training": 30, "evaluation": 50})
+    study = survives(train, tmp_path, words, {"evaluation": 50, "training": 70})
     metrics = results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1)
     assert metrics["loss"].notna().all()
-    assert (metrics["collected"] == (0 if method == "bc" else 50)).all()
+    mean = 0 if method == "bc" else sum(range(51)) / 100  # nothing for fifty steps, then one more at each
+    assert (metrics["collected"] == mean).all()
 
 
 def phases(share: float, steps: int) -> list[tuple[str, int, str, int | None]]:
@@ -96,6 +99,13 @@ def test_a_replay_whose_clips_are_judged_and_discrete_actions_are_refused() -> N
         matrix.plan(["method=bc", *MAZE, "replay=vlm_rb", "judge=oracle"])
     with pytest.raises(UserError, match="it needs continuous actions"):
         matrix.plan(["method=bc", "suite=minigrid_doorkey", "task=5x5"])
+
+
+def test_where_rewards_are_negative_returns_go_on_after_a_time_limit() -> None:
+    for words, tail in ((MAZE, "nothing"), (("suite=ogbench_scene", "task=drawer"), "last_reward")):
+        (cell,) = matrix.plan(["method=cal_ql", *words]).cells
+        assert cell.section("learner").tail == tail
+    assert cell.section("offline").noise == 0, "its solver plans whole episodes"
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from guidebench.baselines.agents.offline_online import OfflineOnline
+from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.learners.bc import Bc
 from guidebench.baselines.learners.bc.learner import SUCCEEDED
+from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.baselines.storage import Storage
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Loss, Observations, Transition
@@ -144,7 +147,11 @@ def test_it_explores_by_its_gaussian_and_imitates_what_it_is_given() -> None:
 def test_what_it_cannot_learn_from_is_refused() -> None:
     assert "it needs continuous actions, and these are 2" in Bc().fits(there())
     assert "these have shape (2, 2)" in Bc().fits(there(actions=Actions(shape=(2, 2))))
-    assert Bc().fits(there(actions=Actions(shape=(2,)))) == ""
+    vectors = Actions(shape=(2,))
+    assert Bc().fits(there({"agent": OfflineOnline()}, actions=vectors)) == ""
+    for config in (Bc(), CalQl()):
+        says = "it needs an agent with a dataset; choose agent=offline_online"
+        assert config.fits(there({"agent": Standard()}, actions=vectors)) == says
     learner: Any = Bc(**SMALL).spawn(build())
     with pytest.raises(UserError, match="the learner bc has one loss and no target network"):
         learner.update(batch(0), ONE, 1, losses=(Loss("a test", ("actor",), lambda batch, networks: {}),))

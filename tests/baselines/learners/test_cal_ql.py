@@ -1,0 +1,285 @@
+"""Cal-QL's critics, target and returns by numbers worked by hand; what it shares with SAC is tested there."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from guidebench.baselines.learners.actor_critic.captured import Kind
+from guidebench.baselines.learners.cal_ql import CalQl
+from guidebench.baselines.learners.cal_ql.learner import RETURN
+from guidebench.baselines.storage import Storage
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Batch, Observations, Transition
+from tests.baselines.learners.conftest import RECORD, beside, observed, same
+from tests.baselines.learners.continuous import SMALL as OF_SAC
+from tests.baselines.learners.continuous import batch, build
+
+SMALL: dict[str, Any] = {**OF_SAC, "ensemble": 2, "cql_actions": 3}
+PEAK = -0.5 * math.log(2 * math.pi)
+"""log N(0; 0, 1)."""
+T, SLOPE = 0.761594, -0.867562
+"""tanh 1, and log(1 − tanh² 1)."""
+ONE = np.ones(1, bool)
+KIND = Kind(0, True, (False,), None, False, (True,))
+IMAGE = Observations((7, 7, 2), "uint8", stack=2)
+
+
+def by_hand(**settings: Any) -> Any:
+    """Linear networks of (x₀, x₁) and an action: Q_i = i·x₀ + a for i = 1, 2, Q̄ alike; μ = x₁, σ = 1; K = 2, γ = ½."""
+    given = {**SMALL, "hidden": (), "discount": 0.5, "cql_actions": 2, **settings}
+    learner: Any = CalQl(**given).spawn(build())
+    learner.critic.load(
+        0, {"critic.0.weight": np.array([[[i], [0], [1]] for i in (1, 2)]), "critic.0.bias": np.zeros((2, 1))}
+    )
+    learner.target.flat.copy_(learner.critic.flat)
+    learner.actor.load(0, {"actor.0.weight": np.array([[0, 0], [1, 0]]), "actor.0.bias": np.zeros(2)})
+    return learner
+
+
+def worked(returns: float) -> Batch:
+    """s = (1, 0), a = ½: Q_i = 1.5, 2.5. s′ = (1, 1), so that μ(s′) = 1."""
+    return Batch(
+        observation=np.array([[[1, 0]]], np.float32),
+        action=np.array([[[0.5]]], np.float32),
+        reward=np.array([[1]], np.float32),
+        next_observation=np.array([[[1, 1]]], np.float32),
+        terminated=np.array([[False]]),
+        weight=None,
+        columns={RETURN.name: np.array([[returns]], np.float32)},
+    )
+
+
+def sampled(learner: Any, data: Batch) -> Any:
+    """Random actions −1 and 1; in s′ u = 1 and 0, so a = T and 0; in s u = 0 and 1, so a = 0 and T."""
+
+    def noise(*values: float) -> torch.Tensor:
+        return torch.tensor(values).view(1, 1, 2, 1)
+
+    sample = learner.sample(data, slice(0, 1), True)
+    drawn = {"random": noise(-1, 1), "next": noise(0, -1), "current": noise(0, 1), "backup": noise(0, -1)}
+    more = {name: drawn.get(name, values) for name, values in sample.more.items()}
+    return sample._replace(more=more, next_noise=torch.zeros(1, 1, 1))
+
+
+def logits(i: int, least: float) -> list[float]:
+    """Q_i(s, a_j) − log μ_j of the six actions: uniform ones have density ½, and the policy's values are at least
+    `least`."""
+    uniform = [i - 1 + math.log(2), i + 1 + math.log(2)]
+    following = [max(i + T, least) - (PEAK - SLOPE), max(i, least) - (PEAK - 0.5)]
+    current = [max(i, least) - PEAK, max(i + T, least) - (PEAK - 0.5 - SLOPE)]
+    return uniform + following + current
+
+
+def gap(i: int, least: float) -> float:
+    """log Σ exp(Q_i(s, a_j) − log μ_j) − Q_i(s, a)."""
+    return math.log(sum(math.exp(each) for each in logits(i, least))) - (i + 0.5)
+
+
+@pytest.mark.parametrize(("returns", "share"), [(1.5, 2 / 8), (2.2, 5 / 8), (-math.inf, 0.0)])
+def test_the_conservative_term_weighs_actions_by_their_density_and_is_bounded_by_the_return(
+    returns: float, share: float
+) -> None:
+    """Values of the policy's actions are 1.76, 1, 1, 1.76 and 2.76, 2, 2, 2.76; those of random ones, 0, 2 and 1, 3,
+    are not bounded. Below 1.5 are two, below 2.2 the first four and two of the others."""
+    share = 6 / 8 if returns == 2.2 else share
+    learner = by_hand(critic_lr=0, cql_weight=5.0)
+    told = learner.update_critics(sampled(learner, worked(returns)), KIND).metrics
+    gaps = [gap(i, returns) for i in (1, 2)]
+    assert told["cql"].tolist() == pytest.approx([sum(gaps) / 2], abs=1e-5)
+    assert told["bounded"].tolist() == pytest.approx([share])
+    y = 1 + 0.5 * (1 + T)  # of s′ with a′ = T, by the smaller critic
+    assert told["loss"].tolist() == pytest.approx([(1.5 - y) ** 2 + (2.5 - y) ** 2 + 5 * sum(gaps)], abs=1e-4)
+
+
+def test_a_bounded_value_has_no_gradient() -> None:
+    """By the bias of critic i: the sum of the softmax over what is not bounded, less 1. The error of the target is 0
+    with a reward that makes y = Q_i for neither, so only the term is compared: at weight 1 less weight 0."""
+    found = []
+    for weight in (1.0, 0.0):
+        learner = by_hand(critic_lr=0, cql_weight=weight)
+        learner.update_critics(sampled(learner, worked(1.5)), KIND)
+        found.append(learner.gradients[1].arrays(0)["critic.0.bias"][:, 0])
+    expected = []
+    for i, free in ((1, (0, 1, 2, 5)), (2, range(6))):
+        each = np.exp(logits(i, 1.5))
+        expected.append(sum(each[j] for j in free) / each.sum() - 1)
+    assert (found[0] - found[1]).tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_without_calibration_it_is_cql_and_still_counts_what_would_be_bounded() -> None:
+    learner = by_hand(critic_lr=0, calibrated=False)
+    told = learner.update_critics(sampled(learner, worked(1.5)), KIND).metrics
+    assert told["cql"].tolist() == pytest.approx([(gap(1, -math.inf) + gap(2, -math.inf)) / 2], abs=1e-5)
+    assert told["bounded"].tolist() == [0.25]
+
+
+def test_the_backup_takes_the_minimum_over_critics_before_the_maximum_over_actions_and_pays_no_entropy() -> None:
+    """Q̄_1 = a, Q̄_2 = ½ − a: at a′ = T the minimum is ½ − T, at 0 it is 0; the largest is 0. In the other order it would
+    be ½. Rewards are 10·1 − 5."""
+    learner = by_hand(critic_lr=0, cql_weight=0.0, reward_scale=10.0, reward_bias=-5.0)
+    weight = np.array([[[0], [0], [1]], [[0], [0], [-1]]])
+    learner.target.load(0, {"critic.0.weight": weight, "critic.0.bias": np.array([[0], [0.5]])})
+    update = learner.update_critics(sampled(learner, worked(0.0)), KIND)
+    assert update.td_error.tolist() == [[pytest.approx(2 - 5)]] and "cql" not in update.metrics
+
+
+def test_the_backup_may_be_of_one_action_and_stops_at_the_end() -> None:
+    """a′ = tanh 1 and the smaller critic: 1 + T; a terminated transition has y = r."""
+    learner = by_hand(critic_lr=0, max_backup=False)
+    data = worked(0.0)
+    update = learner.update_critics(sampled(learner, data), KIND)
+    assert update.td_error.tolist() == [[pytest.approx(2 - (1 + 0.5 * (1 + T)), abs=1e-6)]]
+    update = learner.update_critics(sampled(learner, data._replace(terminated=np.array([[True]]))), KIND)
+    assert update.td_error.tolist() == [[pytest.approx(2 - 1)]]
+
+
+def test_random_actions_fill_the_interval_and_the_draws_of_a_state_differ() -> None:
+    learner: Any = CalQl(**{**SMALL, "batch_size": 16, "cql_actions": 100}).spawn(build())
+    more = learner.sample(with_returns(batch(0)), slice(0, 1), True).more
+    assert more["random"].shape == (1, 16, 100, 1) and -1 <= more["random"].min() < -0.99 < 0.99 < more["random"].max()
+    assert more["random"].mean().abs() < 5 / math.sqrt(3 * 1600)
+    for name in ("next", "current", "backup"):
+        assert more[name].mean().abs() < 0.12 and more[name].std().item() == pytest.approx(1, abs=0.1)
+    assert not torch.equal(more["next"], more["current"]) and not torch.equal(more["next"], more["backup"])
+
+
+def stored(tmp_path: Path, terminated: bool, **settings: Any) -> tuple[Any, Storage]:
+    """A learner of γ = ½ and a store with one episode of rewards 0, 0, 1 and the beginning of another."""
+    made = build(path=tmp_path)
+    learner: Any = CalQl(**{**SMALL, "discount": 0.5, **settings}).spawn(made)
+    store = Storage(made, learner.columns)
+    seen, no = np.zeros((1, 2), np.float32), np.zeros(1, bool)
+    for step in range(4):
+        last = no | (step == 2)
+        reward = np.array([step == 2], np.float32)
+        store.append(
+            Transition(
+                seen, seen[:, :1], reward, last & terminated, last & (not terminated), seen, seen[:, :0], None, no
+            )
+        )
+    learner.ended(0, np.arange(3), store)
+    return learner, store
+
+
+def column(store: Storage) -> list[float]:
+    return store.column(RETURN.name, np.arange(4)[None])[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("terminated", "settings", "returns"),
+    [
+        (True, {}, [0.25, 0.5, 1]),
+        (False, {}, [0.25, 0.5, 1]),
+        (True, {"tail": "last_reward"}, [0.25, 0.5, 1]),
+        (False, {"tail": "last_reward"}, [0.5, 1, 2]),  # 1 + ½·1/(1 − ½)
+        (True, {"reward_scale": 10.0, "reward_bias": -5.0}, [-6.25, -2.5, 5]),  # of −5, −5, 5
+    ],
+)
+def test_returns_are_those_of_the_rewards_it_learns_from(
+    terminated: bool, settings: dict[str, Any], returns: list[float], tmp_path: Path
+) -> None:
+    assert column(stored(tmp_path, terminated, **settings)[1]) == [*returns, -math.inf]
+
+
+def test_returns_are_recomputed_when_rewards_are_relabelled_and_a_checkpoint_holds_them(tmp_path: Path) -> None:
+    learner, store = stored(tmp_path, True)
+    state = store.state(0)
+    learner.write_returns(0, np.arange(3), np.array([1, 1, 1], np.float32), store)
+    assert column(store) == [1.75, 1.5, 1, -math.inf]
+    again = Storage(build(path=tmp_path), learner.columns)
+    again.load_state(0, state)
+    assert column(again) == [0.25, 0.5, 1, -math.inf], "those of the checkpoint, although the ring is newer"
+
+
+def with_returns(data: Batch) -> Batch:
+    returns = np.random.default_rng(len(data.reward)).standard_normal(data.reward.shape).astype(np.float32)
+    return data._replace(columns={RETURN.name: returns})
+
+
+def beside_with_returns(*single: Batch) -> Batch:
+    returns = np.concatenate([each.columns[RETURN.name] for each in single])
+    return beside(*single)._replace(columns={RETURN.name: returns})
+
+
+@pytest.mark.parametrize("hidden", [(16, 16), (31, 7), ()])
+@pytest.mark.parametrize("space", [Observations((2,), "float32"), IMAGE, RECORD], ids=["vector", "image", "record"])
+def test_it_learns_the_same_bits_alone_and_beside_others_and_after_a_resume(
+    space: Observations, hidden: tuple[int, ...]
+) -> None:
+    config = CalQl(**{**SMALL, "hidden": hidden}, initialisation="uniform")
+    together: Any = config.spawn(build((0, 1), observations=space))
+    builds = [build((seed,), observations=space) for seed in range(2)]
+    alone = [config.spawn(own) for own in builds]
+    for step in range(1, 5):
+        parts = []
+        for seed in range(2):
+            rng = np.random.default_rng(10 * seed + step)
+            seen, following = (observed(space, rng, 1, 16) for _ in range(2))
+            parts.append(with_returns(batch(seed))._replace(observation=seen, next_observation=following))
+        told = together.update(beside_with_returns(*parts), np.ones(2, bool), step, "error")
+        for row in range(2):
+            own = alone[row].update(parts[row], ONE, step, "error")
+            assert np.array_equal(told.td_error[row], own.td_error[0])
+            assert np.array_equal(told.metrics["cql"][[row]], own.metrics["cql"])
+            resumed: Any = config.spawn(builds[row])
+            resumed.load_state(0, alone[row].state(0))
+            alone[row] = resumed
+    assert all(same(together.state(row), alone[row].state(0)) for row in range(2))
+
+
+def test_all_seeds_at_once_compute_what_each_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a GPU does: one product over seeds and members."""
+    import functools
+
+    from guidebench.baselines.parameters import Parameters
+
+    config = CalQl(**SMALL)
+    apart: Any = config.spawn(build((0, 1)))
+    for module in ("actor_critic", "sac"):
+        there = f"guidebench.baselines.learners.{module}.learner.Parameters"
+        monkeypatch.setattr(there, functools.partial(Parameters, together=True))
+    whole: Any = config.spawn(build((0, 1)))
+    data = beside_with_returns(with_returns(batch(0)), with_returns(batch(1)))
+    told = [each.update(data, np.ones(2, bool), 2) for each in (whole, apart)]
+    for name in told[1].metrics:
+        np.testing.assert_allclose(told[0].metrics[name], told[1].metrics[name], atol=1e-5, rtol=1e-5)
+
+
+def test_its_values_fall_where_data_are_not_and_stay_above_the_returns() -> None:
+    """All data have a = 0, reward 1 and no end: Q(s, 0) = 1/(1 − γ) = 2. Conservative values of other actions are less
+    by more; calibrated ones of the policy need not fall below the return."""
+    rng, gaps = np.random.default_rng(0), []
+    for weight in (0.0, 5.0):
+        learner: Any = CalQl(**{**SMALL, "discount": 0.5, "critic_lr": 3e-3}, cql_weight=weight).spawn(build())
+        for step in range(1, 301):
+            seen = rng.uniform(-1, 1, (1, 16, 2)).astype(np.float32)
+            data = with_returns(batch(step))._replace(
+                observation=seen, next_observation=seen, action=np.zeros((1, 16, 1), np.float32), weight=None,
+                reward=np.ones((1, 16), np.float32), terminated=np.zeros((1, 16), bool),
+                columns={RETURN.name: np.full((1, 16), 2, np.float32)},
+            )  # fmt: skip
+            learner.update(data, ONE, step)
+        with torch.no_grad():
+            seen = torch.zeros(1, 2, 2)
+            actions = torch.tensor([[[0.0], [0.9]]])
+            values = learner.q(learner.critic.blocks[0].views, seen, actions).mean(1)[0]
+        gaps.append((values[0] - values[1]).item())
+    assert gaps[1] > gaps[0] + 0.5
+
+
+def test_defaults_are_those_of_the_released_code() -> None:
+    config = CalQl()
+    assert (config.actor_lr, config.critic_lr, config.alpha_lr, config.target_rate) == (1e-4, 3e-4, 1e-4, 0.005)
+    assert (config.ensemble, config.subset, config.utd, config.actor_utd) == (2, 2, 1, 1)
+    assert (config.cql_weight, config.cql_actions, config.max_backup, config.calibrated) == (5.0, 10, True, True)
+    assert (config.target_reduction, config.actor_reduction, config.target_entropy_scale) == ("min", "min", 1.0)
+    with pytest.raises(UserError, match=r"learner.tail=last_reward sums the last reward for ever"):
+        CalQl(tail="last_reward", discount=1.0)
+    with pytest.raises(UserError, match=r"learner.cql_actions=0: expected"):
+        CalQl(cql_actions=0)
