@@ -1,0 +1,31 @@
+"""Meshes with fewer faces, for frames in which a robot's meshes take most of the time."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+
+def decimate(model: mujoco.MjModel, cell: float, groups: tuple[int, ...]) -> int:
+    """Coarsen, in a model made for drawing alone, the meshes of the geoms of these groups; return the number of
+    faces left in the whole model.
+
+    Vertices within one cell of a grid, `cell` metres wide, become one of them, and faces that lose a corner or repeat
+    another are left out (vertex clustering, Rossignac and Borrel 1993). Positions on a mesh change by less than a
+    cell's diagonal. The model must not be simulated afterwards, since its collision data are those of the full meshes.
+    """
+    is_mesh = model.geom_type == mujoco.mjtGeom.mjGEOM_MESH
+    for mesh in np.unique(model.geom_dataid[is_mesh & np.isin(model.geom_group, groups)]):
+        first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+        corners = np.floor(model.mesh_vert[first : first + count] / cell).astype(np.int64)
+        _, chosen, cluster = np.unique(corners, axis=0, return_index=True, return_inverse=True)
+        start, faces = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
+        new = chosen[cluster.reshape(-1)][model.mesh_face[start : start + faces]]
+        whole = (new[:, 0] != new[:, 1]) & (new[:, 1] != new[:, 2]) & (new[:, 2] != new[:, 0])
+        _, once = np.unique(np.sort(new[whole], axis=1), axis=0, return_index=True)
+        kept = np.flatnonzero(whole)[np.sort(once)]
+        for field, values in (("mesh_face", new), ("mesh_facenormal", None), ("mesh_facetexcoord", None)):
+            rows = getattr(model, field)[start : start + faces]
+            rows[: len(kept)] = (rows if values is None else values)[kept]
+        model.mesh_facenum[mesh] = len(kept)
+    return int(model.mesh_facenum.sum())

@@ -1,0 +1,49 @@
+"""Vertex clustering on a mesh small enough to count."""
+
+import numpy as np
+import pytest
+
+mujoco = pytest.importorskip("mujoco")
+
+from guidebench.suites.mujoco.decimation import decimate  # noqa: E402
+
+SIDE = 9
+
+
+def sheet() -> "mujoco.MjModel":
+    """A closed, nearly flat sheet of 9 by 9 vertices, 1 cm apart, in group 2, and the same mesh in group 1."""
+    spec = mujoco.MjSpec()
+    points = [(x / 100, y / 100, z) for z in (0.0, 0.02) for y in range(SIDE) for x in range(SIDE)]
+    faces = []
+    for layer, order in ((0, (0, 1, 2)), (1, (0, 2, 1))):
+        for y in range(SIDE - 1):
+            for x in range(SIDE - 1):
+                here = layer * SIDE * SIDE + y * SIDE + x
+                for corners in ((here, here + SIDE, here + 1), (here + 1, here + SIDE, here + SIDE + 1)):
+                    faces.append([corners[number] for number in order])
+    hull = mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX
+    for name in ("coarse", "fine"):
+        spec.add_mesh(name=name, uservert=np.ravel(points), userface=np.ravel(faces), inertia=hull)
+    for name, group in (("coarse", 2), ("fine", 1)):
+        spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, group=group)
+    return spec.compile()
+
+
+def test_faces_become_fewer_only_in_the_given_groups_and_stay_near():
+    model = sheet()
+    coarse, fine = (model.mesh(name).id for name in ("coarse", "fine"))
+    before = int(model.mesh_facenum[fine])
+    assert before == 2 * 2 * (SIDE - 1) ** 2 == model.mesh_facenum[coarse]
+    first, count = model.mesh_vertadr[coarse], model.mesh_vertnum[coarse]
+    points = model.mesh_vert[first : first + count].copy()
+    left = decimate(model, 0.03, (2,))
+    assert left == model.mesh_facenum.sum() and model.mesh_facenum[fine] == before
+    start, faces = model.mesh_faceadr[coarse], model.mesh_facenum[coarse]
+    assert 0 < faces < before / 4
+    used = model.mesh_face[start : start + faces]
+    assert used.max() < count and all(len(set(face)) == 3 for face in used.tolist())
+    # No two of the vertices that are left lie in one cell, and each vertex has one within a cell's diagonal.
+    kept = points[np.unique(used)]
+    assert len(np.unique(np.floor(kept / 0.03), axis=0)) == len(kept)
+    nearest = np.linalg.norm(points[:, None] - kept, axis=-1).min(axis=1)
+    assert nearest.max() <= 0.03 * np.sqrt(3)
