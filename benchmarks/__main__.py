@@ -33,6 +33,7 @@ HERE = (
     "doorkey_steps",
     "crafter_steps",
     "housekeep_steps",
+    "bin_sorting_steps",
     "frames",
     "statistics",
     "report",
@@ -66,6 +67,7 @@ SMALL = {
     "doorkey_steps": ["--rounds", "1"],
     "crafter_steps": ["--rounds", "1", "--steps", "40"],
     "housekeep_steps": ["--rounds", "1", "--steps", "40"],
+    "bin_sorting_steps": ["--rounds", "1", "--steps", "40"],
     "frames": ["--rounds", "1"],
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
@@ -154,6 +156,14 @@ def lines(results: dict[str, Any]) -> list[Line]:
                     f"Housekeep, steps a second with {kind}", f"{row['per_second']:,.0f}/s", "", row["per_second"], goal
                 )
             )
+    if steps := results.get("bin_sorting_steps"):
+        for kind, what, goal in (
+            ("random", "steps a second at 10 Hz, random actions", "250"),
+            ("policy", "steps a second at 10 Hz, scripted policy", "250"),
+            ("coarse_meshes", "frames a second, 100 px", ""),
+        ):
+            rate = steps["kinds"][kind]["per_second"]
+            found.append(Line(f"bin sorting, {what}", f"{rate:,.0f}/s", "", rate, goal))
     if frames := results.get("frames"):
         times = [f"{1e3 * frames[f'{name}_seconds']:.0f} ms" for name in ("ours", "peer")]
         what = f"OGBench frame from a snapshot, {frames['size']} px, {frames['opengl']}: env.render()"

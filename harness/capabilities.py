@@ -55,6 +55,19 @@ def coordinates(suite: object, task: str) -> tuple[Coordinates, ...]:
 
 
 @runtime_checkable
+class Projects(Protocol):
+    """A suite whose cameras stand still, so that points of the world have known pixels."""
+
+    def cameras_of(self, task: str) -> tuple[str, ...]:
+        """Return the names of the calibrated cameras: values of the setting `drawing.camera`."""
+
+    def project(self, task: str, camera: str, points: Array, size: int) -> Array:
+        """Return the pixels (column, row), float [n, 2], of points [n, 3] of the world, in metres, in a camera's square
+        frame of `size` pixels. The frame's upper left corner is (0, 0), the centre of its first pixel (.5, .5). Points
+        out of view have pixels outside [0, size]; NaN for those behind the camera."""
+
+
+@runtime_checkable
 class HasSurroundings(Protocol):
     def surroundings(self, task: str) -> Surroundings:
         """Describe the surroundings that coordinates do not cover, such as walls."""

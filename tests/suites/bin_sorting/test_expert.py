@@ -1,0 +1,96 @@
+"""Scripted policies solve layouts in every direction, chance does not, and those that are to fail do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness.episodes import demonstrations
+from guidebench.harness.errors import UserError
+from guidebench.suites.bin_sorting import FAILURES, BinSorting, layout
+
+from .conftest import STATE
+
+LAYOUTS = 20
+
+
+def played(task: Any, seed: int, act: Callable[[], Any]) -> bool:
+    """Return whether an episode of layout `seed` ends in success."""
+    task.reset(seed)
+    for _ in range(task.max_steps):
+        step = task.step(act())
+    assert step.truncated
+    return bool(step.success)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["forward", "backward", "other"])
+def test_the_scripted_policy_solves_twenty_layouts_within_the_horizon(name, tasks):
+    task = tasks(name)
+    assert [played(task, seed, task.expert) for seed in range(LAYOUTS)] == [True] * LAYOUTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["forward", "backward"])
+def test_random_actions_solve_none(name, tasks):
+    rng = np.random.default_rng(0)
+    assert not any(played(tasks(name), seed, lambda: rng.uniform(-1, 1, 7)) for seed in range(LAYOUTS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", FAILURES)
+@pytest.mark.parametrize("name", ["forward", "backward", "other"])
+def test_a_policy_that_is_to_fail_fails(name, how):
+    episode = STATE.fail(name, 3, how)
+    assert episode is not None and episode.length == 40 and not episode.success.any()
+    lifted, brought, placed = episode.events.any(axis=0)
+    assert not placed and lifted == (how != "miss")
+    assert not brought or name == "other" or (name, how) == ("backward", "wrong place")  # it is carried over the tray
+
+
+def test_the_wrong_place_of_a_bin_is_the_other_bin(tasks):
+    task = tasks("forward")
+    assert not played(task, 2, lambda: task.fail("wrong place"))
+    assert task.outcomes() == {"lifted": 1.0, "wrong_bin": 1.0, "out_of_reach": 0.0, "put_back": 0.0}
+
+
+def test_an_unknown_way_to_fail_is_named(tasks):
+    with pytest.raises(UserError, match="unknown failure 'mis'; did you mean 'miss'"):
+        STATE.fail("forward", 0, "mis")
+    with pytest.raises(UserError, match="unknown way to fail 'mis'; known: miss, drop, wrong place"):
+        tasks("forward").fail("mis")
+
+
+def test_demonstrations_repeat_in_another_world_and_end_at_the_goal():
+    (episode,) = demonstrations.make(demonstrations.Wanted("bin_sorting", STATE, "backward", 1))
+    assert episode.length == 40 and episode.success[-1] and episode.action.dtype == np.float32
+    assert episode.events.any(axis=0).all()
+    first = STATE.goal_snapshot("backward", episode.seed)
+    assert first is not None and first.tobytes() == episode.snapshot[episode.success.argmax()].tobytes()
+
+
+def test_the_grasped_start_holds_the_named_block_in_the_air():
+    task = BinSorting(observation="state", start="grasped").make("forward")
+    for seed in range(3):
+        task.reset(seed)
+        world = task._world
+        block = world.poses[task._block, :3]
+        assert block[2] > 0.05 and np.linalg.norm(block - world.tip) < 0.03 and world.closing
+        step = task.step(task.expert())
+        assert task.events().tolist() == [True, False, False] and not step.success
+
+
+def test_free_places_are_apart_from_other_blocks():
+    poses = np.zeros((3, 7))
+    poses[:, :2] = (0.42, 0.0), (0.3, 0.3), (0.53, 0.12)
+    from guidebench.suites.bin_sorting.expert import free
+
+    # A grid of 5 by 5 with steps of .05; block 1 is carried, so the centre is taken by block 0 alone: of the places
+    # .085 m away or more, (.42, ±.1) and (.32, 0) and (.52, 0) are the nearest, at .1 m from the centre.
+    half = np.array([0.1, 0.1])
+    found = free(poses, 1, layout.TRAY, half, layout.TRAY)
+    assert np.linalg.norm(found - layout.TRAY) == pytest.approx(0.1)
+    assert free(poses, 0, layout.TRAY, half, layout.TRAY) == pytest.approx(layout.TRAY)

@@ -1,0 +1,322 @@
+"""Success, rewards and events against worlds laid out by hand; the protocol without resets; exact state."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.loop import checkpoints
+from guidebench.suites.bin_sorting import layout, words
+from guidebench.suites.bin_sorting.dynamics import _angles, _matrix
+from guidebench.suites.bin_sorting.task import SNAPSHOT, BinTask
+
+from .conftest import STATE
+
+STILL = np.zeros(7, np.float32)
+
+
+def put(task, xy, number=None):
+    """Lay a block, the named one unless told otherwise, at rest at `xy`."""
+    task._world.place(task._block if number is None else number, np.array(xy), 0.0)
+    task._world.refresh()
+
+
+# Success
+
+
+@pytest.mark.parametrize(
+    ("xy", "succeeds"),
+    [((0.42, 0.24), True), ((0.48, 0.30), True), ((0.42, -0.24), False), ((0.42, 0.0), False), ((0.42, 0.14), False)],
+)
+def test_forward_succeeds_in_the_named_bin_alone_and_does_not_end(xy, succeeds, tasks):
+    task = tasks("forward")
+    seed = next(seed for seed in range(20) if "left" in (task.reset(seed), task.instruction)[1])
+    task.reset(seed)
+    assert not task.step(STILL).success
+    put(task, xy)
+    step = task.step(STILL)
+    assert (step.success, step.reward, step.terminated) == (succeeds, float(succeeds), False)
+    assert task.events().tolist() == [False, succeeds, succeeds]
+    assert task.outcomes()["wrong_bin"] == float(xy == (0.42, -0.24))
+    task.step(STILL)
+    assert not task.events().any()  # it still holds, and did before
+
+
+def test_a_block_that_the_gripper_holds_in_the_bin_is_no_success_yet(tasks):
+    task = tasks("forward")
+    task.reset(0)
+    put(task, layout.BINS[task._place.removesuffix(" bin")])
+    task.step((0, 0, 0, 0, 0, 0, -1))
+    assert not task.step(STILL).success  # the command to be closed is held
+    assert task.step((0, 0, 0, 0, 0, 0, 0.6)).success
+
+
+@pytest.mark.parametrize(
+    ("xy", "succeeds"), [((0.42, 0.0), True), ((0.52, 0.11), True), ((0.54, 0.0), False), ((0.42, 0.24), False)]
+)
+def test_backward_succeeds_on_the_tray(xy, succeeds, tasks):
+    task = tasks("backward")
+    task.reset(0)
+    assert layout.bin_of(task._world.poses[task._block]) and not task.step(STILL).success
+    put(task, xy)
+    assert task.step(STILL).success == succeeds
+
+
+def test_sides_of_the_tray_begin_three_centimetres_from_its_middle(tasks):
+    task = tasks("other")
+    for side, xy in {"near": (0.38, 0), "far": (0.46, 0), "left": (0.42, 0.04), "right": (0.42, -0.04)}.items():
+        at = np.array([*xy, 0.02])
+        assert [place for place in words.PLACES[3:] if task._there(at, place)] == [f"{side} side"]
+        assert not task._there(np.array([0.42, 0.02, 0.02]), f"{side} side")
+    assert not task._there(np.array([0.42, 0.2, 0.02]), "left side")  # beyond the tray
+
+
+def test_termination_at_success_is_a_setting():
+    task = BinTask("forward", replace(STATE, terminate=True))
+    assert not task.step(STILL).terminated
+    put(task, layout.BINS[task._place.removesuffix(" bin")])
+    assert task.step(STILL).terminated
+
+
+def test_instructions_name_a_colour_and_a_place(tasks):
+    told = {}
+    for name in ("forward", "backward", "other", "sorting"):
+        task = tasks(name)
+        told[name] = {(task.reset(seed), task.instruction)[1] for seed in range(12)}
+    bins = {"red": "left", "green": "right", "blue": "left"}
+    forward = {f"put the {colour} block into the {side} bin" for colour, side in bins.items()}
+    assert told["forward"] == told["sorting"] == forward
+    assert told["backward"] == {
+        f"take the {colour} block out of the {side} bin and put it on the tray" for colour, side in bins.items()
+    }
+    assert all(any(colour in text for colour in words.OTHERS) and "side of the tray" in text for text in told["other"])
+
+
+# Observations and actions
+
+
+def test_a_state_holds_arm_named_block_all_blocks_and_goal(tasks):
+    task = tasks("forward")
+    seen = task.reset(4)
+    world, named = task._world, task._block
+    assert seen.shape == (35,) and seen.dtype == np.float32
+    tip = (world.tip - (0.42, 0, 0.1)) * 5
+    block = (world.poses[named, :3] - (0.42, 0, 0.1)) * 5
+    np.testing.assert_allclose(seen[:3], tip, atol=1e-6)
+    assert seen[6] == 0 and abs(seen[7]) < 0.02  # open, and commanded to be
+    np.testing.assert_allclose(seen[8:11], block - tip, atol=1e-6)
+    np.testing.assert_allclose(seen[13:16], block, atol=1e-6)
+    goal = [words.COLOURS[named] in task.instruction and index == named for index in range(6)]
+    assert seen[22:28].astype(bool).tolist() == goal
+    assert words.PLACES[int(seen[28:].argmax())] in task.instruction and seen[28:].sum() == 1
+
+
+def test_the_gripper_keeps_its_command_between_half_and_minus_half(tasks):
+    task = tasks("forward")
+    task.reset(0)
+    closing = []
+    for grip in (0.4, -0.4, -0.6, 0.0, 0.4, 0.6, -0.5):
+        task.step((0, 0, 0, 0, 0, 0, grip))
+        closing.append(task._world.closing)
+    assert closing == [False, False, True, True, True, False, False]
+
+
+def test_actions_move_and_turn_the_gripper_by_the_stated_scale(tasks):
+    task = tasks("forward")
+    task.reset(0)
+    for _ in range(2):
+        task.step(STILL)
+    before, turned = task._world.tip.copy(), task._world.angles.copy()
+    for _ in range(4):
+        task.step((0, 0.5, 0, 0, 0, 0.25, 0))
+    moved = task._world.tip - before
+    # Four actions of .05 m and .15 rad; the arm lags behind its command by less than one of them.
+    assert 0.13 < moved[1] < 0.21 and abs(moved[[0, 2]]).max() < 0.03
+    assert 0.4 < (task._world.angles - turned)[2] < 0.65
+
+
+def test_angles_are_read_from_the_matrix():
+    assert _matrix(0.0, 0.0, np.pi / 2) == pytest.approx(np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]]), abs=1e-12)
+    assert _matrix(np.pi / 2, 0.0, 0.0) == pytest.approx(np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]]), abs=1e-12)
+    assert _angles(_matrix(0.3, -0.4, 2.0)) == pytest.approx([0.3, -0.4, 2.0])
+
+
+def test_an_action_of_another_shape_is_refused(tasks):
+    with pytest.raises(UserError, match=r"an action of shape \[5\] was given to bin_sorting; expected \[7\]"):
+        tasks("forward").step(np.zeros(5))
+
+
+# The world stays
+
+
+def follow(task, rng, noise):
+    """Play an episode by the scripted policy with a share of random actions; return whether it ended in success."""
+    for _ in range(task.max_steps):
+        random = rng.random() < noise
+        step = task.step(rng.uniform(-1, 1, 7) if random else task.expert())
+    return step.success
+
+
+@pytest.mark.slow
+def test_twenty_episodes_without_a_reset_go_there_and_back(tasks):
+    task, rng = tasks("sorting"), np.random.default_rng(0)
+    task.reset(0)
+    directions = []
+    for _ in range(20):
+        before = task._world.poses[:, :2].copy()
+        directions.append(task._place == "tray")
+        assert follow(task, rng, 0.0)
+        lying = task._world.poses[:, :2].copy()
+        assert np.linalg.norm(lying - before, axis=1).argmax() == task._block
+        task.reset()
+        np.testing.assert_allclose(task._world.poses[:, :2], lying, atol=2e-3)  # the blocks stay where they are
+        assert np.linalg.norm(task._world.tip - layout.HOME) < 5e-3 and not task._world.closing
+    assert directions == [False, True] * 10 and task.outcomes()["put_back"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.3, 1.0])
+def test_what_twenty_clumsy_episodes_put_out_of_reach_is_put_back_and_counted(noise, tasks):
+    task, rng = tasks("sorting"), np.random.default_rng(0)
+    task.reset(0)
+    for _ in range(20):
+        follow(task, rng, noise)
+        task.reset()
+        assert all(layout.reachable(pose) for pose in task._world.poses)
+    assert task.outcomes()["put_back"] > 0
+
+
+@pytest.mark.parametrize("xy", [(0.42, 0.14), (0.24, 0.0), (0.42, 0.31)])
+def test_a_block_beside_tray_and_bins_or_at_a_wall_is_put_back(xy, tasks):
+    task = tasks("sorting")
+    task.reset(0)
+    others = [number for number in range(3) if number != task._block]
+    put(task, xy)
+    rest = task._world.poses[others, :2].copy()
+    assert task.outcomes()["out_of_reach"] == 1 and task.outcomes()["put_back"] == 0
+    named = task._block
+    task.reset()
+    assert task.outcomes()["put_back"] == 1 and layout.on_tray(task._world.poses[named])
+    np.testing.assert_allclose(task._world.poses[others, :2], rest, atol=2e-3)
+
+
+def test_the_next_episode_takes_out_what_lies_in_a_bin_and_else_sorts(tasks):
+    task = tasks("sorting")
+    task.reset(0)
+    named = task._block
+    put(task, (0.42, -0.24))
+    task.reset()
+    assert (task._block, task._place, task._origin) == (named, "tray", "right")
+    task.reset()  # it was not taken out; after the attempt another block is sorted
+    assert task._place.endswith("bin") and task._block != named
+    for number in range(3):
+        put(task, (layout.TRAY[0], 0.09 * (number - 1)), number)
+    task.reset()
+    assert task._place.endswith("bin")  # nothing lies in a bin
+
+
+def test_the_world_is_laid_out_anew_after_so_many_episodes_and_when_it_is_evaluated():
+    task = BinTask("sorting", replace(STATE, rebuild=2))
+    lying = []
+    for seed in (0, None, None, None):
+        task.reset(seed)
+        lying.append(task._world.poses[:, :2].copy())
+    same = [np.abs(first - second).max() < 2e-3 for first, second in itertools.pairwise(lying)]
+    assert same == [True, True, False]
+    assert not STATE.in_evaluation().reset_free
+    task = BinTask("sorting", STATE.in_evaluation())
+    task.reset(0)
+    first = task._world.poses[:, :2].copy()
+    task.reset()
+    assert np.abs(task._world.poses[:, :2] - first).max() > 0.01 and task._place.endswith("bin")
+
+
+def test_layouts_follow_from_their_seed_whatever_was_played_before(tasks):
+    task = tasks("sorting")
+    first, instruction = task.reset(5).tobytes(), task.instruction
+    for _ in range(8):
+        task.step((1, 1, -1, 0, 1, 0, -1))
+    task.reset()
+    assert (task.reset(5).tobytes(), task.instruction) == (first, instruction)
+
+
+# State
+
+
+def continued(task, actions):
+    return [(step.observation.tobytes(), step.reward, task.snapshot().tobytes()) for step in map(task.step, actions)]
+
+
+def test_a_restored_task_continues_byte_for_byte_also_while_it_grasps(tasks, tmp_path):
+    task, other, rng = tasks("sorting"), BinTask("sorting", STATE), np.random.default_rng(0)
+    other.reset(9)
+    task.reset(1)
+    held = 0
+    for at in range(0, 24, 2):
+        state = checkpoints.load(checkpoints.save(tmp_path / str(at), 0, task.state())).state
+        held += task._world.closing
+        noise = rng.normal(0, 0.1, (5, 7))
+        other.load_state(state)
+        actions = [np.clip(task.expert() + each, -1, 1) for each in noise]
+        expected = continued(task, actions)
+        assert continued(other, actions) == expected
+        task.load_state(state)
+        assert continued(task, actions) == expected
+        task.load_state(state)
+        task.step(task.expert())
+        task.step(task.expert())
+    assert held >= 3
+
+
+def test_a_world_that_stays_is_restored_with_its_count_of_episodes(tasks):
+    task, other = tasks("sorting"), BinTask("sorting", replace(STATE))
+    task.reset(3)
+    put(task, (0.42, 0.14))
+    task.reset()
+    other.load_state(task.state())
+    assert other.outcomes() == task.outcomes() and other.instruction == task.instruction
+    assert other._played == 1 and other.reset().tobytes() == task.reset().tobytes()
+    assert other.snapshot().tobytes() == task.snapshot().tobytes()
+
+
+@pytest.mark.slow
+def test_a_fresh_process_continues_alike(tasks, tmp_path):
+    task = tasks("backward")
+    task.reset(2)
+    for _ in range(11):
+        task.step(task.expert())
+    checkpoints.save(tmp_path, 0, task.state())
+    program = (
+        "import sys, pathlib\n"
+        "from guidebench.harness.loop import checkpoints\n"
+        "from guidebench.suites.bin_sorting import BinSorting\n"
+        "task = BinSorting(observation='state').make('backward')\n"
+        "(path,) = pathlib.Path(sys.argv[1]).iterdir()\n"
+        "task.load_state(checkpoints.load(path).state)\n"
+        "print(b''.join(task.step(task.expert()).observation.tobytes() for _ in range(10)).hex())"
+    )
+    fresh = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+    expected = b"".join(task.step(task.expert()).observation.tobytes() for _ in range(10))
+    assert fresh.stdout.strip() == expected.hex()
+
+
+def test_the_state_of_another_model_is_refused(tasks):
+    task = tasks("forward")
+    state = task.state()
+    state["simulation"] = {"integration": np.zeros(3)}
+    with pytest.raises(UserError, match="it was saved from another model"):
+        task.load_state(state)
+
+
+def test_a_snapshot_holds_joints_and_colours(tasks):
+    task = tasks("other")
+    task.reset(0)
+    (drawn,) = task.snapshot().view(SNAPSHOT)
+    assert task.snapshot().shape == (328,) and drawn["qpos"].tobytes() == task._world.data.qpos.tobytes()
+    np.testing.assert_allclose(drawn["geom_rgba"], [words.RGBA[colour] for colour in words.OTHERS], rtol=1e-6)
