@@ -15,6 +15,7 @@ from guidebench.harness.interfaces import Episode, Place, Question, Told, Transi
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.evaluation import EvaluationContext
 from guidebench.harness.plan import matrix
+from tests.methods.dsadf.worlds import inheriting
 
 pytest.importorskip("crafter")
 WORDS = (
@@ -33,7 +34,7 @@ class Dual:
     """An agent of one seed, with answers that a test gives."""
 
     def __init__(self, directory: Path, *words: str, scores: Sequence[float | None] = (), count: int = 1) -> None:
-        (cell,) = matrix.plan([*WORDS, *words]).cells
+        (cell,) = matrix.plan(inheriting([*WORDS, *words], "deforestation")).cells
         self.build = make_build(cell, [0], "cpu", [directory])
         self.agent: Any = self.build.parts["agent"].spawn(self.build)
         self.plan: list[list[Any]] = []

@@ -19,6 +19,7 @@ from guidebench.harness.loop.evaluation import EvaluationContext
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.run import study
+from tests.methods.dsadf.worlds import inheriting
 from tests.skeletons.test_skeletons import kept, survives
 
 SCRIPTED = ("suite=housekeep", "planner=scripted", "reflector=scripted", "performer=scripted")
@@ -38,7 +39,7 @@ class Room:
 
     def __init__(self, directory: Path, *words: str) -> None:
         told = ("method=dsadf", "task=task13", "profile=smoke", "agent.reflect=false", "agent.history=3", *words)
-        (cell,) = matrix.plan([*SYSTEMS, *told]).cells
+        (cell,) = matrix.plan(inheriting([*SYSTEMS, *told], "task12")).cells
         self.build = make_build(cell, [0], "cpu", [directory])
         self.agent: Any = self.build.parts["agent"].spawn(self.build)
         self.plans, self.targets = [PLAN] * 9, [{"target": "put the mug away", "fault": "", "retries": 1}]

@@ -44,3 +44,12 @@ class Says:
 def said(messages: Sequence[Any]) -> str:
     """The text of the last message."""
     return str(messages[-1].content[0])
+
+
+def inheriting(words: Sequence[str], elsewhere: str) -> list[str]:
+    """Words of a cell of `dsadf`, or of `dsadf_transfer` from a stage on another task where a policy must be inherited:
+    System 1 acts, and the run does not train."""
+    if "agent.trains=false" not in words or "agent.router=model" in words:
+        return [*words]
+    stage = ("method=dsadf_transfer", f"pretraining.task={elsewhere}", "pretraining.agent.trains=true")
+    return [*(word for word in words if word != "method=dsadf"), *stage]
