@@ -16,11 +16,12 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Update
 from guidebench.harness.plan import matrix
+from tests import skeletons
 from tests.baselines.learners.continuous import batch
-from tests.skeletons import offline
 from tests.skeletons.test_skeletons import survives
 
 pytest.importorskip("gymnasium_robotics")
+SKELETONS = Path(skeletons.__file__).parent
 MAZE = ("suite=point_maze", "task=umaze", "suite.steps=40", "offline.episodes=4", "offline.noise=0.6")
 SMALL = ("learner.hidden=[8]", "learner.batch_size=8", "training.capacity=400")
 METHODS = {"bc": (), "cal_ql": ("learner.learning_starts=8", "learner.cql_actions=3")}
@@ -42,7 +43,7 @@ def test_runs_on_images_are_killed_in_training_and_in_evaluation(
     method: str, plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path
 ) -> None:
     plugin(
-        "offline_skeleton", Path(offline.__file__).read_text(),
+        "offline_skeleton", (SKELETONS / "offline.py").read_text(),
         {"agent": "offline", "method": "offline", "suite": "pictures"},
     )  # fmt: skip
     words = (

@@ -88,7 +88,7 @@ def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
         (("suite=crafter", "method=linvit", "prior=oracle"), "no solver comes with the task 'game' of suite 'crafter'"),
         (("suite=crafter_ood", "task=free_play", "method=linvit", "prior=oracle"), "no solver comes with the task"),
         (
-            ("suite=crafter_ood", "task=free_play", "method=model_as_agent", "performer=oracle"),
+            ("suite=crafter", "method=model_as_agent", "performer=oracle"),
             "choose another performer=…, or a task with a solver",
         ),
         (

@@ -11,7 +11,7 @@ import pytest
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.reports.leaderboard import costs
-from guidebench.reports.papers import matching
+from guidebench.reports.papers import catalogue, matching
 from guidebench.reports.summary import comparability, judges, ledger, matrices, summaries
 from tests.reports.conftest import Writer, write_rows
 from tests.reports.summary.test_ledger import entry
@@ -84,10 +84,11 @@ def test_demonstrations_of_a_stage_are_a_condition(writer: Writer) -> None:
 def test_a_row_with_a_stage_does_not_stand_for_a_method_without_one(writer: Writer) -> None:
     begun(writer, SERVED)
     rows = {row.cell.id: row for row in summarised(writer).rows}
-    assert matching._strays(rows["b"], {}, ("command line",)) == ["pretraining=explores"]
-    assert matching._strays(rows["b"], {"pretraining": "explores"}, ("command line",)) == []
-    assert matching._has(rows["b"], {"pretraining": "explores"})
-    assert not matching._has(rows["a"], {"pretraining": "explores"})
+    shelf = matching.Shelf([*rows.values()], catalogue.paper("vlm_rb"), {})
+    assert shelf._strays(rows["b"], {}, ("command line",)) == ["pretraining=explores"]
+    assert shelf._strays(rows["b"], {"pretraining": "explores"}, ("command line",)) == []
+    assert shelf._has(rows["b"], {"pretraining": "explores"})
+    assert not shelf._has(rows["a"], {"pretraining": "explores"})
 
 
 def test_a_matrix_tells_steps_that_differ(writer: Writer) -> None:
