@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.housekeep_steps import spread
 from guidebench.suites.bin_sorting import BinDrawing, BinSorting
 from guidebench.suites.mujoco import gl
 
@@ -59,10 +60,7 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         "opengl": gl.backend(),
         "steps": steps,
         "rounds": rounds,
-        "kinds": {
-            name: {"per_second": statistics.median(found), "lowest": min(found), "highest": max(found)}
-            for name, found in rates.items()
-        },
+        "kinds": {name: spread(found) for name, found in rates.items()},
         "reset_seconds": statistics.median(resets),
     }
 

@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 from benchmarks.judged_training import served
-from benchmarks.model_as_agent import Performer, evaluated
+from benchmarks.model_as_agent import Performer, evaluated, tell
 from guidebench.methods.dsadf.course import Course
 from guidebench.methods.dsadf.memory import Memory
 from guidebench.methods.dsadf.plans import Subgoal
@@ -103,9 +103,7 @@ def main() -> None:
         return
     for name in ("routing", "remembering"):
         print(f"{name}: {found[f'{name}_microseconds']:.1f} µs a step with {found['subgoals']} sub-goals in memory")
-    for name, what in (("batch", "one batch a step"), ("one_by_one", "one by one")):
-        print(f"{what}: {found[f'{name}_seconds']:.2f} s, {found[f'{name}_per_minute']:,.0f} episodes a minute")
-    print(f"ratio {found['ratio']:.1f}")
+    tell(found)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,11 @@ def seconds(work: Callable[[], object], count: int) -> float:
     return (time.process_time() - begun) / count
 
 
+def spread(rates: Sequence[float]) -> dict[str, float]:
+    """Return the median, the lowest and the highest of the rates of all rounds."""
+    return {"per_second": statistics.median(rates), "lowest": min(rates), "highest": max(rates)}
+
+
 def measure(rounds: int, steps: int) -> dict[str, Any]:
     actions = np.random.default_rng(0).integers(0, 6, steps).tolist()
     some = actions[: max(1, steps // 10)]
@@ -66,10 +71,7 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         "task": TASK,
         "steps": steps,
         "rounds": rounds,
-        "kinds": {
-            name: {"per_second": statistics.median(found), "lowest": min(found), "highest": max(found)}
-            for name, found in rates.items()
-        },
+        "kinds": {name: spread(found) for name, found in rates.items()},
         **{
             f"{name}_seconds": statistics.median(seconds(work, 100) for _ in range(rounds))
             for name, work in works.items()

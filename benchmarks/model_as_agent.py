@@ -17,7 +17,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,13 @@ def measure(episodes: int, steps: int, latency: float, saving_steps: int) -> dic
     return found | {"ratio": found["one_by_one_seconds"] / found["batch_seconds"]}
 
 
+def tell(found: Mapping[str, Any]) -> None:
+    """Print what an evaluation took in one batch a step, and one by one."""
+    for name, what in (("batch", "one batch a step"), ("one_by_one", "one by one")):
+        print(f"{what}: {found[f'{name}_seconds']:.2f} s, {found[f'{name}_per_minute']:,.0f} episodes a minute")
+    print(f"ratio {found['ratio']:.1f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=32)
@@ -126,9 +133,7 @@ def main() -> None:
         print(json.dumps(found))
         return
     print(f"{found['episodes']} episodes of {found['steps']} steps, {found['latency']:g} s an answer:")
-    for name, what in (("batch", "one batch a step"), ("one_by_one", "one by one")):
-        print(f"{what}: {found[f'{name}_seconds']:.2f} s, {found[f'{name}_per_minute']:,.0f} episodes a minute")
-    print(f"ratio {found['ratio']:.1f}")
+    tell(found)
     for recent, saved in found["saving"].items():
         print(
             f"agent.recent={recent}: {saved['decisions']:,} decisions, {saved['calls']:,} calls ({saved['share']:.0%} "

@@ -4,13 +4,15 @@ and videos."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.study import ACTED, FRAMES, LOGGED, VIDEOS
 from guidebench.reports.runs.reading import brief, content, document, names, pixels, within
+
+Shown = TypeVar("Shown")
 
 EPISODES, CLIPS = 8, 64
 """Most episodes of a page, and most clips of an episode."""
@@ -115,25 +117,37 @@ class Episodes(NamedTuple):
 def episodes(run: Path) -> Episodes:
     """Return the episodes in a run's directory. What does not fit is left out, with a note."""
     found, notes = strips(run)
-    shown, more = _all_logged(run)
+    shown, more = _every(run, LOGGED, _logged, lambda episode: [frame.png for frame in episode.frames])
     films, further = _films(run)
-    acted, others = _all_acted(run)
+    acted, others = _every(run, ACTED, _acted, lambda episode: [png for _, png in episode.frames])
     return Episodes(found, shown, films, acted, (*notes, *more, *further, *others))
 
 
 def strips(run: Path, most: int = EPISODES) -> tuple[tuple[EpisodeStrips, ...], tuple[str, ...]]:
     """Return the first episodes in strips, and notes."""
-    found, notes, room = list[EpisodeStrips](), list[str](), STRIPS
-    files, more = names(run / FRAMES, (".json",), most)
+    return _every(run, FRAMES, _episode, lambda episode: [clip.png for clip in episode.clips], most)
+
+
+def _every(
+    run: Path,
+    folder: str,
+    read: Callable[[Path, Path, int], Shown],
+    pictures: Callable[[Shown], Iterable[bytes]],
+    most: int = EPISODES,
+) -> tuple[tuple[Shown, ...], tuple[str, ...]]:
+    """Return the first episodes that a folder of a run describes, one file each, and notes on those that do not fit.
+    `read(run, file, room)` reads one whose pictures, PNGs, may take that many bytes."""
+    found, notes, room = list[Shown](), list[str](), STRIPS
+    files, more = names(run / folder, (".json",), most)
     for name in files:
         try:
-            episode = _episode(run, run / FRAMES / name, room)
+            episode = read(run, run / folder / name, room)
         except (UserError, OSError) as error:
-            notes.append(f"{FRAMES}/{name}: {error}")
+            notes.append(f"{folder}/{name}: {error}")
             continue
-        room -= sum(len(clip.png) for clip in episode.clips)
+        room -= sum(map(len, pictures(episode)))
         found.append(episode)
-    notes += [f"{FRAMES}: {more} further episodes are left out"] if more and most == EPISODES else []
+    notes += [f"{folder}: {more} further episodes are left out"] if more and most == EPISODES else []
     return tuple(found), tuple(brief(note, 400) for note in notes)
 
 
@@ -164,22 +178,6 @@ def _episode(run: Path, file: Path, room: int) -> EpisodeStrips:
     )
 
 
-def _all_logged(run: Path) -> tuple[tuple[LoggedEpisode, ...], tuple[str, ...]]:
-    """Return the first episodes of which logs show frames, and notes."""
-    found, notes, room = list[LoggedEpisode](), list[str](), STRIPS
-    files, more = names(run / LOGGED, (".json",), EPISODES)
-    for name in files:
-        try:
-            episode = _logged(run, run / LOGGED / name, room)
-        except (UserError, OSError) as error:
-            notes.append(f"{LOGGED}/{name}: {error}")
-            continue
-        room -= sum(len(frame.png) for frame in episode.frames)
-        found.append(episode)
-    notes += [f"{LOGGED}: {more} further episodes are left out"] if more else []
-    return tuple(found), tuple(brief(note, 400) for note in notes)
-
-
 def _logged(run: Path, file: Path, room: int) -> LoggedEpisode:
     if not within(run, file):
         raise UserError("lies outside the run")
@@ -206,22 +204,6 @@ def _logged(run: Path, file: Path, room: int) -> LoggedEpisode:
     return LoggedEpisode(
         log, _field(about, "episode", int), _field(about, "step", int), success, tuple(frames), left_out, tuple(told)
     )
-
-
-def _all_acted(run: Path) -> tuple[tuple[ActedFrames, ...], tuple[str, ...]]:
-    """Return the frames of evaluation episodes whose actions a log tells, and notes."""
-    found, notes, room = list[ActedFrames](), list[str](), STRIPS
-    files, more = names(run / ACTED, (".json",), EPISODES)
-    for name in files:
-        try:
-            episode = _acted(run, run / ACTED / name, room)
-        except (UserError, OSError) as error:
-            notes.append(f"{ACTED}/{name}: {error}")
-            continue
-        room -= sum(len(png) for _, png in episode.frames)
-        found.append(episode)
-    notes += [f"{ACTED}: {more} further episodes are left out"] if more else []
-    return tuple(found), tuple(brief(note, 400) for note in notes)
 
 
 def _acted(run: Path, file: Path, room: int) -> ActedFrames:

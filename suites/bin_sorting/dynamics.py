@@ -13,12 +13,12 @@ import numpy as np
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # dm_control looks for a display, which is not needed here
-    from ogbench.manipspace import mjcf_utils
     from ogbench.manipspace.envs.manipspace_env import ManipSpaceEnv
 
 from guidebench.harness.interfaces import Array, State
 from guidebench.suites.bin_sorting import layout
 from guidebench.suites.bin_sorting.cameras import CAMERAS
+from guidebench.suites.mujoco import manipspace
 from guidebench.suites.mujoco import state as simulation
 
 BLOCKS = 3
@@ -234,8 +234,7 @@ def model() -> mujoco.MjModel:
 
 def spec() -> mujoco.MjSpec:
     """Return the world's description, to be changed before compilation."""
-    mjcf = _compiled()._mjcf_model
-    return mujoco.MjSpec.from_string(mjcf_utils.to_string(mjcf), assets=mjcf_utils.get_assets(mjcf))
+    return manipspace.spec_of(_compiled())
 
 
 def make() -> Dynamics:

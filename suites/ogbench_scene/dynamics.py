@@ -19,10 +19,10 @@ import numpy as np
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # dm_control looks for a display, which is not needed here
-    from ogbench.manipspace import mjcf_utils
     from ogbench.manipspace.envs.scene_env import SceneEnv
 
 from guidebench.harness.interfaces import Array
+from guidebench.suites.mujoco import manipspace
 
 ADDED = {
     "button": {
@@ -107,8 +107,7 @@ def model() -> mujoco.MjModel:
 
 def spec() -> mujoco.MjSpec:
     """Return the scene's description, to be changed before compilation."""
-    mjcf = _compiled()._mjcf_model
-    return mujoco.MjSpec.from_string(mjcf_utils.to_string(mjcf), assets=mjcf_utils.get_assets(mjcf))
+    return manipspace.spec_of(_compiled())
 
 
 def make(task: str) -> Dynamics:

@@ -100,7 +100,10 @@ def test_a_run_that_stops_in_the_middle_of_the_solvers_plans_leaves_the_same_byt
 def test_a_run_killed_in_an_episode_and_in_an_evaluation_leaves_the_same_bytes(
     train: Callable[..., Path], tmp_path: Path
 ) -> None:
-    survives(train, tmp_path, (*ORACLE, "prior.error=0.1", "seeds=[0,1]"), {"training": 20, "evaluation": 30})
+    words = (*ORACLE, "prior.error=0.1", "seeds=[0,1]")
+    study = survives(train, tmp_path, words, {"training": 20, "evaluation": 30})
+    last = results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1)
+    assert len(last) == 2 and (last["texts/distinct"] > 0).all() and not last["texts/failed"].any()
 
 
 def test_rows_say_that_the_prior_is_privileged(train: Callable[..., Path]) -> None:

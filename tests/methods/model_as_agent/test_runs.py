@@ -77,7 +77,10 @@ def test_a_run_of_the_oracle_killed_in_an_episode_goes_on_byte_identical(
     train: Callable[..., Path], tmp_path: Path
 ) -> None:
     words = (*WORLD, *SHORT, "seeds=[0,1]", "method=model_as_agent", "performer=oracle", "performer.error=0.2")
-    survives(train, tmp_path, words, {"training": 10, "evaluation": 40}, LOGS)
+    study = survives(train, tmp_path, words, {"training": 10, "evaluation": 40}, LOGS)
+    trials = results.load(study, what="trials")
+    assert len(trials) == 2 * 2 * 2, "two seeds, evaluations and episodes"
+    assert (trials["performed"] > 0).all() and not trials[["fallback", "failed"]].any(axis=None)
 
 
 @pytest.mark.slow
