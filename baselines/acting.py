@@ -16,6 +16,7 @@ from guidebench.harness.interfaces import (
     Context,
     Difference,
     Episode,
+    Guide,
     Learner,
     Loss,
     Metrics,
@@ -40,6 +41,7 @@ class BaseAgent:
     """
 
     deterministic = True
+    datasets_unseen = False
 
     def __init__(
         self, build: Build, learners: Mapping[str, Learner], experiences: Mapping[str, Experience | Uneven]
@@ -140,6 +142,22 @@ class BaseAgent:
         update = learner.update(batch, moving, step, reducible, losses)
         self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~moving
         return update
+
+    def guide_with(self, guide: Guide, learner: Learner) -> None:
+        """Connect a guide with the stores, and the learner with the rewards that the guide changes later."""
+        stores = {
+            name: experience.store for name, experience in self.experiences.items() if hasattr(experience, "store")
+        }
+
+        if not learner.columns:  # nothing that it stores could follow from rewards
+            guide.connect(stores, lambda name, row, slots: None)
+            return
+
+        def rewarded(name: str, row: int, slots: Array) -> None:
+            index = np.broadcast_to(slots, (len(self.active), len(slots)))
+            learner.write_returns(row, slots, guide.shape(stores[name].gather(index)).reward[row], stores[name])
+
+        guide.connect(stores, rewarded)
 
     def evaluated(self, returns: Array, ctx: Context) -> None:
         for experience in self.experiences.values():

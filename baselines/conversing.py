@@ -80,6 +80,21 @@ def first_object(reply: str, names: Sequence[str]) -> dict[str, Any]:
     raise Misread("unreadable", fault)
 
 
+def check_schema(found: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Raise Misread for an object that does not fit a JSON schema; the message names what is wrong with which field."""
+    import jsonschema
+
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(found))
+    if error is None:
+        return
+    field = ".".join(map(str, error.absolute_path)) or "the object"
+    unit = {"maxItems": "items", "maxLength": "characters"}.get(str(error.validator))
+    wrong = (
+        f"has more than {error.validator_value} {unit}" if unit else f"does not fit the schema: {error.message:.200}"
+    )
+    raise Misread("unreadable", f"{field} {wrong}")
+
+
 class Said(NamedTuple, Generic[Read]):
     """The result of a conversation."""
 

@@ -13,6 +13,7 @@ from guidebench.harness.interfaces import (
     Learner,
     Metrics,
     Response,
+    Rewarded,
     RunPhase,
     State,
     Store,
@@ -36,6 +37,12 @@ class BaseGuide:
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         return (RunPhase("train", steps),)
+
+    def connect(self, stores: Mapping[str, Store], rewarded: Rewarded) -> None:
+        """Do nothing."""
+
+    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+        """Do nothing."""
 
     def begun(self, rows: Array, store: Store, ctx: Context) -> None:
         """Do nothing."""

@@ -17,6 +17,9 @@ class BaseLearner:
     def ended(self, row: int, slots: Array, store: Store) -> None:
         """Do nothing."""
 
+    def write_returns(self, row: int, slots: Array, rewards: Array, store: Store) -> None:
+        """Do nothing."""
+
     def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:
         """Raise UserError: this learner takes added losses with its own alone."""
         who = " and ".join(loss.who for loss in losses)

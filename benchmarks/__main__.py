@@ -53,6 +53,7 @@ HERE = (
     "lagea",
     "apt_neighbours",
     "cal_ql",
+    "kagi_rewards",
     "crafter_language",
 )
 SMALL = {

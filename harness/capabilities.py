@@ -24,6 +24,18 @@ class Demonstrates(Protocol):
         (`harness.episodes.demonstrations.play`), or None where the solver never succeeds."""
 
 
+@runtime_checkable
+class Fails(Protocol):
+    """A suite with scripted policies that fail."""
+
+    def failures(self, task: str) -> tuple[str, ...]:
+        """Return the ways in which they fail."""
+
+    def fail(self, task: str, seed: int, how: str) -> Demonstration | None:
+        """Return an episode that begins with `reset(seed)` and fails in one of these ways, or None where it succeeds by
+        chance."""
+
+
 def demonstrates(suite: object, task: str) -> bool:
     """Return whether the suite has a solver of a task: not of one without a goal (`SuitePart.goalless`)."""
     return isinstance(suite, Demonstrates) and task not in getattr(suite, "goalless", ())
@@ -59,12 +71,51 @@ class Projects(Protocol):
     """A suite whose cameras stand still, so that points of the world have known pixels."""
 
     def cameras_of(self, task: str) -> tuple[str, ...]:
-        """Return the names of the calibrated cameras: values of the setting `drawing.camera`."""
+        """Return the names of the calibrated cameras, values of the setting `drawing.camera`: first the one that looks
+        down from above, then the one from the side. With `drawing.camera=both`, frames are uint8 [L, size, 2 size, 3],
+        the view from above on the left and that from the side on the right."""
 
     def project(self, task: str, camera: str, points: Array, size: int) -> Array:
         """Return the pixels (column, row), float [n, 2], of points [n, 3] of the world, in metres, in a camera's square
         frame of `size` pixels. The frame's upper left corner is (0, 0), the centre of its first pixel (.5, .5). Points
         out of view have pixels outside [0, size]; NaN for those behind the camera."""
+
+    def tip(self, task: str, observations: Array) -> Array:
+        """Return the point between the gripper's fingers in the world, metres, float64 [n, 3], by what the suite's
+        observations [n, …] hold."""
+
+
+@runtime_checkable
+class Steers(Protocol):
+    """A suite whose actions move a gripper."""
+
+    def towards(self, task: str, observations: Array, places: Array, closed: Array) -> Array:
+        """Return the actions [n, …] that move the gripper's tip as far as one step can to places [n, 3] of the world,
+        metres, with the gripper commanded to be closed or open, bool [n], by what the observations [n, …] hold."""
+
+
+@runtime_checkable
+class Calibrates(Protocol):
+    """A suite that fits regressors on calibration frames, as an alternative to `Projects.project`."""
+
+    def calibrate(self, task: str, camera: str, size: int) -> Callable[[Array], Array]:
+        """Return the regressor of a camera: points [n, 3] in metres -> pixels (column, row), float [n, 2]; UserError
+        where too few calibration frames agree."""
+
+
+@runtime_checkable
+class InstructsBySnapshot(Protocol):
+    """A suite whose instruction changes from episode to episode; elsewhere it is `suite.make(task).instruction`."""
+
+    def instruction_at(self, task: str, snapshot: Array) -> str:
+        """Return the instruction of the episode in one of whose states the snapshot, uint8 [n], was taken."""
+
+
+@runtime_checkable
+class Locates(Protocol):
+    def located(self, task: str, snapshot: Array) -> Array:
+        """Return where the thing that the task moves is, and where it is to be, metres, float64 [2, 3], in the state of
+        a snapshot, uint8 [n]; UserError for a task for which the suite cannot say it. Privileged: for oracles only."""
 
 
 @runtime_checkable

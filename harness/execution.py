@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from guidebench.harness.settings import Bounds, Unit
 
@@ -41,8 +42,8 @@ class Execution:
 
     output: str | None = None
     """Directory of the study; null for runs/NAME, where NAME is derived from the cells."""
-    launcher: Literal["local"] = "local"
-    """Launcher that starts the workers."""
+    launcher: str = "local"
+    """Launcher that starts the workers (`bench list launchers`)."""
     workers: Annotated[int | None, Bounds(1), Unit("processes")] = None
     """Number of concurrent workers; null for one per CPU core, or one per GPU slot."""
     pack: Annotated[int | None, Bounds(1), Unit("seeds")] = None
@@ -60,8 +61,8 @@ class Execution:
     """Number of times per run that the critic's values along the task's reference episode are logged; 0 disables it."""
     keep_replay: bool = False
     """Keep the stored transitions of finished runs (they are large) instead of deleting them."""
-    tensorboard: bool = False
-    """Write TensorBoard files beside each run."""
+    trackers: tuple[str, ...] = ()
+    """Trackers that follow the runs from a process beside them, such as wandb,mlflow (`bench track`)."""
     mixed_commits: bool = False
     """Allow a study to mix runs of different code versions and to continue runs that other code began. If false,
     rerunning a study after code changes is an error that names the changes."""
@@ -71,3 +72,5 @@ class Execution:
     """Directory of a stored study to compare with when the study ends, or `measured` (bench compare)."""
     models: Models = field(default_factory=Models)
     """The settings `models.*`."""
+    launching: Mapping[str, Any] = field(default_factory=dict)
+    """The settings `launcher.*` that the command gives."""

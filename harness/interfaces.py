@@ -10,7 +10,7 @@ import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -265,6 +265,9 @@ class Transition(NamedTuple):
     measures: Array | None = None
     """The tasks' `measures()` (`harness.capabilities.HasMeasures`) after the step, float32 [S, P], if the agent asked
     for them on behalf of an oracle; None for a step that no task took, such as a demonstration's."""
+    opening: Array | None = None
+    """Snapshots of the states in which the episodes began, uint8 [S, n], in the first transition of an episode of a
+    dataset that knows them (`Trajectory.opening`); None elsewhere."""
     told: Told | None = None
     """State and step in words, if the agent asked for them; None for a step that no task took, such as a
     demonstration's."""
@@ -356,7 +359,7 @@ class Dialogue(Protocol):
     """The calls that answer one question, possibly depending on each other; they run in the model process.
 
     A part that asks a chat or an embedder defines `dialogue(suite, task, role) -> Dialogue`, and `puts`, role -> kinds
-    of calls, if a dialogue makes other calls than chats or embeddings."""
+    of calls, if a dialogue makes other calls than chats or embeddings, or asks a judge."""
 
     calls: int
     """Maximum number of calls per question."""
@@ -391,9 +394,10 @@ class Context(Protocol):
         """Return which seeds still train, bool [S]; in training only. One that does not is stepped and observed all the
         same, and what a part stores, asks or logs of it is lost."""
 
-    def snapshot(self, row: int) -> Array:
-        """Return the snapshot, uint8 [n], of the state that a seed acts on next; in training only. A transition holds
-        the snapshot of the state after it, so the first state of an episode is drawn from here."""
+    def snapshot(self, row: int, episode: int = 0) -> Array:
+        """Return the snapshot, uint8 [n], of the state that a seed acts on next; in an evaluation, of the state that
+        its episode `episode` is in. A transition holds the snapshot of the state after it, so the first state of an
+        episode is drawn from here."""
 
     def ask(self, ask: Question) -> None:
         """Send a question; its response is passed to `answered` after the model's delay."""
@@ -439,6 +443,8 @@ class Agent(Protocol):
 
     wants_snapshots: bool
     """Whether transitions must carry snapshots."""
+    datasets_unseen: bool
+    """Whether it needs no snapshots of a dataset's transitions, although it may of others."""
     wants_measures: bool
     """Whether transitions must carry measures, which an oracle will read."""
     wants_told: bool
@@ -583,6 +589,11 @@ class Loss(NamedTuple):
     """Function that computes the terms, with the signature of `Guide.losses`."""
 
 
+Rewarded = Callable[[str, int, Array], None]
+"""Says that rewards of an ended episode have changed: the store's name, the seed row, and the episode's slots [T] in
+time order, as far as it is still stored. What follows from rewards, such as returns, is then computed anew."""
+
+
 class TransitionColumn(NamedTuple):
     """A column that a guide, a sampler or a learner adds to every transition.
 
@@ -618,6 +629,14 @@ class Guide(Protocol):
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         """Return the run phases of a run of `steps` steps."""
+
+    def connect(self, stores: Mapping[str, Store], rewarded: Rewarded) -> None:
+        """Receive the stores of the agent's experiences by their names, "" for what the run collects, and a function
+        that the guide calls when a stored episode has new rewards. Called once, when the agent is built."""
+
+    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+        """Receive a transition of a dataset that every seed has stored at `slot` of the store `name`, one of its own.
+        Only for guides whose configuration declares `several_stores`."""
 
     def begun(self, rows: Array, store: Store, ctx: Context) -> None:
         """Receive that episodes of these seed rows begin (`ctx.snapshot` shows their first states). Not called for
@@ -739,6 +758,10 @@ class Learner(Protocol):
     def ended(self, row: int, slots: Array, store: Store) -> None:
         """Receive an ended episode of the seed in this row of the store: its `slots` in time order, without those that
         the ring has overwritten."""
+
+    def write_returns(self, row: int, slots: Array, rewards: Array, store: Store) -> None:
+        """Store anew what follows from the rewards of an ended episode, which have changed to `rewards` [T]; `row` and
+        `slots` [T] are as in `ended`."""
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
         """Return actions for observations [n, …] of seed rows `rows` [n]: exploratory with each seed's generator, or
@@ -884,7 +907,7 @@ class Judge(Protocol):
     Its configuration class inherits `harness.parts.ModelPart` and defines `delay`. Depending on its backend it also
     defines
 
-    - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge;
+    - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge or a `ReadsPrompts`;
     - oracle: `spawn(suite, task)`, which returns a `guidebench.harness.models.oracle.Oracle`, which reads events and
       measures and sees no frame;
     - any other, a foundation model: `model`, `prompt`, `in_flight`; `spawn_model(device)`, which returns a
@@ -895,3 +918,11 @@ class Judge(Protocol):
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:
         """Return P(yes), in [0, 1], of each clip, given as uint8 frames [L, height, width, 3]."""
+
+
+@runtime_checkable
+class ReadsPrompts(Protocol):
+    """Hand-written code in the role of a judge whose answers depend on the prompt as well as on the clip."""
+
+    def judge(self, clip: Array, prompt: str) -> float:
+        """Return P(yes), in [0, 1], of one clip, uint8 frames [L, height, width, 3]."""

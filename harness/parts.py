@@ -19,6 +19,8 @@ from guidebench.harness.interfaces import Actions, ArraySpec, Dialogue, Observat
 from guidebench.harness.logs import Log  # settings evaluate the annotations
 
 if TYPE_CHECKING:
+    from guidebench.harness.execution import Execution
+    from guidebench.harness.launchers.base import Launcher, Slot
     from guidebench.harness.models.calls.base import Call, Usage
     from guidebench.harness.models.questions import Backend
     from guidebench.harness.trajectories import Trajectory
@@ -44,6 +46,13 @@ class There:
     @property
     def suite(self) -> Any:
         return self.parts["suite"]
+
+    def worded(self, model: ModelPart) -> bool:
+        """Return whether other parts' dialogues word all questions to this judge, so that it needs no prompt of its
+        own."""
+        roles = [role for role, part in self.parts.items() if part == model]
+        spoken = {role for part in self.parts.values() if isinstance(part, AskingPart) for role in part.puts}
+        return bool(roles) and spoken.issuperset(roles)
 
 
 class Part:
@@ -78,6 +87,8 @@ class SuitePart(Part):
 
     learners: ClassVar[Mapping[str, str]] = NOTHING
     """Task -> learner, for tasks that need another learner than the suite's default."""
+    dataset: ClassVar[str] = "scripted"
+    """Default dataset of the suite's methods, if one needs it; this one holds episodes of the scripted policy."""
     aliases: ClassVar[Mapping[str, str]] = NOTHING
     """Alias of a task -> its name."""
     by_turns: ClassVar[tuple[str, ...]] = ()
@@ -181,12 +192,18 @@ class AskingPart(Part):
     """Roles (of `needs`) whose answers the part waits for synchronously (`Context.consult`) while it acts or learns.
     Their models have no delay."""
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
-    """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model."""
+    """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model. A
+    judge in such a role is asked by the part's dialogue and gets no clips."""
     shares: ClassVar[Mapping[str, type]] = NOTHING
     """Role -> class of the dialogue, made without arguments, that the part has in that role. Parts that name the same
     class may share the role."""
     adds: ClassVar[tuple[str, ...]] = ()
     """Parameter groups of the learner (`LearnerPart.groups`) to whose losses the part adds terms (`Guide.losses`)."""
+    several_stores: ClassVar[bool] = False
+    """Whether a guide works with an agent that keeps a dataset in a store of its own (`Guide.given`)."""
+    each_goal: ClassVar[bool] = False
+    """Whether the part asks about each episode by its own instruction, so that it works on tasks whose goal changes
+    from episode to episode (`SuitePart.by_turns`)."""
     at_most: ClassVar[tuple[str, ...]] = ()
     """Roles for which `asked` is an upper bound rather than what to expect."""
 
@@ -205,9 +222,10 @@ class AskingPart(Part):
         return None
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """Return the calls that answer one question to the chat or embedder in a role; they run in the model process.
-        A part that needs a chat or an embedder must define it, or it cannot be registered."""
-        raise TypeError(f"{type(self).__name__} needs no chat and no embedder, so it has no dialogue")
+        """Return the calls that answer one question to the chat or embedder in a role, or to a judge that is named in
+        `puts`; they run in the model process. A part that has such a role must define it, or it cannot be
+        registered."""
+        raise TypeError(f"{type(self).__name__} asks no chat, no embedder and no judge, so it has no dialogue")
 
     def array(self, there: There, role: str) -> ArraySpec | None:
         """Return the array spec of the answers in a role if its dialogue returns arrays, such as embeddings, or None if
@@ -262,6 +280,11 @@ class DatasetPart(Part, ABC):
     def ready(self) -> None:
         """Raise UserError for a missing package or file. Reads nothing."""
 
+    @property
+    def count(self) -> int | None:
+        """Return the number of episodes, or None if it is unknown until they are gathered."""
+        return None
+
     def origin(self) -> Mapping[str, Any]:
         """Return, as JSON values, what decides the episodes in addition to the settings and the suite, such as hashes
         of files."""
@@ -298,6 +321,9 @@ class ModelPart(Part):
     part."""
     privileged: ClassVar[bool] = False
     """Whether the model reads privileged information that no method may use."""
+    draws: ClassVar[bool] = False
+    """Whether hand-written code draws frames of its own: `spawn` then gets the cell's drawing configuration as a third
+    argument."""
     follows_solver: ClassVar[bool] = False
     """Whether its questions hold the suite's own solver (`Question.solver`), which it may ask for the action in the
     present state; only with the backend `oracle`, and in roles that are consulted synchronously. Cells whose task has
@@ -325,3 +351,31 @@ class ModelPart(Part):
     def sampled(self, call: Call) -> Call:
         """Return the call with this model's sampling settings."""
         return call
+
+
+class LauncherPart(ABC):
+    """A launcher, which starts the workers of a study (`harness/launchers/base.py`). It is no part of a cell: its
+    settings, written `launcher.SETTING=VALUE`, are in no id."""
+
+    @property
+    def detached(self) -> bool:
+        """Whether the command returns when its jobs are submitted, and a scheduler goes on without it."""
+        return False
+
+    @property
+    def shared(self) -> bool:
+        """Whether workers may be on several machines, so that no file with a lock serves them."""
+        return False
+
+    @abstractmethod
+    def ready(self, execution: Execution, study: Path) -> None:
+        """Raise UserError for what is missing to start workers that write into the directory `study`. Called before
+        anything is trained; starts nothing."""
+
+    @abstractmethod
+    def slots(self, execution: Execution) -> Sequence[Slot]:
+        """Return the slots on which workers run at the same time, at least one, for packing and estimates."""
+
+    @abstractmethod
+    def spawn(self, execution: Execution, study: Path) -> Launcher:
+        """Return what starts the workers of one command, whose study lies in the directory `study`."""

@@ -33,8 +33,8 @@ class Method:
     """Chat model, if a part needs one."""
     embedder: str = "transformers"
     """Embedding model, if a part needs one."""
-    dataset: str = "scripted"
-    """Dataset, if a part needs one; the default holds episodes of the suite's scripted policy."""
+    dataset: str | None = None
+    """Dataset, if a part needs one; None selects the suite's default dataset."""
     pretraining: str = ""
     """Method of the pre-training stage, from whose policies the runs begin; "" for runs that begin with random
     parameters."""

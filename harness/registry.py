@@ -24,25 +24,29 @@ from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.execution import Execution
 from guidebench.harness.recipes import Method
 
-KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder", "dataset")
+PARTS = ("learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder", "dataset")
+"""Kinds of part that fill the roles of a cell."""
+KINDS = ("suite", "method", *PARTS, "launcher")
 HELPERS: Mapping[str, tuple[str, str]] = {
     "call": ("guidebench.harness.models.calls.Call", "kind"),
     "encoder": ("guidebench.baselines.encoders.Encoder", ""),
+    "tracker": ("guidebench.harness.trackers.Tracker", "name"),
 }
-"""Registered kinds that commands cannot name: kind -> the class to inherit, and its attribute that holds the name."""
+"""Registered kinds that are no parts of a cell: kind -> the class to inherit, and its attribute that holds the name."""
 BUILT_IN = tuple(
     f"guidebench.{package}"
     for package in (
         "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents",
         "baselines.teachers", "baselines.datasets", "baselines.encoders", "methods", "harness.models.judges",
-        "harness.models.chats", "harness.models.embedders", "harness.models.calls",
+        "harness.models.chats", "harness.models.embedders", "harness.models.calls", "harness.launchers",
+        "harness.trackers",
     )
 )  # fmt: skip
 T = TypeVar("T")
 BASES: Mapping[str, str] = {
     "suite": "SuitePart", "learner": "LearnerPart", "replay": "ReplayPart", "guide": "AskingPart",
     "agent": "AgentPart", "teacher": "TeacherPart", "judge": "ModelPart", "chat": "ModelPart", "embedder": "ModelPart",
-    "dataset": "DatasetPart",
+    "dataset": "DatasetPart", "launcher": "LauncherPart",
 }  # fmt: skip
 """Kind -> the class of `guidebench.harness.parts` that its configurations inherit."""
 MODELS = tuple(kind for kind, base in BASES.items() if base == "ModelPart")
@@ -58,7 +62,8 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 """Kind -> attributes that listing and planning read, besides the dataclass fields and `version`."""
 
 SPOKEN_TO = {"chat", "embedder"}
-"""Kinds of model that need a dialogue defined by the asking part; a judge receives clips instead."""
+"""Kinds of model that need a dialogue defined by the asking part; a judge needs one if the part `puts` calls to it, and
+else receives clips."""
 ROLE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED = frozenset((
     "task", "profile", "seed", "seeds", "training", "evaluation", "drawing", "models", "probe", "cell", "study",
@@ -124,6 +129,8 @@ def _check(kind: str, name: str, thing: Any) -> None:
     declared: Any = thing
     if left_open := sorted(getattr(thing, "__abstractmethods__", ())):
         raise UserError(f"{kind} {name!r} lacks {' and '.join(left_open)}; define it as harness/parts.py describes")
+    if kind == "launcher":  # it is in no cell
+        return
     for role, other in declared.needs.items():
         if reason := misnamed(role, other):
             raise UserError(f"{kind} {name!r} needs {a(other)} in the role {role!r}: {reason}")
@@ -134,7 +141,7 @@ def _check(kind: str, name: str, thing: Any) -> None:
                 f"`consults` only roles that `needs` maps to {', '.join(MODELS[:-1])} or {MODELS[-1]}"
             )
     silent = getattr(declared, "dialogue", None) in (None, parts.AskingPart.dialogue)
-    if SPOKEN_TO & {*declared.needs.values()} and silent:
+    if spoken(declared) and silent:
         raise UserError(f"{kind} {name!r} needs {_listed(declared.needs)}; define `dialogue` (harness/parts.py)")
     if HUMAN in declared.needs.values() and getattr(declared, "person", None) in (None, parts.AskingPart.person):
         raise UserError(f"{kind} {name!r} asks a person; define `person` (harness/parts.py)")
@@ -143,10 +150,17 @@ def _check(kind: str, name: str, thing: Any) -> None:
         raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py describes it")
 
 
+def spoken(config: Any) -> set[str]:
+    """Return the roles in which a part's configuration has dialogues: of chats and embedders, and of judges to which it
+    `puts` calls, which then get no clips."""
+    puts = getattr(config, "puts", {})
+    return {role for role, kind in config.needs.items() if kind in SPOKEN_TO or role in puts}
+
+
 def misnamed(role: str, kind: str) -> str:
     """Return why no part can need a kind in this role, or ""."""
-    if kind not in (*KINDS[2:], HUMAN):
-        return f"this version has no such kind of part; the kinds are {', '.join((*KINDS[2:], HUMAN))}"
+    if kind not in (*PARTS, HUMAN):
+        return f"this version has no such kind of part; the kinds are {', '.join((*PARTS, HUMAN))}"
     if role in (*KINDS, HUMAN) and role != kind:
         return f"a role called {role!r} must be of the kind {role!r}; choose another name"
     if kind == HUMAN and role != HUMAN:
@@ -205,6 +219,9 @@ class Register:
     def dataset(self, name: str) -> Callable[[T], T]:
         return _decorator("dataset", name)
 
+    def launcher(self, name: str) -> Callable[[T], T]:
+        return _decorator("launcher", name)
+
     def call(self, name: str) -> Callable[[T], T]:
         """Register a kind of call to a foundation model (`guidebench.harness.models.calls`)."""
         return _decorator("call", name)
@@ -212,6 +229,10 @@ class Register:
     def encoder(self, name: str) -> Callable[[T], T]:
         """Register an encoder of a part of observations (`guidebench.baselines.encoders`)."""
         return _decorator("encoder", name)
+
+    def tracker(self, name: str) -> Callable[[T], T]:
+        """Register a tracker that follows the logs of runs (`guidebench.harness.trackers`)."""
+        return _decorator("tracker", name)
 
 
 register = Register()
@@ -282,7 +303,7 @@ def registered(kind: str) -> list[str]:
 def roles() -> dict[str, set[str]]:
     """Return role -> kinds, over the `needs` of all registered parts, and the role of the agent."""
     found = {"agent": {"agent"}}
-    for kind in KINDS[2:]:
+    for kind in PARTS:
         for name in names(kind):
             for role, other in get(kind, name).needs.items():
                 found.setdefault(role, set()).add(other)

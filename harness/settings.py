@@ -53,6 +53,11 @@ class Transport:
     id."""
 
 
+class Later:
+    """Marks a field that was added when cells without it were on record. At its default it is excluded from the cell
+    id, and a record that lacks it has its default."""
+
+
 class Variable:
     """Marks a field that names an environment variable. An invalid name is an error whose message does not repeat the
     value, since it may be a secret key."""
@@ -99,6 +104,7 @@ class Field(NamedTuple):
     transport: bool = False
     text: bool = False
     variable: bool = False
+    later: bool = False
 
 
 @functools.cache
@@ -126,6 +132,7 @@ def fields(config: type) -> Mapping[str, Field]:
             transport=Transport in extras,
             text=Text in extras,
             variable=Variable in extras,
+            later=Later in extras,
         )
     return dict(sorted(result.items(), key=lambda item: item[1].transport))
 

@@ -19,6 +19,8 @@ class Trajectory(NamedTuple):
     truncated: Array  # [T] bool
     success: Array  # [T] bool
     next_observation: Array  # [T, …]
+    opening: Array | None = None  # [n] uint8
+    """Snapshot of the state in which the episode began; None where it is unknown."""
 
     @property
     def length(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,21 @@ from guidebench.baselines.acting import BaseAgent
 from guidebench.baselines.learners.bc import Bc
 from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Agent, Batch, Build, Context, Metrics, RunPhase, Transition, Update
+from guidebench.harness.interfaces import (
+    Agent,
+    Array,
+    Batch,
+    Build,
+    Context,
+    Episode,
+    Guide,
+    Metrics,
+    Response,
+    RunPhase,
+    State,
+    Transition,
+    Update,
+)
 from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.recipes import Layer, Method
 from guidebench.harness.registry import register
@@ -27,8 +41,8 @@ ROLE = "offline"
 @register.agent("offline_online")
 @dataclass(frozen=True)
 class OfflineOnline(AgentPart):
-    """One learner with two experiences: the dataset in the role `offline`, with the run's demonstrations, and what the
-    run collects.
+    """One learner with two experiences, the dataset in the role `offline`, with the run's demonstrations, and what the
+    run collects, and a guide that knows both.
 
     A run begins with gradient steps on the dataset. In the steps that are left it acts, and each batch is drawn partly
     from the dataset. The dataset is never overwritten.
@@ -44,7 +58,13 @@ class OfflineOnline(AgentPart):
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = "% it joins a learner and a dataset"
-    needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", ROLE: "dataset"})
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({
+        "learner": "learner", "replay": "replay", "guide": "guide", ROLE: "dataset",
+    })  # fmt: skip
+
+    def offline_steps(self, steps: int) -> int:
+        """Return how many of a run's `steps` steps are offline."""
+        return max(1, round(self.offline_share * steps))
 
     def spawn(self, build: Build) -> Agent:
         return OfflineOnlineAgent(self, build)
@@ -53,6 +73,11 @@ class OfflineOnline(AgentPart):
         """Return why these parts cannot work together, or ""."""
         if there["replay"].judged_transitions:
             return "its replay has clips judged, and a dataset has no frames; choose replay=uer"
+        if not there["guide"].several_stores:
+            return (
+                "its guide knows one store alone, and this agent keeps the dataset in a store of its own; choose a "
+                "guide that knows both, such as success_classifier or waypoints, or guide=none"
+            )
         return ""
 
     def ready(self, there: There) -> None:
@@ -72,24 +97,42 @@ class OfflineOnline(AgentPart):
 class OfflineOnlineAgent(BaseAgent):
     """Trains S seeds from a dataset and then from both experiences."""
 
+    datasets_unseen = True
+
     def __init__(self, config: OfflineOnline, build: Build) -> None:
         from guidebench.baselines.experience import Experience
 
         self.config = config
         self.learner = build.parts["learner"].spawn(build)
         replay = build.parts["replay"]
-        self.collected = Experience(build, replay, learners=(self.learner,))
-        self.offline = Experience(build, replay, learners=(self.learner,), name=ROLE)
+        self.guide: Guide = build.parts["guide"].spawn(build)
+        columns = self.guide.columns
+        self.collected = Experience(build, replay, columns, (self.learner,))
+        self.offline = Experience(build, replay, columns, (self.learner,), name=ROLE)
         super().__init__(build, {"": self.learner}, {"": self.collected, ROLE: self.offline})
+        self.wants_snapshots |= self.guide.wants_snapshots
+        self.wants_measures, self.wants_told = self.guide.wants_measures, self.guide.wants_told
+        self.guide_with(self.guide, self.learner)
 
     def phases(self) -> tuple[RunPhase, ...]:
-        steps = max(1, round(self.config.offline_share * self._steps))
+        steps = self.config.offline_steps(self._steps)
         offline = RunPhase(ROLE, steps, ROLE, self.config.offline_updates)
         return (offline, *([RunPhase("online", self._steps - steps)] if steps < self._steps else []))
 
     def observe(self, transition: Transition, ctx: Context) -> None:
-        given = ctx.step == 0 or ctx.phase.source != "environment"  # by demonstrations or the dataset
-        (self.offline if given else self.collected).add(transition, ctx)
+        if ctx.step == 0 or ctx.phase.source != "environment":  # demonstrations or the dataset
+            self.guide.given(self.offline.add(transition, ctx), transition, ROLE, ctx)
+        else:
+            self.guide.observed(self.collected.add(transition, ctx), transition, self.collected.store, ctx)
+
+    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
+        self.guide.begun(rows, self.collected.store, ctx)
+
+    def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
+        self.guide.ended(episodes, self.collected.store, ctx)
+
+    def answered(self, answers: Sequence[Response], ctx: Context) -> None:
+        self.guide.answered(answers, self.collected.store, ctx)
 
     def update(self, ctx: Context) -> Metrics:
         due = self.learner.updates_due(ctx.step, ctx.phase.updates)
@@ -111,7 +154,7 @@ class OfflineOnlineAgent(BaseAgent):
             for experience, count in sources
             if count
         ]
-        batch = joined([each.shaped(lambda batch: batch) for _, each in drawn])
+        batch = joined([each.shaped(self.guide.shape) for _, each in drawn])
         reducible = self.offline.wants_reducible
         update = self.learn_from(self.learner, batch, self.active, ctx.step, reducible)
         start = 0
@@ -119,7 +162,18 @@ class OfflineOnlineAgent(BaseAgent):
             own = slice(start, start := start + each.draw.index.shape[1])
             experience.feedback(each, part(update, own))
         stored = {"collected": self.collected.stored.astype(np.float64)}
-        return {**update.metrics, **stored, **self.offline.metrics(ctx.step), **self.collected.metrics(ctx.step)}
+        told = {**self.offline.metrics(ctx.step), **self.collected.metrics(ctx.step), **self.guide.metrics()}
+        return {**update.metrics, **stored, **told}
+
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        return self.guide.reward(observation, rows)
+
+    def state(self, row: int) -> State:
+        return {**super().state(row), "guide": self.guide.state(row)}
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self.guide.load_state(row, state["guide"])
 
 
 def joined(batches: list[Batch]) -> Batch:
@@ -148,14 +202,27 @@ SMOKE: Layer = {
     "training.capacity": cite(2_000, "smoke profile: for the dataset"),
     "dataset.scripted.episodes": cite(2, "smoke profile"),
     "dataset.scripted.noise": cite(0.0, "smoke profile: two episodes with a success"),
+    "dataset.bin_sorting.demonstrations": cite(1, "smoke profile"),
+    "dataset.bin_sorting.failures": cite(1, "smoke profile"),
+    "dataset.bin_sorting.others": cite(1, "smoke profile"),
     "learner.hidden": cite((16, 16), "smoke profile"),
     "learner.batch_size": cite(32, "smoke profile"),
 }
 SUITES = ("metaworld", "metaworld_pbrl", "metaworld_mt10", "point_maze", "ogbench_scene")
-ON_SUITE: Mapping[str, Layer] = {
-    "ogbench_scene": {"dataset.scripted.noise": cite(0.0, "choice: its solver plans whole episodes")}
+HELD = cite(0, "choice: the dataset holds them")
+ON_SUITE: dict[str, Layer] = {
+    "ogbench_scene": {"dataset.scripted.noise": cite(0.0, "choice: its solver plans whole episodes")},
+    "bin_sorting": {"training.demonstrations": HELD},
 }
-ON_PROFILE: Mapping[str, Mapping[str, Layer]] = {suite: {"smoke": SMOKE} for suite in SUITES}
+ON_PROFILE: Mapping[str, Mapping[str, Layer]] = {
+    **{suite: {"smoke": SMOKE} for suite in SUITES},
+    "bin_sorting": {"smoke": {**SMOKE, "training.demonstrations": HELD}},
+}
+DEMONSTRATIONS: Mapping[str, Layer] = {
+    "demos=2x": {"dataset.bin_sorting.demonstrations": cite(10, "KAGI, §IV-B: 2 times fewer")},
+    "demos=5x": {"dataset.bin_sorting.demonstrations": cite(4, "KAGI, §IV-B: 5 times fewer")},
+}
+"""Ablations that leave fewer demonstrations of each direction in the data of `bin_sorting`."""
 NEGATIVE: Layer = {
     "learner.cal_ql.tail": cite(
         "last_reward", "Cal-QL's code, in failures of sparse tasks; choice: rewards are negative"
@@ -170,7 +237,11 @@ register.method("bc")(
         defaults={"agent.offline_share": cite(1.0, "choice: it learns from the dataset alone")},
         on_suite=ON_SUITE,
         on_profile=ON_PROFILE,
-        ablations={"loss=nll": {"learner.loss": "nll"}, "successes_only": {"learner.successes_only": True}},
+        ablations={
+            "loss=nll": {"learner.loss": "nll"},
+            "successes_only": {"learner.successes_only": True},
+            **DEMONSTRATIONS,
+        },
         citation=Bc.citation,
     )
 )
@@ -180,13 +251,14 @@ register.method("cal_ql")(
         summary="conservative learning from a dataset, bounded by its returns, then online from both",
         learner="cal_ql",
         agent="offline_online",
-        on_suite={suite: {**ON_SUITE.get(suite, {}), **NEGATIVE} for suite in ("classic", "ogbench_scene")},
+        on_suite=ON_SUITE | {suite: {**ON_SUITE.get(suite, {}), **NEGATIVE} for suite in ("classic", "ogbench_scene")},
         on_profile=ON_PROFILE,
         ablations={
             "calibration=cql": {"learner.calibrated": False},
             "phases=offline_only": {"agent.offline_share": 1.0},
             "mixing=online_alone": {"agent.mixing": 0.0},
             "reward=sparse": {"suite.reward": "sparse"},
+            **DEMONSTRATIONS,
         },
         citation=CalQl.citation,
     )

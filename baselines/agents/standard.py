@@ -85,6 +85,7 @@ class StandardAgent(BaseAgent):
         self.learner, self.experience, self.guide = learner, experience, guide
         self.wants_snapshots |= guide.wants_snapshots
         self.wants_measures, self.wants_told = guide.wants_measures, guide.wants_told
+        self.guide_with(guide, learner)
         self._losses = (Loss(f"the guide {type(guide).__name__}", adds, guide.losses),) if adds else ()
 
     def phases(self) -> tuple[RunPhase, ...]:

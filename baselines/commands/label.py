@@ -69,7 +69,10 @@ class Waiting(NamedTuple):
 
     name: str
     """Directory of the run, relative to the study's."""
+    home: Path
+    """That directory, which holds the run's lease."""
     path: Path
+    """Where the run is written, with its questions and answers."""
     questions: Mapping[int, PendingQuestion]
     """Questions whose answers it waits for."""
 
@@ -97,7 +100,7 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
         flying = checkpoint.state["loop"]["asks"].get("human", {}).get("asks", ()) if checkpoint else ()
         mine = {int(each["ordinal"]): questions.read(run.path, int(each["ordinal"])) for each in flying}
         if mine:
-            found.append(Waiting(f"{entry['directory']}/{run.path.name}", run.path, mine))
+            found.append(Waiting(f"{entry['directory']}/{run.home.name}", run.home, run.path, mine))
     if not asked:
         raise UserError(f"no run of {study.path} has asked a person; a study does with `bench run … teacher=human`")
     return found
@@ -107,12 +110,12 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
 def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
     """Lock the runs that no other process writes, for the duration of the context; UserError if there is none."""
     from guidebench.harness.errors import UserError
-    from guidebench.harness.records.study import Lock
+    from guidebench.harness.records.leases import Lease
 
     locks, found = [], []
     try:
         for run in runs:
-            lock = Lock(run.path, "run")
+            lock = Lease(run.home, "run")
             try:
                 lock.acquire()
             except UserError:

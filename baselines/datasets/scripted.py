@@ -47,6 +47,10 @@ class Scripted(DatasetPart):
             return f"the task {goalless[0]!r} has no goal that a scripted policy could follow"
         return ""
 
+    @property
+    def count(self) -> int:
+        return self.episodes * max(1, len(self.tasks))
+
     def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
         found: list[Trajectory] = []
         for each in self.tasks or (task,):
@@ -54,16 +58,18 @@ class Scripted(DatasetPart):
             if isinstance(played, HasExpert):
                 found += [self._played(played, each, suite.spaces(each)[1], number) for number in range(self.episodes)]
             elif isinstance(suite, Demonstrates):
-                found += self._demonstrated(suite, each)
+                found += self._demonstrated(suite, played, each)
             else:
                 raise UserError(f"task {each!r} has no scripted policy to gather a dataset of; name another dataset")
+        if len({None if each.opening is None else each.opening.size for each in found}) > 1:  # of different tasks
+            return [each._replace(opening=None) for each in found]
         return found
 
     def _played(self, task: Any, name: str, actions: Any, number: int) -> Trajectory:
         """Return the episode played in layout `number`."""
         import numpy as np
 
-        from guidebench.harness.episodes.demonstrations import roll
+        from guidebench.harness.episodes.datasets import play
 
         layout, chance = np.random.SeedSequence(ENTROPY, spawn_key=(number,)).spawn(2)
         rng = np.random.default_rng(chance)
@@ -78,11 +84,13 @@ class Scripted(DatasetPart):
             )
             return random if rng.random() < self.noise else task.expert()
 
-        return _episode(name, roll(task, int(layout.generate_state(1)[0] >> 1), act, task.max_steps))
+        return play(task, name, int(layout.generate_state(1)[0] >> 1), act)
 
-    def _demonstrated(self, suite: Demonstrates, task: str) -> list[Trajectory]:
+    def _demonstrated(self, suite: Demonstrates, played: Any, task: str) -> list[Trajectory]:
         """Return episodes of a solver that plans whole episodes, so it cannot continue after a random action."""
         import numpy as np
+
+        from guidebench.harness.episodes.datasets import of_demonstration
 
         if self.noise:
             raise UserError(
@@ -92,21 +100,8 @@ class Scripted(DatasetPart):
         found = []
         for number in range(self.episodes):
             layout = np.random.SeedSequence(ENTROPY, spawn_key=(number,)).spawn(1)[0]
-            if (shown := suite.demonstrate(task, int(layout.generate_state(1)[0] >> 1))) is not None:
-                found.append(_episode(task, shown))
+            seed = int(layout.generate_state(1)[0] >> 1)
+            if (shown := suite.demonstrate(task, seed)) is not None:
+                played.reset(seed)
+                found.append(of_demonstration(task, shown)._replace(opening=played.snapshot().copy()))
         return found
-
-
-def _episode(task: str, played: Any) -> Trajectory:
-    """Return a demonstration as a dataset episode; one that stops before its end is marked truncated."""
-    import numpy as np
-
-    from guidebench.harness.episodes.datasets import ARRAYS
-    from guidebench.harness.trajectories import Trajectory
-
-    fields = {name: getattr(played, name) for name in ARRAYS}
-    if np.issubdtype(fields["action"].dtype, np.floating):
-        fields["action"] = np.clip(fields["action"], -1, 1).astype(np.float32)
-    truncated = fields["truncated"].copy()
-    truncated[-1] |= not fields["terminated"][-1]
-    return Trajectory(task, **{**fields, "truncated": truncated})

@@ -17,6 +17,7 @@ class Unguided(AskingPart):
     """Adds nothing to transitions and leaves batches unchanged."""
 
     version: ClassVar[int] = 1
+    several_stores: ClassVar[bool] = True
     citation: ClassVar[str] = "% it changes nothing"
 
     def spawn(self, build: Build) -> Guide:

@@ -131,7 +131,16 @@ ABOUT: Mapping[str, About] = {
         ),
     ),
     "kagi": About(
-        "A vision-language model draws waypoints on an image of the scene, and a robot is paid for coming near to them."
+        "A vision-language model draws waypoints on an image of the scene, and a robot is paid for coming near to them "
+        "(Lee et al., KAGI).",
+        "../methods/kagi.md",
+        (
+            Experiment(
+                "bench ablate suite=bin_sorting method=robofume,kagi segmenter=transformers "
+                "guide.formulation=both,dense --only demos seeds=3",
+                "figure 5",
+            ),
+        ),
     ),
     "dsadf": About(
         "A language model plans sub-goals and a trained policy carries them out; a vision-language model acts where "
@@ -262,8 +271,8 @@ def _tables(name: str) -> str:
         rows.append((called, text(title), str(len(own)), f"{here}" if here else "none"))
     whole = sum(map(possible, numbers.itertuples()))
     return (
-        f"It prints {len(numbers)} numbers in tables of results. {whole or 'None'} of them can be run here: their "
-        f"suite, tasks and method are registered.\n"
+        f"It prints {len(numbers)} numbers in tables of results. {whole or 'None'} of them can be run here, which "
+        f"needs their suite, tasks and method.\n"
         f"{table(('table', 'what it shows', 'numbers', 'can be run here'), rows)}"
     )
 

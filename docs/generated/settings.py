@@ -47,7 +47,7 @@ def _part(kind: str, name: str) -> str:
         lines.append(f"\nTasks: {tasks}.")
     if kind == "method":
         return "\n".join([*lines, _recipe(thing)])
-    if thing.needs:
+    if kind != "launcher" and thing.needs:
         needed = (f"{code(role)} ({other})" if role != other else code(role) for role, other in thing.needs.items())
         lines.append(f"\nIt needs: {', '.join(needed)}.")
     known = settings.fields(thing)
@@ -69,7 +69,7 @@ def _fields(config: type) -> str:
             text(field.source),
         )
         for field in settings.fields(config).values()
-        if field.name != "models"
+        if field.name not in ("models", "launching")
     )
     return table(("setting", "default", "values", "meaning", "source"), rows)
 

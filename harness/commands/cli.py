@@ -16,7 +16,9 @@ from typing import Any, NoReturn
 from guidebench.harness.errors import UserError, of_system, unknown
 from guidebench.harness.texts import printable
 
-COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "eval", "demos", "models", "new", "doctor")
+COMMANDS = (
+    "list", "show", "run", "ablate", "perturb", "status", "cancel", "track", "eval", "demos", "models", "new", "doctor",
+)  # fmt: skip
 """Subcommands in `guidebench.harness.commands`; other packages add theirs by the entry point group
 `guidebench.commands`. A command is a module with HELP, add_arguments(parser) and run(args) -> exit code."""
 
@@ -30,6 +32,7 @@ examples:
   bench perturb suite=minigrid_doorkey method=vlm_rb,per profile=quick seeds=3
   bench run method=pebble,rl_sallm_f chat=scripted profile=quick seeds=3
   bench label runs/NAME                                    answer the questions that wait for a person
+  bench run suite=metaworld_mt10 method=sac launcher=slurm launcher.partition=short; bench status runs/NAME
   bench report runs/NAME
   bench compare runs/NAME --against measured               compare with stored runs of this project
   bench cite runs/NAME > used.bib

@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "kind",
         nargs="?",
-        help="only this kind: suite, method, learner, replay, guide, agent, judge, teacher, chat, embedder, dataset",
+        help="only this kind: suite, method, learner, replay, guide, agent, judge, teacher, chat, embedder, dataset, "
+        "launcher",
     )
     parser.add_argument("--json", action="store_true", help="as JSON: kind -> names")
 

@@ -8,7 +8,8 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
                                     with this prefix configure that stage
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
   seeds=5  seeds=[0,3,7]            number of seeds, or a list of seeds
-  output, workers, pack, gpus, per_gpu, device, checkpoint_every, probes, tensorboard, keep_replay, mixed_commits,
+  launcher=NAME, launcher.SETTING   what starts the workers (bench list launchers)
+  output, workers, pack, gpus, per_gpu, device, checkpoint_every, probes, trackers, keep_replay, mixed_commits,
   report, against                   how the study is executed
   models.mode=record|live|replay, models.cassette, models.budget_usd, models.budget_calls, models.budget_seconds
                                     how foundation models are called, and limits on their cost
@@ -69,6 +70,17 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
     comparison = _comparison(plan)
     if args.dry_run:
         return dry_run(plan, args.json)
+    from guidebench.harness.run import study
+    from guidebench.harness.trackers import beside
+
+    def tell(line: str) -> None:
+        print(f"bench: {line}", file=sys.stderr)
+
+    with beside.beside(plan.execution.trackers, study.directory_of(plan), tell):  # the report goes along
+        return _execute(plan, args, add, comparison)
+
+
+def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None], comparison: Any) -> int:
     from guidebench.harness.run import progress, study
 
     display = progress.display(plan, quiet=args.json)
@@ -81,6 +93,10 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
         _summarise(outcome)
     if outcome.stopped:
         return 130
+    if outcome.submitted is not None:
+        if not args.json:
+            _close_submitted(outcome, plan.execution.trackers)
+        return 0
     if not args.json and any(run.status == "finished" for run in outcome.runs):
         if plan.execution.report:
             _report(outcome)
@@ -95,11 +111,11 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     """Print what `plan` would run and what is missing here, such as a GPU, a package or a model. Return 1 if anything
     is missing, else 0."""
     from guidebench.harness.episodes import demonstrations
-    from guidebench.harness.launchers import local
     from guidebench.harness.models import keeping
+    from guidebench.harness.plan import matrix
     from guidebench.harness.run import estimates, readiness, study
 
-    places = local.slots(plan.execution)
+    places = matrix.launcher_of(plan.execution).slots(plan.execution)
     jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
     rows: list[dict[str, Any]] = []
     costs = estimates.costs(plan, places)
@@ -228,6 +244,7 @@ def _outcome(outcome: Study) -> dict[str, object]:
         "study": outcome.name,
         "output": str(outcome.directory),
         "stopped": outcome.stopped,
+        **({} if outcome.submitted is None else {"submitted": outcome.submitted}),
         "runs": [
             {"cell": run.cell.id, "method": run.cell.names.method, "task": run.cell.names.task, "seed": run.seed,
              "status": run.status, "directory": str(run.directory), "error": run.error}
@@ -284,6 +301,20 @@ def _close(outcome: Study) -> None:
     page = outcome.directory / "report" / "report.html"
     if page.is_file():
         print(f"\npage: {page}")
+
+
+def _close_submitted(outcome: Study, trackers: Sequence[str]) -> None:
+    """Print how to follow a study that a scheduler goes on with."""
+    where = outcome.directory
+    print(
+        f"{count(outcome.submitted or 0, 'job')} in the queue; they go on without this command. From any machine that "
+        f"sees the directory:\n"
+        f"  bench status {where}\n"
+        f"  bench cancel {where}    (workers write a checkpoint; the same bench run continues)\n"
+        f"  bench report {where}"
+    )
+    if trackers:
+        print(f"  bench track {where} --to {','.join(trackers)} --follow    (trackers=… ends with this command)")
 
 
 def _comparison(plan: Plan) -> Any | None:

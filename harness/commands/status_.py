@@ -6,6 +6,7 @@ import argparse
 import itertools
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,11 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
     from guidebench.harness.records.shown import counted, last_line
     from guidebench.harness.records.study import StudyDirectory
-    from guidebench.harness.run import pace
+    from guidebench.harness.run import pace, queues
 
     study = StudyDirectory(args.study)
-    rows = [_row(entry, found) for entry, found in study.runs()]
+    queued, notes = queues.of(args.study)
+    rows = [_row(entry, found, queued) for entry, found in study.runs()]
     standings = [_standing(row) for row in rows]
     if args.json:
         left = pace.left(standings)
@@ -45,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
         }
         print(json.dumps(content, indent=1))
         return 0
+    for note in notes:
+        print(f"note: {note}")
     print(f"{study.read()['study']}: {counted(row['status'] for row in rows)}")
     if any(standing.status != "finished" for standing in standings):
         print(f"{pace.ahead(standings)}")
@@ -52,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"{cell}")
         for row, standing in group:
             print(f"  {_line(row, standing)}")
+            if row["queued"]:
+                print(f"    {row['queued']}")
             if row["error"]:
                 print(f"    {one_line(last_line(str(row['error'])))}")
     accounts = [row["models"] for row in rows if row["models"]]
@@ -66,8 +72,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
-    """Return the status of a run: live values from its worker, else those of its last checkpoint."""
+def _row(entry: dict[str, Any], found: RunDirectory, queued: Mapping[Path, str]) -> dict[str, Any]:
+    """Return the status of a run: live values from its worker, else those of its last checkpoint. `queued`: run
+    directory -> what its scheduler says of it."""
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
 
     content = found.read()
@@ -83,7 +90,7 @@ def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
         "task": str(Path(entry["directory"]).parent),
         "method": Path(entry["directory"]).name.rsplit("-", 1)[0],
         "variant": entry.get("label_variant", ""),
-        "seed": int(found.path.name.removeprefix("seed-")),
+        "seed": int(found.home.name.removeprefix("seed-")),
         "status": status,
         "step": step,
         "steps": steps,
@@ -94,6 +101,7 @@ def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
         "seconds_left": None if standing.left is None else round(standing.left),
         "seconds_silent": round(max(0.0, time.time() - live["time"]), 1) if "time" in live else None,
         "error": content.get("error"),
+        "queued": queued.get(found.home.absolute()),
         "models": {name: spent.get(name, 0) for name in (*QUESTIONS, *LEDGER)} if spent else None,
     }
 
@@ -118,7 +126,7 @@ def _measure(found: RunDirectory) -> str:
 def _record(found: RunDirectory) -> dict[str, Any]:
     """Return the record of a run's cell; empty if it does not exist yet or cannot be read."""
     try:
-        content = json.loads((found.path.parent / "cell.json").read_text(encoding="utf-8"))
+        content = json.loads((found.home.parent / "cell.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

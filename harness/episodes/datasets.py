@@ -10,23 +10,26 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from guidebench.harness.episodes import files as keeping
+from guidebench.harness.episodes.demonstrations import roll
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.identity.provenance import packages
-from guidebench.harness.interfaces import Actions, Array, Build, Observations, Transition
-from guidebench.harness.trajectories import Trajectory
+from guidebench.harness.interfaces import Actions, Array, Build, Observations, Task, Transition
+from guidebench.harness.trajectories import Demonstration, Trajectory
 
 if TYPE_CHECKING:
     from guidebench.harness.plan.config import Cell
 
-SCHEMA = 1
-
-
-ARRAYS = Trajectory._fields[1:]
+SCHEMA = 2
+ARRAYS = tuple(name for name in Trajectory._fields[1:] if name != "opening")
+"""Fields of an episode with one row for each step."""
+KEPT = tuple(name for name in ARRAYS if name != "next_observation")
+"""Those that the cache holds: an observation that follows a step is that of the next step, or the episode's last."""
 
 
 class Dataset(NamedTuple):
@@ -65,6 +68,11 @@ class Wanted:
             "origin": dict(self.part.origin()),
             "packages": packages(),
         }
+
+    @property
+    def file(self) -> Path:
+        """Return the cached JSON file that describes it; the arrays are beside it."""
+        return keeping.root("datasets") / self.role / f"{keeping.key(self.content)}.json"
 
 
 def _named(part: Any) -> dict[str, Any]:
@@ -128,18 +136,25 @@ def prepare(what: Wanted, capacity: int) -> Dataset:
 
 def obtain(what: Wanted) -> Dataset:
     """Return the dataset, gathered if it is not cached. Raise UserError if it cannot be used for the task."""
-    content = what.content
-    file = keeping.root("datasets") / what.role / f"{keeping.key(content)}.json"
-    found = keeping.kept(file, ARRAYS)
+    file = what.file
+    found = keeping.kept(file, KEPT)
     if found is None:
         gathered = what.part.gather(what.suite, what.task)
         check(gathered, what)
-        arrays = [{name: getattr(episode, name) for name in ARRAYS} for episode in gathered]
-        keeping.keep(file, content, [{"task": episode.task} for episode in gathered], arrays)
-        found = keeping.kept(file, ARRAYS)
+        arrays = [{name: getattr(episode, name) for name in KEPT} for episode in gathered]
+        whole = {"last": np.stack([episode.next_observation[-1] for episode in gathered])}
+        if gathered[0].opening is not None:
+            whole["opening"] = np.stack([episode.opening for episode in gathered])
+        keeping.keep(file, what.content, [{"task": episode.task} for episode in gathered], arrays, whole)
+        found = keeping.kept(file, KEPT)
         assert found is not None, "what was just written can be read"
-    told = zip(found.described, found.arrays, strict=True)
-    return Dataset(tuple(Trajectory(said["task"], **arrays) for said, arrays in told), found.digest)
+    openings, lasts = found.whole.get("opening"), found.whole["last"]
+    episodes = []
+    for number, (said, kept) in enumerate(zip(found.described, found.arrays, strict=True)):
+        following = np.concatenate([kept["observation"][1:], lasts[number : number + 1]])
+        opening = None if openings is None else openings[number]
+        episodes.append(Trajectory(said["task"], **kept, next_observation=following, opening=opening))
+    return Dataset(tuple(episodes), found.digest)
 
 
 def check(episodes: Sequence[Trajectory], what: Wanted) -> None:
@@ -167,6 +182,8 @@ def check(episodes: Sequence[Trajectory], what: Wanted) -> None:
         ended = episode.terminated | episode.truncated
         if ended.argmax() != episode.length - 1 or not ended[-1]:
             raise UserError(f"{here} ends at step {int(ended.argmax())} and has {episode.length} steps; cut it there")
+        _followed(episode, here)
+        _opened(episode.opening, episodes[0].opening, here)
 
 
 def _array(array: Array, shape: tuple[int, ...], dtype: np.dtype[Any], here: str) -> None:
@@ -181,6 +198,35 @@ def _observed(array: Array, length: int, space: Observations, here: str) -> None
         _finite(values, at)
         if part.categories is not None and (values >= np.array(part.categories)).any():
             raise UserError(f"{at} holds a code of {values.max()}; the task has {part.categories} codes in each entry")
+
+
+def _followed(episode: Trajectory, here: str) -> None:
+    """Raise UserError unless each step's next observation is the observation of the step after it: a store, too, keeps
+    one for both."""
+    differs = episode.observation[1:] != episode.next_observation[:-1]
+    if differs.any():
+        step = int(np.argwhere(differs)[0][0])
+        raise UserError(
+            f"{here}: next_observation of step {step} is not the observation of step {step + 1}; make two episodes of "
+            f"it where it breaks"
+        )
+
+
+def _opened(opening: Array | None, first: Array | None, here: str) -> None:
+    """Raise UserError for an opening that is no snapshot, or unlike that of the first episode."""
+    if opening is None and first is None:
+        return
+    if opening is None or first is None:
+        one, other = ("no", "one") if opening is None else ("an", "none")
+        raise UserError(
+            f"{here} has {one} opening and episode 0 has {other}; give the snapshot in which it began for every "
+            f"episode, or for none"
+        )
+    if opening.shape != (first.size,) or opening.dtype != np.uint8:
+        raise UserError(
+            f"{here}: opening is {opening.dtype} of shape {opening.shape}; expected a snapshot, uint8 of shape "
+            f"{(first.size,)}, as that of episode 0"
+        )
 
 
 def _acted(array: Array, length: int, space: Actions, here: str) -> None:
@@ -205,6 +251,30 @@ def _finite(array: Array, here: str) -> None:
     raise UserError(f"{here} of step {step} holds {array[place]}, which is no finite number; leave out the episode")
 
 
+def play(task: Task, name: str, seed: int, act: Callable[[Array], Any]) -> Trajectory:
+    """Return the episode that `act(observation)` plays on layout `seed` of the task called `name`, with its opening."""
+    openings: list[Array] = []
+
+    def first(observation: Array) -> Any:
+        if not openings:
+            openings.append(task.snapshot().copy())
+        return act(observation)
+
+    played = roll(task, seed, first, task.max_steps)
+    return of_demonstration(name, played)._replace(opening=openings[0])
+
+
+def of_demonstration(name: str, played: Demonstration) -> Trajectory:
+    """Return a demonstration of the task called `name` as an episode of a dataset, without its opening. Vectors of
+    actions are clipped to [-1, 1], and an episode that stops before its end is marked truncated."""
+    fields = {field: getattr(played, field) for field in ARRAYS}
+    if np.issubdtype(fields["action"].dtype, np.floating):
+        fields["action"] = np.clip(fields["action"], -1, 1).astype(np.float32)
+    truncated = fields["truncated"].copy()
+    truncated[-1] |= not fields["terminated"][-1]
+    return Trajectory(name, **{**fields, "truncated": truncated})
+
+
 def transitions(rows: Sequence[Dataset], events: int) -> Iterator[Transition]:
     """Yield the transitions of the datasets of a worker's seeds, in parallel, episode by episode. Raise UserError if
     episode lengths differ between seeds, since all seeds must store the same number of transitions."""
@@ -217,5 +287,8 @@ def transitions(rows: Sequence[Dataset], events: int) -> Iterator[Transition]:
     nothing = np.zeros((len(rows), events), bool)
     for beside in zip(*(dataset.episodes for dataset in rows), strict=True):
         columns: Mapping[str, Array] = {name: np.stack([getattr(each, name) for each in beside], 1) for name in ARRAYS}
+        openings = [each.opening for each in beside if each.opening is not None]
+        opening = np.stack(openings) if len(openings) == len(beside) else None
         for step in range(beside[0].length):
-            yield Transition(**{name: column[step] for name, column in columns.items()}, events=nothing, snapshot=None)
+            fields = {name: column[step] for name, column in columns.items()}
+            yield Transition(**fields, events=nothing, snapshot=None, opening=opening if step == 0 else None)

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ class Kept(NamedTuple):
 
     described: Sequence[Mapping[str, Any]]
     arrays: Sequence[Mapping[str, Array]]
+    whole: Mapping[str, Array]
     digest: str
     """SHA-256 of the file of arrays."""
 
@@ -43,12 +45,15 @@ def keep(
     content: Mapping[str, Any],
     described: Sequence[Mapping[str, Any]],
     arrays: Sequence[Mapping[str, Array]],
+    whole: Mapping[str, Array] = MappingProxyType({}),
 ) -> Path:
     """Write episodes to `file` (.json, with the arrays beside it) and return the file. `content`: everything that
-    decides the episodes; `described`: description of each episode; `arrays`: name -> [T, …] of each episode."""
+    decides the episodes; `described`: description of each episode; `arrays`: name -> [T, …] of each episode; `whole`:
+    name -> [E, …], one row for each episode."""
     from safetensors.numpy import save
 
     together = {name: packed(np.concatenate([each[name] for each in arrays])) for name in arrays[0]}
+    together |= {name: packed(each) for name, each in whole.items()}
     stored = save({name: raw for name, (raw, _) in together.items()})
     fields = {name: each for name, (_, each) in together.items() if each is not None}
     write_bytes(file.with_suffix(".safetensors"), stored)
@@ -61,8 +66,8 @@ def keep(
 
 
 def kept(file: Path, names: Sequence[str]) -> Kept | None:
-    """Return what `keep` wrote, with the named arrays, or None if the file does not exist or, with a notice, if it is
-    damaged."""
+    """Return what `keep` wrote, with the named arrays and all others in `whole`, or None if the file does not exist or,
+    with a notice, if it is damaged."""
     from safetensors.numpy import load
 
     try:
@@ -77,7 +82,8 @@ def kept(file: Path, names: Sequence[str]) -> Kept | None:
         ends = np.cumsum([episode["steps"] for episode in described])
         parts = {name: np.split(together[name], ends[:-1]) for name in names}
         arrays = [{name: parts[name][number] for name in names} for number in range(len(described))]
-        return Kept(described, arrays, description["sha256"])
+        whole = {name: each for name, each in together.items() if name not in names}
+        return Kept(described, arrays, whole, description["sha256"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

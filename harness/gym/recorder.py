@@ -27,8 +27,9 @@ from guidebench.harness.plan import config
 from guidebench.harness.plan.config import SCHEMA
 from guidebench.harness.records.compact import to_parquet
 from guidebench.harness.records.files import Rows, read_json, write_json
+from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.schema import SCHEMA_VERSION, SCORE, Identity, evaluation, limits, score_of, within
-from guidebench.harness.records.study import Lock, StudyDirectory
+from guidebench.harness.records.study import StudyDirectory
 
 BACKEND = "external"
 
@@ -76,12 +77,12 @@ class Recorder:
         study = StudyDirectory(Path(output))
         self._steps, self._last = steps, (0, -1)
         self._run = study.run(where, seed)
-        self._lock = Lock(self._run.path, "run")
+        self._lock = Lease(self._run.home, "run")
         self._lock.acquire()
         if self._run.status == "finished":
             self._lock.release()
-            raise UserError(f"{self._run.path} is finished; delete it to record it anew")
-        joining = Lock(study.path, "study")
+            raise UserError(f"{self._run.home} is finished; delete it to record it anew")
+        joining = Lease(study.path, "study")
         try:
             joining.acquire(patience=30.0)
         except UserError:
@@ -105,7 +106,7 @@ class Recorder:
         finally:
             joining.release()
         self._identity = Identity(name, cell, suite, task, method, learner, BACKEND, model, profile, seed)
-        self._rows = Rows(self._run.path / "evaluations.jsonl", 0)
+        self._rows = Rows(self._run.home / "evaluations.jsonl", 0)
         self._run.update(status="running", seed=seed, step=0, steps=steps, error=None, provenance=provenance("unknown"))
 
     def episode(
@@ -136,7 +137,7 @@ class Recorder:
             return
         self._rows.flush()
         self._rows.close()
-        to_parquet(self._rows.path, self._run.path / "evaluations.parquet", evaluation(self.score))
+        to_parquet(self._rows.path, self._run.home / "evaluations.parquet", evaluation(self.score))
         self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
         self._rows.path.unlink()
         self._lock.release()

@@ -69,12 +69,7 @@ def rehashed(content: Mapping[str, Any]) -> str:
     """Recompute the cell id from a record's names, versions and settings, even if other versions of the parts are
     installed. Raise UserError if a part is not installed."""
     names = names_of(content)
-    known = config.cell_fields(names)
-    values: dict[str, Any] = {}
-    for key, entry in content["settings"].items():
-        section, _, name = key.partition(".")
-        if name not in known.get(section, {}) or not known[section][name].transport:
-            values[key] = entry["value"]
+    values = config.hashed(names, {key: entry["value"] for key, entry in content["settings"].items()})
     stage = rehashed(content["stage"]) if "stage" in content else ""
     return config.identity(names, content["versions"], values, config.begun(stage, _kept(content)))
 
@@ -99,7 +94,9 @@ def recorded(content: Mapping[str, Any]) -> Cell:
         value = check(known[section][name], entry["value"], f"the record of cell {content['cell']}: {key}")
         settings[key] = Value(value, entry["layer"], entry["source"])
     for section, name in ((section, name) for section, own in known.items() for name in own):
-        if f"{section}.{name}" not in settings:
+        if f"{section}.{name}" not in settings and (field := known[section][name]).later:
+            settings[f"{section}.{name}"] = Value(field.default, "default", field.source)
+        elif f"{section}.{name}" not in settings:
             raise UserError(
                 f"the record of cell {content['cell']} lacks the setting '{section}.{name}', which this version has: "
                 f"run the study anew, or check out the commit in its run.json"

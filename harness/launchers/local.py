@@ -2,49 +2,55 @@
 
 from __future__ import annotations
 
-import json
-import math
-import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
-from guidebench.harness.identity import sources
+from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers.base import Event, Launcher, Slot
 from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from guidebench.harness.machine import cores, visible_gpus
-from guidebench.harness.texts import each_text, printable
+from guidebench.harness.parts import LauncherPart
+from guidebench.harness.registry import register
+from guidebench.harness.texts import printable
 
-TOGETHER = 0.5
-"""Seconds within which stop signals count as one; a later second signal kills the workers immediately."""
 GRACE = 60.0
 """Seconds that a worker has to write its checkpoint after a stop signal."""
 
 
-class Event(NamedTuple):
-    """An event of a job. `kind` is demonstrations (made before the job begins), started, progress, notice, failed (one
-    seed), retry, or the end of the job: finished, stopped, crashed, error."""
+@register.launcher("local")
+@dataclass(frozen=True)
+class Local(LauncherPart):
+    """Workers on this machine, one process each; the command stays until they have ended."""
 
-    job: Job
-    kind: str
-    content: Mapping[str, Any]
+    def ready(self, execution: Execution, study: Path) -> None:
+        if self.slots(execution)[0].device == "cuda":
+            import torch
 
+            if not torch.cuda.is_available():
+                raise UserError(
+                    f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build"
+                )
 
-@dataclass
-class Slot:
-    """A CPU core or a share of a GPU on which one worker runs."""
+    def slots(self, execution: Execution) -> list[Slot]:
+        """Return the slots of this machine: GPUs if available, else CPU cores."""
+        gpus = visible_gpus() if execution.gpus is None else [str(gpu) for gpu in execution.gpus]
+        if execution.device == "cuda" or (execution.device == "auto" and gpus):
+            places = [Slot("cuda", gpu) for _ in range(execution.per_gpu) for gpu in gpus or ["0"]]
+            return places[: execution.workers] if execution.workers else places
+        return [Slot("cpu") for _ in range(execution.workers or cores())]
 
-    device: str
-    gpu: str | None = None
-    """GPU index or UUID, as in CUDA_VISIBLE_DEVICES."""
+    def spawn(self, execution: Execution, study: Path) -> Launcher:
+        return Processes(self.slots(execution), study / "logs")
 
 
 @dataclass
@@ -58,66 +64,62 @@ class _Running:
     error: str = ""
 
 
-def slots(execution: Execution) -> list[Slot]:
-    """Return the slots of this machine under these settings: GPUs if available, else CPU cores."""
-    gpus = visible_gpus() if execution.gpus is None else [str(gpu) for gpu in execution.gpus]
-    if execution.device == "cuda" or (execution.device == "auto" and gpus):
-        places = [Slot("cuda", gpu) for _ in range(execution.per_gpu) for gpu in gpus or ["0"]]
-        return places[: execution.workers] if execution.workers else places
-    return [Slot("cpu") for _ in range(execution.workers or cores())]
+class Processes(Launcher):
+    """Workers as child processes, one per slot at a time; a line that a worker prints is an event."""
 
+    def __init__(self, slots: Sequence[Slot], logs: Path) -> None:
+        self._free, self._logs = list(slots), logs
+        self._waiting: deque[tuple[Job, bool]] = deque()
+        """Jobs, and whether each was retried."""
+        self._running: dict[int, _Running] = {}
+        self._lines: queue.Queue[tuple[int, str | None]] = queue.Queue()
+        self._cancelled_at: float | None = None
 
-class Stopping(Exception):
-    """The user stopped the command, and every worker has ended."""
+    def submit(self, jobs: Sequence[Job]) -> None:
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._waiting.extend((job, False) for job in jobs)
 
+    @property
+    def open(self) -> int:
+        return len(self._waiting) + len(self._running)
 
-def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Callable[[Event], None]) -> None:
-    """Run all jobs, one per slot at a time, each after its pre-training stages. Raise Stopping if SIGINT or SIGTERM
-    ended the command early."""
-    waiting = deque((job, False) for job in jobs)
-    free = list(places)
-    running: dict[int, _Running] = {}
-    events: queue.Queue[tuple[int, str | None]] = queue.Queue()
-    stop = _Signals()
-    logs.mkdir(parents=True, exist_ok=True)
-    stopping_since: float | None = None
-    with stop:
-        while waiting or running:
-            if stop.count and stopping_since is None:
-                stopping_since = time.monotonic()
-                waiting.clear()
-                for worker in running.values():
-                    worker.process.terminate()
-            if stopping_since is not None and (stop.count > 1 or time.monotonic() - stopping_since > GRACE):
-                for worker in running.values():
-                    worker.process.kill()
-            while free and (ready := _ready(waiting, running.values())) is not None:
-                job, retried = waiting[ready]
-                del waiting[ready]
-                worker = _start(replace(job, device=free[0].device), free.pop(0), logs, retried)
-                running[worker.process.pid] = worker
-                threading.Thread(target=_listen, args=(worker.process, events), daemon=True).start()
-            try:
-                pid, line = events.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            worker = running[pid]
-            if line is not None:
-                _hear(worker, line, watch)
-                continue
-            code = worker.process.wait()
-            del running[pid]
-            free.append(worker.slot)
-            kind, error = _ending(worker, code)
-            if code == -signal.SIGKILL and stopping_since is not None:
-                kind, error = "stopped", ""  # killed above
-            if kind == "crashed" and not worker.retried and stopping_since is None:
-                watch(Event(worker.job, "retry", {"error": error, "log": str(worker.log)}))
-                waiting.appendleft((worker.job, True))
-            else:
-                watch(Event(worker.job, kind, {"error": error}))
-    if stopping_since is not None:
-        raise Stopping
+    def cancel(self, now: bool = False) -> None:
+        self._waiting.clear()
+        for worker in self._running.values():
+            if now:
+                worker.process.kill()
+            elif self._cancelled_at is None:
+                worker.process.terminate()
+        self._cancelled_at = self._cancelled_at or time.monotonic()
+
+    def poll(self, seconds: float) -> list[Event]:
+        if self._cancelled_at is not None and time.monotonic() - self._cancelled_at > GRACE:
+            self.cancel(now=True)
+        while self._free and (ready := _ready(self._waiting, self._running.values())) is not None:
+            job, retried = self._waiting[ready]
+            del self._waiting[ready]
+            worker = _start(replace(job, device=self._free[0].device), self._free.pop(0), self._logs, retried)
+            self._running[worker.process.pid] = worker
+            threading.Thread(target=_listen, args=(worker.process, self._lines), daemon=True).start()
+        try:
+            pid, line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return []
+        worker = self._running[pid]
+        return [*_heard(worker, line)] if line is not None else [self._ended(worker)]
+
+    def _ended(self, worker: _Running) -> Event:
+        """Return the event of a worker's end, and let its job wait again if this was its first crash."""
+        code = worker.process.wait()
+        del self._running[worker.process.pid]
+        self._free.append(worker.slot)
+        kind, error = _ending(worker, code)
+        if code == -signal.SIGKILL and self._cancelled_at is not None:
+            kind, error = "stopped", ""  # killed by `cancel`
+        if kind == "crashed" and not worker.retried and self._cancelled_at is None:
+            self._waiting.appendleft((worker.job, True))
+            return Event(worker.job, "retry", {"error": error, "log": str(worker.log)})
+        return Event(worker.job, kind, {"error": error})
 
 
 def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> int | None:
@@ -132,23 +134,15 @@ def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> 
 
 
 def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
-    environment = dict(os.environ)
-    # One thread per worker: more would change the rounding of sums, and all cores have workers already.
-    environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    environment["CUDA_VISIBLE_DEVICES"] = slot.gpu or ""
-    root = str(sources.ROOT)
-    environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
-    seeds = "_".join(map(str, job.seeds)) if len(job.seeds) <= 8 else f"{job.seeds[0]}_to_{job.seeds[-1]}"
-    log = logs / f"{job.cell['method']}-{job.cell['cell']}-{seeds}.log"
+    log = logs / f"{job.name}.log"
     start = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as errors:
         process = subprocess.Popen(
-            # -P: a file in the current directory must not shadow a module.
-            [sys.executable, "-P", "-m", "guidebench.harness.run.worker"],
+            base.command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=environment,
+            env=base.environment(slot),
             text=True,
             start_new_session=True,  # Ctrl-C reaches only the parent, which stops its workers
         )
@@ -161,24 +155,22 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     return _Running(job, slot, process, log, start, retried)
 
 
-def _listen(process: subprocess.Popen[str], events: queue.Queue[tuple[int, str | None]]) -> None:
+def _listen(process: subprocess.Popen[str], lines: queue.Queue[tuple[int, str | None]]) -> None:
     assert process.stdout is not None
     stream: IO[str] = process.stdout
     for line in stream:
-        events.put((process.pid, line))
-    events.put((process.pid, None))
+        lines.put((process.pid, line))
+    lines.put((process.pid, None))
 
 
-def _hear(worker: _Running, line: str, watch: Callable[[Event], None]) -> None:
-    try:
-        content = each_text(json.loads(line), printable)
-        kind = content.pop("event")
-    except (ValueError, KeyError, AttributeError, RecursionError):
-        return  # a library wrote to standard output
+def _heard(worker: _Running, line: str) -> Iterator[Event]:
+    if (told := job_files.event(line)) is None:
+        return
+    kind, content = told
     if kind == "error":
-        worker.error = str(content["error"])
+        worker.error = str(content.get("error", ""))
     else:
-        watch(Event(worker.job, str(kind), content))
+        yield Event(worker.job, kind, content)
 
 
 def _ending(worker: _Running, code: int) -> tuple[str, str]:
@@ -207,26 +199,3 @@ def _tail(worker: _Running, lines: int = 30) -> str:
         file.seek(worker.log_start)
         text = file.read().decode(errors="replace").rstrip()
     return printable("\n".join(text.splitlines()[-lines:]))
-
-
-class _Signals:
-    """Counts SIGINT and SIGTERM while active; signals within TOGETHER seconds, as from `timeout`, count as one."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._last = -math.inf
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        def handle(*_: Any) -> None:
-            now = time.monotonic()
-            self.count += now - self._last > TOGETHER
-            self._last = now
-
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, handle)
-
-    def __exit__(self, *_: Any) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)

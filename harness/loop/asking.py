@@ -50,6 +50,7 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
     numbers = itertools.count()
     kinds = {part.role: part.kind for part in cell.names.parts}
     budgeted, now = Models(**job.models).budgeted, cell.consulted
+    judged = answering.shown_clips(cell.names.parts)
 
     def asks(role: str, backend: Backend) -> QuestionQueue:
         kind = kinds.get(role, role)
@@ -57,7 +58,7 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
         delay = 0 if role in now else asked.delay
         follows = isinstance(asked, parts.ModelPart) and asked.backend == "oracle" and asked.follows_solver
         halts = kind == registry.HUMAN or budgeted
-        return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows)
+        return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows, role in judged)
 
     order = [*kinds, registry.HUMAN]
     return {role: asks(role, backends[role]) for role in order if role in backends}

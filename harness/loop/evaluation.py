@@ -68,6 +68,11 @@ def nobody(questions: Sequence[Question]) -> list[Any]:
     )
 
 
+def unseen(place: Place) -> Array:
+    """Raise UserError, since no task is played."""
+    raise UserError(f"episode {place.episode} of this evaluation has no task to take a snapshot of")
+
+
 @dataclass
 class EvaluationContext:
     """The Context of an agent during an evaluation."""
@@ -79,6 +84,8 @@ class EvaluationContext:
     answer: Consult = nobody
     notes: list[Note] = field(default_factory=list)
     """Logged table rows, to be written after the evaluation."""
+    shot: Callable[[Place], Array] = unseen
+    """Returns the snapshot of an episode's present state."""
 
     @property
     def phase(self) -> RunPhase:
@@ -92,8 +99,9 @@ class EvaluationContext:
     def active(self) -> Array:
         raise RuntimeError("Context.active is not available during an evaluation; only seeds that train are evaluated")
 
-    def snapshot(self, row: int) -> Array:
-        raise RuntimeError("Context.snapshot is not available during an evaluation, which draws no frames")
+    def snapshot(self, row: int, episode: int = 0) -> Array:
+        """Return the snapshot of the state that an episode is in."""
+        return self.shot(Place(row, episode))
 
     def ask(self, ask: Question) -> None:
         raise RuntimeError("Context.ask is not available during an evaluation; use Context.consult")
@@ -196,7 +204,10 @@ class Evaluator:
         def answer(questions: Sequence[Question]) -> list[Any]:
             return consult([placed(each, played.get(Place(each.row, each.episode))) for each in questions])
 
-        ctx = EvaluationContext(step, self._streams, answer=answer, notes=[] if notes is None else notes)
+        def shot(place: Place) -> Array:
+            return played[place].snapshot()
+
+        ctx = EvaluationContext(step, self._streams, answer=answer, notes=[] if notes is None else notes, shot=shot)
         seeds = [self._streams[row].evaluation_seed(step, episode) for row, episode in places]
         observations = [task.reset(seed) for task, seed in zip(tasks, seeds, strict=True)]
         returns = [0.0] * len(places)

@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from guidebench.harness.errors import UserError
+
 EXIT_STOPPED = 75
 """Exit code of a worker that was stopped; a checkpoint is written."""
+EXIT_CRASHED = 1
+"""Exit code after any other error, whose traceback ends the log."""
 EXIT_USER_ERROR = 64
 """Exit code after a UserError, whose message is on standard output."""
 
@@ -26,15 +30,26 @@ class Job:
     checkpoint_every: int = 5_000
     probes: int = 0
     keep_replay: bool = False
-    tensorboard: bool = False
     threads: int = 1
     models: Mapping[str, Any] = field(default_factory=dict)
     """The settings `models.*` that differ from their defaults."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its files: the method, the cell and the seeds."""
+        seeds = "_".join(map(str, self.seeds)) if len(self.seeds) <= 8 else f"{self.seeds[0]}_to_{self.seeds[-1]}"
+        return f"{self.cell['method']}-{self.cell['cell']}-{seeds}"
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
-    def loads(cls, text: str) -> Job:
-        content = json.loads(text)
-        return cls(**{**content, "seeds": tuple(content["seeds"])})
+    def loads(cls, text: str, **others: Any) -> Job:
+        """Return the job that `dumps` wrote, with these fields changed. Raise UserError for another text."""
+        try:
+            content = {**json.loads(text), **others}
+            if not isinstance(content["cell"], dict):
+                raise TypeError("its cell is no object")
+            return cls(**{**content, "seeds": tuple(int(seed) for seed in content["seeds"])})
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UserError(f"no job of this version ({error}); run the command that wrote it again") from None

@@ -58,7 +58,7 @@ def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple
                 f"{name} has source={phase.source!r}; expected environment, none, or a role of kind dataset that a "
                 f"part of the cell needs ({', '.join(datasets) or 'none does'})"
             )
-        if phase.source in datasets and agent.wants_snapshots:
+        if phase.source in datasets and agent.wants_snapshots and not agent.datasets_unseen:
             raise UserError(
                 f"{name} takes the dataset {phase.source!r}, which holds no snapshots and no events, and a part of the "
                 f"cell needs frames or events of stored transitions (`wants_snapshots`); choose a replay, a guide and "
@@ -207,7 +207,7 @@ class Loop:
             self._observation = np.stack([task.reset() for task in self.tasks])
         return self._observation
 
-    def snapshot(self, row: int) -> Array:
+    def snapshot(self, row: int, episode: int = 0) -> Array:
         """Return the snapshot of the state that a seed acts on next."""
         return self.tasks[row].snapshot()
 
@@ -317,7 +317,7 @@ class Loop:
         if answers := asks.due(self.step):
             self.agent.answered([due.answer for due in answers], self)
             for due in answers:
-                if asks.kind == "judge":
+                if asks.clips:
                     self._journal.judged(due, self.step)
 
     def _take_in(self, metrics: Metrics) -> None:

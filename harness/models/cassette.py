@@ -36,7 +36,7 @@ from guidebench.harness.models.cassette_file import (
     uri,
 )
 from guidebench.harness.models.keys import Request
-from guidebench.harness.records.study import Lock
+from guidebench.harness.records.leases import Lease
 
 MERGED = "cassette.sqlite"
 SHARDS = "shard-*.sqlite"
@@ -186,7 +186,7 @@ class Cassette:
 
 def _begun(shard: Path) -> sqlite3.Connection:
     """Create a shard and hold it, so that no other process takes it for abandoned before its first write."""
-    lock = Lock(shard.parent, "cassette")
+    lock = Lease(shard.parent, "cassette")
     lock.acquire(PATIENCE)
     try:
         create(shard)
@@ -258,7 +258,7 @@ def merge(directory: Path, finished: Collection[str] = ()) -> None:
 
     If killed, the next call completes the merge. Raises UserError for damaged shards, after merging all others.
     """
-    lock = Lock(directory, "cassette")
+    lock = Lease(directory, "cassette")
     lock.acquire(PATIENCE)
     damaged = []
     try:

@@ -26,7 +26,7 @@ from guidebench.harness.models.cassette_file import (
     transaction,
     uri,
 )
-from guidebench.harness.records.study import Lock
+from guidebench.harness.records.leases import Lease
 
 TAKEN = ("images", "requests", "answers", "arrays", "failures")
 """Tables that are exported and imported; `spent` stays with its own study."""
@@ -135,7 +135,7 @@ def import_(file: Path, study: Path) -> int:
 
 def _import(file: Path, study: Path) -> int:
     directory = study / "models"
-    lock = Lock(directory, "cassette")
+    lock = Lease(directory, "cassette")
     lock.acquire(PATIENCE)
     try:
         create(directory / MERGED)

@@ -33,7 +33,7 @@ class Voice(NamedTuple):
     clip_length: int = 1
     """Frames per judged clip"""
     speaker: Registered | None = None
-    """Part whose dialogue the model answers; None for a judge."""
+    """Part whose dialogue the model answers; None for a judge that gets clips."""
     array: Declared | None = None
     """Array that the dialogue returns, if it returns one."""
 

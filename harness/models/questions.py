@@ -102,13 +102,14 @@ class QuestionQueue:
 
     def __init__(
         self, rows: int, delay: int | None, backend: Backend, halts: bool = False, role: str = "judge",
-        kind: str = "judge", numbers: Iterator[int] | None = None, follows_solver: bool = False,
+        kind: str = "judge", numbers: Iterator[int] | None = None, follows_solver: bool = False, clips: bool = False,
     ) -> None:  # fmt: skip
         """`halts`: whether the backend may stop answering, for a spent budget or an absent person; `kind`: kind of the
         part in this role; `numbers`: counter of question numbers, shared by all roles of a worker because one backend
-        may serve several roles; `follows_solver`: whether the backend is an oracle that receives solvers."""
+        may serve several roles; `follows_solver`: whether the backend is an oracle that receives solvers; `clips`:
+        whether the questions are clips to be judged."""
         self._delay, self._halts, self.role, self.kind = delay, halts, role, kind
-        self.follows_solver = follows_solver
+        self.follows_solver, self.clips = follows_solver, clips
         self._backend = backend
         self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
         self._ordinals = [0] * rows

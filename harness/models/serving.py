@@ -147,7 +147,7 @@ async def _converse(
 ) -> CallResult:
     """Run a dialogue and return its value with the usage of all its calls; if it returns None, return the kind of its
     last failed call. Raise UserError for an array that differs from the asking part's declaration."""
-    made: list[CallResult] = []
+    told: dict[int, CallResult] = {}
     begun = itertools.count()
 
     async def ask(call: Call) -> CallResult:
@@ -157,17 +157,18 @@ async def _converse(
                 f"says it makes; correct its `calls`"
             )
         asker = Asker(run, item.ordinal * dialogue.calls + number, item.step, item.role, item.scope)
-        made.append(await desk.answer(spoken.sampled(call), asker))
-        return made[-1]
+        told[number] = await desk.answer(spoken.sampled(call), asker)
+        return told[number]
 
     value, wrong = await dialogue(_read(item, spoken.speaker), frames, ask), ""
     if spoken.array is None:
         arrays.undeclared(value, spoken.speaker, item.role)
     elif value is not None:
         value, wrong = arrays.fitted(value, spoken.array, item.keys)
-    usage = functools.reduce(Usage.plus, (told.usage for told in made), Usage())
-    billed = functools.reduce(Usage.plus, (told.billed for told in made), Usage())
-    failures = [] if wrong else [told.failure for told in made if told.failure]
+    made = [told[number] for number in sorted(told)]  # sums of floats must not depend on which answer came first
+    usage = functools.reduce(Usage.plus, (each.usage for each in made), Usage())
+    billed = functools.reduce(Usage.plus, (each.billed for each in made), Usage())
+    failures = [] if wrong else [each.failure for each in made if each.failure]
     failure = (failures or ["malformed"])[-1] if value is None else ""
     return CallResult(value, failure, usage, billed, {"message": wrong} if wrong else {})
 
@@ -204,7 +205,7 @@ class Spoken(NamedTuple):
     sampled: Callable[[Call], Call]
     """Returns a call with the role's sampling settings."""
     dialogue: Dialogue | None
-    """None for a judge, which gets a clip."""
+    """None for a judge that gets clips."""
     speaker: str
     """Name of the part whose dialogue it is."""
     array: Declared | None
@@ -249,7 +250,9 @@ def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
     config, task = built(assignment.model), assignment.task
     if config.backend == "scripted":
         kinds = answering.answered(assignment.model.kind, config)
-        spawn = functools.partial(config.spawn, built(assignment.suite), task)
+        suite = built(assignment.suite)
+        drawn = (suite.drawing(**(assignment.drawing or {})),) if config.draws else ()
+        spawn = functools.partial(config.spawn, suite, task, *drawn)
         return Unaided(ScriptedModel(str(assignment.model), kinds, spawn, hand))
     from guidebench.harness.models import keeping
 

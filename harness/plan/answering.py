@@ -45,7 +45,12 @@ def consulted(chosen: tuple[Chosen, ...]) -> frozenset[str]:
 
 def speakers(chosen: Sequence[Chosen], role: str) -> list[str]:
     """Return the roles of the parts that have a dialogue with the model in `role`."""
-    return [asker for asker, config in _needing(chosen, role) if config.needs[role] in registry.SPOKEN_TO]
+    return [asker for asker, config in _needing(chosen, role) if role in registry.spoken(config)]
+
+
+def shown_clips(chosen: Sequence[Chosen]) -> list[str]:
+    """Return the roles of the judges that get clips: those with which no part has a dialogue."""
+    return [part.role for part in chosen if part.kind == "judge" and not speakers(chosen, part.role)]
 
 
 def _needing(chosen: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Part]]]:

@@ -12,7 +12,7 @@ import numpy as np
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, ArraySpec
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, Part, There
 
 if TYPE_CHECKING:
     from guidebench.harness.plan.names import Chosen
@@ -66,7 +66,7 @@ def _declared(chosen: Chosen, there: There, role: str) -> Declared | None:
     spec = part.array(there, role)
     if spec is None:
         return None
-    if wrong := _misfit(spec) or _unspoken(part.needs[role]):
+    if wrong := _misfit(spec) or _unspoken(part, role):
         raise UserError(f"{chosen} declares an array of answers in its role {role!r}: {wrong}")
     return Declared(spec, str(chosen), role)
 
@@ -89,12 +89,12 @@ def _misfit(spec: Any) -> str:
     return ""
 
 
-def _unspoken(kind: str) -> str:
-    if kind in registry.SPOKEN_TO:
+def _unspoken(part: Part, role: str) -> str:
+    if role in registry.spoken(part):
         return ""
     return (
-        f"a {kind} has answers of a fixed form; only dialogues with {' and '.join(sorted(registry.SPOKEN_TO))} may "
-        f"return arrays"
+        f"a {part.needs[role]} that gets clips has answers of a fixed form; only dialogues may return arrays, which a "
+        f"part has with chats, embedders, and judges that it names in `puts`"
     )
 
 

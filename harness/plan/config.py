@@ -71,7 +71,7 @@ class Cell:
 
     @functools.cached_property
     def id(self) -> str:
-        values = {key: value.value for key, value in self.settings.items() if not _transport(self.names, key)}
+        values = hashed(self.names, {key: value.value for key, value in self.settings.items()})
         stage = begun(self.stage.id, self.keeps) if self.stage else ""
         return identity(self.names, versions(self.names), values, stage)
 
@@ -156,8 +156,8 @@ class Cell:
     @property
     def judge(self) -> str:
         """Return the role of the judge shown in probes and filmstrips: one that a replay needs, else the first; "" if
-        the cell has no judge."""
-        roles = [part.role for part in self.names.of("judge")]
+        no judge of the cell gets clips."""
+        roles = answering.shown_clips(self.names.parts)
         needed = {role for part in self.names.of("replay") for role in self.section(part.role).needs}
         return next((role for role in roles if role in needed), next(iter(roles), ""))
 
@@ -223,7 +223,7 @@ class Cell:
 
 @functools.lru_cache(maxsize=4096)
 def _logs(names: Names) -> Mapping[str, Log]:
-    asked = [WRITTEN_OF[kind] for kind in WRITTEN_OF if names.of(kind)]
+    asked = [WRITTEN_OF["judge"]] if answering.shown_clips(names.parts) else []
     return functools.reduce(operator.or_, map(dict, asked), together(_declared(names), RESERVED))
 
 
@@ -271,6 +271,19 @@ def _brief(value: Any) -> str:
     if len(text) <= LONGEST:
         return text
     return f"{' '.join(text[:20].split())}…{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def hashed(names: Names, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a cell's settings that its id hashes: all but `Transport` ones, and `Later` ones at their
+    default. Settings that this version lacks are hashed."""
+    known = cell_fields(names)
+
+    def counts(key: str, value: Any) -> bool:
+        section, _, name = key.partition(".")
+        field = known.get(section, {}).get(name)
+        return field is None or not (field.transport or (field.later and value == field.default))
+
+    return {key: value for key, value in values.items() if counts(key, value)}
 
 
 @functools.lru_cache(maxsize=65536)
@@ -356,7 +369,8 @@ def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[s
     home = registry.get("suite", suite)
     if profile not in home.profiles:
         raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-    suites = {"learner": learner_of(home, task), "judge": str(home.profiles[profile].get("judge", ""))}
+    judge = str(home.profiles[profile].get("judge", ""))
+    suites = {"learner": learner_of(home, task), "judge": judge, "dataset": home.dataset}
     found: dict[str, tuple[Chosen, str]] = {}
     waiting = [("agent", "agent", f"method {method!r}")]
     while waiting:
@@ -542,7 +556,8 @@ def validate(cell: Cell) -> None:
             raise UserError(f"{role}.delay is given, but answers of {role!r} are awaited without delay; leave it out")
     asking = [
         str(chosen) for chosen in cell.names.of(*registry.ASKING)
-        if {*registry.MODELS, registry.HUMAN}.intersection(cell.section(chosen.role).needs.values())
+        if {*registry.MODELS, registry.HUMAN}.intersection((part := cell.section(chosen.role)).needs.values())
+        and not part.each_goal
     ]  # fmt: skip
     if asking and cell.names.task in suite.by_turns:
         raise UserError(

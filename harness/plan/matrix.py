@@ -21,15 +21,18 @@ from typing import Any, Literal, NamedTuple
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.execution import Execution, Models
+from guidebench.harness.parts import LauncherPart
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.names import Names
 from guidebench.harness.recipes import Method
 from guidebench.harness.records.schema import STAGES, label
 
-KINDS = registry.KINDS[2:]
+KINDS = registry.PARTS
 """Kinds of part; each is also the name of a role."""
 NAME_KEYS = ("suite", "task", "method", "profile", "seeds", config.PRETRAINING)
+NESTED = {"models": "models", "launching": "launcher"}
+"""Field of `Execution` that holds settings -> their section in a command."""
 PATHS = ("output", "against", "models.cassette")
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
@@ -138,12 +141,13 @@ def plan(overrides: Sequence[str]) -> Plan:
         if item.key in by_key:
             raise UserError(f"{item.key}= is given twice; name it once, with commas for several values")
         by_key[item.key] = item
-    execution_fields = {name: field for name, field in settings.fields(Execution).items() if name != "models"}
+    execution_fields = {name: each for name, each in settings.fields(Execution).items() if name not in NESTED}
     execution_values: dict[str, Any] = {}
-    models: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {section: {} for section in NESTED.values()}
     for key in [*by_key]:
-        if key.startswith("models."):
-            models[key.removeprefix("models.")] = _plain(by_key.pop(key))
+        section, _, name = key.partition(".")
+        if name and section in nested:
+            nested[section][name] = _plain(by_key.pop(key))
         elif key in execution_fields:
             execution_values[key] = settings.check(execution_fields[key], _plain(by_key.pop(key)), key)
     if "suite" not in by_key and (found := home(by_key)):
@@ -159,8 +163,17 @@ def plan(overrides: Sequence[str]) -> Plan:
     for cell in cells:
         config.validate(cell)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
-    execution = Execution(**execution_values, models=settings.build(Models, models, "models"))
+    models = settings.build(Models, nested["models"], "models")
+    execution = Execution(**execution_values, models=models, launching=nested["launcher"])
+    launcher_of(execution)
     return Plan(tuple(cells), seeds, execution, ("bench", "run", *overrides))
+
+
+def launcher_of(execution: Execution) -> LauncherPart:
+    """Return the configured launcher of a command. Raise UserError for a name or a setting that does not exist."""
+    part = registry.get("launcher", execution.launcher)
+    built: LauncherPart = settings.build(part, execution.launching, "launcher")
+    return built
 
 
 def _words(by_key: Mapping[str, Given], others: Sequence[str] = (), prefix: str = "") -> Words:
@@ -610,7 +623,7 @@ def _plain(given: Given) -> Any:
     if given.sweep:
         return list(given.values)
     value = given.values[0]
-    return [value] if given.key == "gpus" and isinstance(value, int) else value
+    return [value] if given.key in ("gpus", "trackers") and isinstance(value, (int, str)) else value
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

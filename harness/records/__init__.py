@@ -1,8 +1,12 @@
 """The files of a study: directory layout, schema, writers and readers.
 
 STUDY/study.json                                        name, command, cells
+STUDY/logs/                                             what each worker wrote to standard error
+STUDY/jobs/                                             jobs and events of workers without a pipe
 STUDY/<suite>/<task>/<method>-<cell>/cell.json          resolved configuration, with the source of each value
 STUDY/<suite>/<task>/<method>-<cell>/seed-<k>/
+    .lease/               who may write the run, by epoch (leases.py)
+    attempt-<epoch>/      all of the following, after another machine lost the run (attempts.py)
     run.json              status, step, provenance, error
     .live.json            current step, steps per second and score, while a worker trains the run
     evaluations.jsonl     one record per evaluation episode

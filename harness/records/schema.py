@@ -126,7 +126,7 @@ ASKING: Mapping[str, Mapping[str, Log]] = {
         )
     }
 }
-"""Kind of part -> the logs that the engine writes about questions to parts of that kind."""
+"""Kind of part -> the logs that the engine writes about questions to parts of that kind; of a judge, about clips."""
 RESERVED = ("evaluations", *LOGS, *(name for logs in ASKING.values() for name in logs))
 """Log names that parts must not declare."""
 

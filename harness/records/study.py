@@ -1,18 +1,19 @@
-"""The directories of a study and its runs: locks, status files, and the list of cells."""
+"""The directories of a study and its runs: status files, and the list of cells."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.records import attempts, leases
 from guidebench.harness.records.files import read_json, write_json
+from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.schema import SCHEMA_VERSION
 
 FRAMES = "frames"
@@ -27,44 +28,6 @@ LIVE = ".live.json"
 """Current progress of a run; the file exists only while a worker trains the run."""
 
 
-class Lock:
-    """An advisory lock on a directory, released when the process that holds it ends."""
-
-    def __init__(self, directory: Path, what: str) -> None:
-        self._path = directory / ".lock"
-        self._what = what
-        self._file: IO[str] | None = None
-
-    def acquire(self, patience: float = 0.0) -> None:
-        """Take the lock, waiting at most `patience` seconds. Raise UserError if another process holds it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(self._path, "a+")  # noqa: SIM115 - held open for as long as the lock is
-        until = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() >= until:
-                    file.seek(0)
-                    holder = file.read().strip() or "unknown"
-                    file.close()
-                    raise UserError(
-                        f"{self._what} {self._path.parent} is being written by another process (pid {holder}); "
-                        f"wait for it, stop it, or choose another directory with output=…"
-                    ) from None
-                time.sleep(0.1)
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        self._file = file
-
-    def release(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
 def frames_file(suite: str, task: str, name: str) -> Path:
     """Return the file of a task's sample frames in a perturbation matrix, relative to the study; `name` is the
     perturbation's."""
@@ -74,8 +37,25 @@ def frames_file(suite: str, task: str, name: str) -> Path:
 class RunDirectory:
     """The directory of one run: a cell and a seed."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        """Its directory, which holds its lease and, once it is finished, all of its files."""
+        self._attempt = attempts.newest(home)
+        self.path = attempts.path_of(home, self._attempt)
+        """Where its files are being written: `home`, or its newest attempt directory."""
+
+    def begin(self, lease: Lease) -> None:
+        """Write where the holder of the run's lease may write."""
+        self._attempt = lease.attempt
+        self.path = attempts.begin(self.home, lease.attempt)
+
+    def publish(self, lease: Lease) -> None:
+        """Move the files of a finished run, whose lease is held, into `home`. Raise Fenced, and move nothing, if
+        another process took the run over or began to write it elsewhere."""
+        lease.fence()
+        if not attempts.publish(self.home, self._attempt):
+            raise Fenced(f"the run {self.home} goes on elsewhere than in {self.path}, or that is not finished")
+        self._attempt, self.path = 0, self.home
 
     @property
     def status(self) -> str:
@@ -114,14 +94,7 @@ class RunDirectory:
 
     def held(self) -> bool:
         """Return whether a process, on any machine that shares this disk, is writing the run."""
-        try:
-            with open(self.path / ".lock") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:  # no lock file, or a file system without locks
-            return False
-        return False
+        return leases.holder(self.home) is not None
 
 
 class StudyDirectory:

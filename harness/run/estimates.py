@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from guidebench.harness.launchers.local import Slot
+from guidebench.harness.launchers.base import Slot
 from guidebench.harness.machine import cores
 from guidebench.harness.models import keeping
 from guidebench.harness.models.backends import recipes

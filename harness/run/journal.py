@@ -8,7 +8,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,34 +24,31 @@ from guidebench.harness.loop.probes import Point
 from guidebench.harness.models.questions import Account, Backend, Due
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.files import Rows, write_bytes
+from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.schema import EVALUATION, LOGS, SCORE, Identity, evaluation
-from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
+from guidebench.harness.records.study import RunDirectory
 from guidebench.harness.run.pace import Pace
 
 TELL_EVERY = 0.5
 """Seconds between two progress messages of a worker to the launcher."""
 LIVE_EVERY = 2.0
 """Seconds between two writes of a run's current progress, for `bench status` and other programs."""
-PATIENCE = 15.0
-"""Seconds to wait for the lock of a run whose previous worker may still be writing its checkpoint."""
 
 
 class RunJournal:
     """The Journal of a worker's loop: writes the run directories of its seeds."""
 
-    def __init__(self, job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> None:
-        study = StudyDirectory(Path(job.directory))
+    def __init__(
+        self, job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], held: Mapping[RunDirectory, Lease]
+    ) -> None:
+        """`held`: the run directories of the job's seeds, and their leases, which the journal releases."""
         self._job, self._cell, self._tell = job, cell, tell
         self._columns = tuple(evaluation(cell.score))
-        self.runs = [study.run(cell.directory, seed) for seed in job.seeds]
-        self._locks = [Lock(run.path, "run") for run in self.runs]
-        for lock in self._locks:
-            lock.acquire(PATIENCE)
+        self.runs, self._leases = list(held), list(held.values())
         for run in self.runs:
             run.hide()  # remove the live file of a killed worker
         self._identities = [Identity(**self._identity(seed)) for seed in job.seeds]
         self._rows: list[dict[str, Rows]] = []
-        self._boards: list[Any] = []
         self._dropped: set[int] = set()
         self._score: list[float | None] = [run.read().get("score") for run in self.runs]
         self._told = self._shown = 0.0
@@ -72,12 +68,6 @@ class RunJournal:
             self._score[number] = self._score[number] if offset else None
             names = ("evaluations", *LOGS, *self._cell.logs)
             self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in names})
-            if self._job.tensorboard:
-                from torch.utils.tensorboard import SummaryWriter
-
-                # Steps after the checkpoint are written again, so TensorBoard must purge them.
-                purged = step + 1 if offset else 0
-                self._boards.append(SummaryWriter(str(run.path / "tensorboard"), purge_step=purged))
 
     def evaluated(self, step: int, results: Sequence[Result]) -> None:
         for result in results:
@@ -94,21 +84,10 @@ class RunJournal:
                 self._rows[result.row]["outcomes"].append(told)
         for number in {result.row for result in results}:
             self._score[number] = float(np.mean([result.score for result in results if result.row == number]))
-        for number, board in enumerate(self._boards):
-            mine = [result for result in results if result.row == number]
-            if mine:
-                board.add_scalar("evaluation/success", float(np.mean([result.success for result in mine])), step)
-                board.add_scalar("evaluation/return", float(np.mean([result.ret for result in mine])), step)
-                if self._cell.score.recorded:
-                    worth = float(np.mean([result.score for result in mine]))
-                    board.add_scalar(f"evaluation/{self._cell.score.name}", worth, step)
 
     def measured(self, row: int, step: int, metrics: dict[str, float]) -> None:
         finite = {name: value if np.isfinite(value) else None for name, value in metrics.items()}
         self._rows[row]["metrics"].append({"step": step, **finite})
-        if self._boards:
-            for name, value in metrics.items():
-                self._boards[row].add_scalar(name, value, step)
 
     def judged(self, due: Due, step: int) -> None:
         """Log one judged clip. `events` counts the events in the clip, for diagnosis; it is missing if the task has no
@@ -153,6 +132,7 @@ class RunJournal:
                 rows["spending"].append({"step": step, "role": role, **_spent(account)})
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
+        self._fence()
         self._kept = step
         for number, run in enumerate(self.runs):
             if number in self._dropped:
@@ -160,11 +140,10 @@ class RunJournal:
             offsets = {name: rows.flush() for name, rows in self._rows[number].items()}
             checkpoints.save(run.path, step, {"offsets": offsets, "loop": states(number)})
             run.update(status="running", step=step, score=self._score[number])
-        for board in self._boards:
-            board.flush()
 
     def diverged(self, row: int, step: int) -> None:
         self._dropped.add(row)
+        self._leases[row].fence()
         message = f"action, loss or gradient were no longer finite at step {step}; the last checkpoint before is kept"
         self.runs[row].update(status="failed", step=step, error=message)
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
@@ -182,7 +161,7 @@ class RunJournal:
         rate = self._pace(step)
         latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
         shown: dict[str, Any] = {"step": step, "rate": rate, "waited": round(waited, 3), "phase": phase}
-        told = {"event": "progress", **shown, "score": latest}
+        told = {"event": "progress", **shown, "seeds": self._job.seeds, "score": latest}
         if found := accounts():
             total = functools.reduce(Account.plus, found)
             told["answers"] = {"questions": total.questions, "failures": total.failures}
@@ -200,6 +179,7 @@ class RunJournal:
 
         from guidebench.harness.records.compact import log_to_parquet, to_parquet
 
+        self._fence()
         for number, run in enumerate(self.runs):
             for rows in self._rows[number].values():
                 rows.flush()
@@ -211,13 +191,24 @@ class RunJournal:
                 log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet", log)
             policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
             write_bytes(run.path / "policy.safetensors", save(policy))
+            self._leases[number].fence()
             run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
             tidy(run, self._cell, self._job.keep_replay)
+            run.publish(self._leases[number])
+
+    @property
+    def lost(self) -> bool:
+        """Whether another process may have taken over one of the runs."""
+        return any(lease.lost for lease in self._leases)
+
+    def _fence(self) -> None:
+        for lease in self._leases:
+            lease.fence()
 
     def stopped(self, reason: str = "") -> None:
         """Mark the runs stopped at the step of their last checkpoint."""
         for number, run in enumerate(self.runs):
-            if number not in self._dropped:
+            if number not in self._dropped and self._leases[number].held():
                 run.update(status="stopped", step=self._kept, error=reason or None)
 
     def close(self) -> None:
@@ -226,12 +217,10 @@ class RunJournal:
         for own in self._rows:
             for rows in own.values():
                 rows.close()
-        for board in self._boards:
-            board.close()
         for run in self.runs:
             run.hide()
-        for lock in self._locks:
-            lock.release()
+        for lease in self._leases:
+            lease.release()
 
 
 def _spent(account: Account) -> dict[str, float]:

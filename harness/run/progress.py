@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from guidebench.harness.errors import count
-from guidebench.harness.launchers.local import Event
+from guidebench.harness.launchers.base import Event
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records.schema import label
@@ -75,8 +75,9 @@ class Display:
             self._jobs[_key(job)] = job
             if "answers" in content:
                 self._answers[_key(job)] = content["answers"]
-            scores = content.get("score") or [None] * len(job.seeds)
-            for seed, latest in zip(job.seeds, scores, strict=True):
+            trained = content.get("seeds", job.seeds)  # without those that another worker trains
+            scores = content.get("score") or [None] * len(trained)
+            for seed, latest in zip(trained, scores, strict=True):
                 if self.runs[cell, seed].status != "failed":
                     self._stand(
                         cell, seed, status="running", step=content["step"], rate=content.get("rate"), score=latest,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.execution import Models
-from guidebench.harness.launchers import local
 from guidebench.harness.models import keeping
 from guidebench.harness.plan.config import Cell
-from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.plan.matrix import Plan, launcher_of
 from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.trackers import following
 
 
 def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) -> list[str]:
@@ -27,10 +26,10 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
         except UserError as error:
             found[str(error)] = None
 
-    if plan.execution.tensorboard:
-        tried(_tensorboard)
-    if wanted and local.slots(plan.execution)[0].device == "cuda":
-        tried(_gpu)
+    for tracker in plan.execution.trackers:
+        tried(lambda tracker=tracker: following.ready([tracker]))  # type: ignore[misc]
+    if wanted:
+        tried(lambda: launcher_of(plan.execution).ready(plan.execution, directory))
     for suite, task in dict.fromkeys((cell.section("suite"), cell.names.task) for cell in wanted):
         tried(lambda suite=suite, task=task: suite.ready(task))  # type: ignore[misc]
     for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
@@ -41,6 +40,8 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
     models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
     tried(lambda: consultable(plan.execution.models, wanted))
+    if launcher_of(plan.execution).shared:
+        tried(lambda: _on_one_machine(plan.execution.launcher, wanted))
     known = StudyDirectory(directory)
     runs = [
         f"{cell.id}/{seed}" for cell in wanted for seed in plan.seeds
@@ -67,13 +68,14 @@ def consultable(models: Models, cells: Iterable[Cell]) -> None:
                 )
 
 
-def _tensorboard() -> None:
-    if importlib.util.find_spec("tensorboard") is None:
-        raise UserError("tensorboard=true needs a package that is missing: pip install 'guidebench[tensorboard]'")
-
-
-def _gpu() -> None:
-    import torch
-
-    if not torch.cuda.is_available():
-        raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
+def _on_one_machine(launcher: str, cells: Iterable[Cell]) -> None:
+    """Raise UserError if runs that may be on several machines call foundation models. Their cassette and their budget
+    are files of SQLite, which only processes of one machine can write together."""
+    for cell in cells:
+        for part in cell.models:
+            if keeping.recorded(cell.section(part.role)):
+                raise UserError(
+                    f"launcher={launcher}: {cell.names.method!r} calls a foundation model ({part.role}={part.name}), "
+                    f"whose answers and budget only one machine can record; use launcher=local, or a scripted "
+                    f"{part.kind}"
+                )

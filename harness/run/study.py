@@ -6,7 +6,9 @@ import itertools
 import math
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,8 @@ from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.identity.provenance import commit
 from guidebench.harness.identity.sources import Sources, differing
-from guidebench.harness.launchers import local
-from guidebench.harness.launchers.local import Event, Slot
+from guidebench.harness.launchers import job_files
+from guidebench.harness.launchers.base import Event, Slot
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.building import most_stored, ring_slots
 from guidebench.harness.loop.job import Job
@@ -28,11 +30,13 @@ from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
-from guidebench.harness.records import shown
-from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
-from guidebench.harness.run import estimates, readiness, stages
+from guidebench.harness.records import attempts, leases, shown
+from guidebench.harness.records.leases import Fenced, Held, Lease
+from guidebench.harness.records.study import RunDirectory, StudyDirectory
+from guidebench.harness.run import ending, estimates, following, readiness, stages
 from guidebench.harness.run.journal import tidy
 from guidebench.harness.settings import show
+from guidebench.harness.trackers import beside
 
 SHOWN = 6
 """Maximum number of changed groups of sources named in an error."""
@@ -57,6 +61,8 @@ class Study:
     directory: Path
     runs: tuple[Run, ...]
     stopped: bool = False
+    submitted: int | None = None
+    """Number of jobs that a scheduler has, which goes on without the command; None where the command waits for them."""
 
     @property
     def finished(self) -> bool:
@@ -93,8 +99,8 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
     if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
         raise UserError("\n".join(lacking))
     _check_directory(directory)
-    lock = Lock(directory, "study")
-    lock.acquire()
+    lease = Lease(directory, "study")
+    lease.acquire(tell=leases.warn)
     try:
         entries = {
             cell.id: {
@@ -107,7 +113,8 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         }
         _check_sources(plan, study)
         _check_matrices(plan, study)
-        places = local.slots(plan.execution)
+        launcher = matrix.launcher_of(plan.execution)
+        places = launcher.slots(plan.execution)
         name = name_of(plan)
         jobs = _jobs(plan, name, study, places)
         _check_stages(plan, jobs, study)
@@ -121,15 +128,16 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         for cell in plan.trained:
             write_cell(study, cell)
         recorder = _Recorder(study, watch)
-        stopped = False
-        try:
-            local.launch(jobs, places, directory / "logs", recorder)
-        except local.Stopping:
-            stopped = True
+        started = launcher.spawn(plan.execution, directory)
+        if launcher.detached:
+            job_files.note_launcher(directory, plan.execution.launcher)
+            started.submit(jobs)
+            return replace(look(plan), submitted=len(started.queued()))
+        stopped = following.follow(started, jobs, recorder)
         _settle(plan, study)
         return look(plan, stopped, recorder.failed)
     finally:
-        lock.release()
+        lease.release()
 
 
 def run(*overrides: str, **settings: Any) -> Study:
@@ -144,7 +152,11 @@ def run(*overrides: str, **settings: Any) -> Study:
         *overrides,
         *(f"{key}={_text(value) if key != 'seeds' else show(value)}" for key, value in settings.items()),
     ]
-    return carry_out(matrix.plan(texts))
+    planned = matrix.plan(texts)
+    with beside.beside(
+        planned.execution.trackers, directory_of(planned), lambda line: warnings.warn(line, stacklevel=4)
+    ):
+        return carry_out(planned)
 
 
 def _text(value: Any) -> str:
@@ -160,9 +172,9 @@ def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = 
     for cell, seed in itertools.product(plan.trained, plan.seeds):
         run = study.run(cell.directory, seed)
         content = run.read()
-        if failed and run.path in failed:
-            content |= {"status": "failed", "error": failed[run.path]}
-        runs.append(Run(cell, seed, run.path, content.get("status", "waiting"), content.get("error")))
+        if failed and run.home in failed:
+            content |= {"status": "failed", "error": failed[run.home]}
+        runs.append(Run(cell, seed, run.home, content.get("status", "waiting"), content.get("error")))
     return Study(name_of(plan), study.path, tuple(runs), stopped)
 
 
@@ -176,24 +188,8 @@ class _Recorder:
     """Run directory -> error that could not be written."""
 
     def __call__(self, event: Event) -> None:
-        if event.kind in ("crashed", "error"):
-            for run in _runs_of(self.study, event.job):
-                if run.status != "finished":
-                    try:
-                        run.update(status="failed", error=event.content["error"])
-                    except OSError:  # the disk is full, possibly the error itself
-                        self.failed[run.path] = event.content["error"]
-        elif event.kind == "stopped":  # a killed worker leaves the status at running
-            for run in _runs_of(self.study, event.job):
-                if run.status == "running":
-                    run.update(status="stopped")
+        self.failed |= ending.record(self.study, event.job, event.kind, str(event.content.get("error", "")))
         self.watch(event)
-
-
-def _runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
-    cell = job.cell
-    where = f"{cell['suite']}/{cell['task']}/{cell['method']}-{cell['cell']}"
-    return [study.run(where, seed) for seed in job.seeds]
 
 
 def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) -> list[Job]:
@@ -208,6 +204,8 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
             if run.status == "finished":
                 if (run.path / "evaluations.jsonl").exists():  # killed before its files were tidied
                     tidy(run, cell, execution.keep_replay)
+                if attempts.remain(run.home):  # killed before they were moved
+                    _publish(run)
                 continue
             saved = checkpoints.existing(run.path)
             at_step.setdefault(checkpoints.step_of(saved[-1]) if saved else 0, []).append(seed)
@@ -223,13 +221,21 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
                     checkpoint_every=execution.checkpoint_every,
                     probes=execution.probes,
                     keep_replay=execution.keep_replay,
-                    tensorboard=execution.tensorboard,
                     models=asdict(execution.models),
                 )
                 for seeds in packs
             ]
         )
     return [job for turn in itertools.zip_longest(*by_cell) for job in turn if job is not None]
+
+
+def _publish(run: RunDirectory) -> None:
+    """Move a finished run to where it belongs, unless a worker holds it, which does so."""
+    lease = Lease(run.home, "run")
+    with suppress(Held, Fenced):
+        lease.acquire()
+        run.publish(lease)
+    lease.release()
 
 
 def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:

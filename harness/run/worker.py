@@ -1,7 +1,8 @@
 """A worker: a process that trains some seeds of one cell to the end, from their newest checkpoints if there are any.
 
-It reads its assignment as JSON from standard input and writes its progress as JSON lines to standard output. On
-SIGTERM, Ctrl-C or the end of its parent process, it writes a checkpoint and exits with code 75.
+It reads its job as JSON from standard input and writes its events as JSON lines to standard output, or is given a job
+file and appends its events to the file beside it (`launchers/job_files.py`). On SIGTERM, Ctrl-C or the end of a parent
+process with a pipe, it writes a checkpoint and exits with code 75.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,25 @@ from guidebench.harness.identity.cells import recorded
 from guidebench.harness.identity.provenance import provenance
 from guidebench.harness.identity.sources import differing
 from guidebench.harness.interfaces import Agent, Task
+from guidebench.harness.launchers import job_files
 from guidebench.harness.loop import asking, checkpoints
 from guidebench.harness.loop.building import checkpoint_spacing, make_build
 from guidebench.harness.loop.evaluation import Evaluator, solving
-from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from guidebench.harness.loop.job import EXIT_CRASHED, EXIT_STOPPED, EXIT_USER_ERROR, Job
 from guidebench.harness.loop.probes import Probes
 from guidebench.harness.loop.training import Loop, phases_of
 from guidebench.harness.models.questions import Backend
 from guidebench.harness.plan.config import Cell
-from guidebench.harness.records.study import StudyDirectory, dumps
-from guidebench.harness.run import stages, timing
+from guidebench.harness.records import leases
+from guidebench.harness.records.leases import EXPIRES, Held, Lease
+from guidebench.harness.records.study import RunDirectory, StudyDirectory, dumps
+from guidebench.harness.run import ending, stages, timing
 from guidebench.harness.run.journal import RunJournal, resume_point
 
+PATIENCE = 15.0
+"""Seconds to wait for the leases of runs whose previous worker may still be writing its checkpoint."""
+SILENCE = EXPIRES + 5.0
+"""Seconds to wait for a lease that another machine holds: if that machine is gone, the lease expires meanwhile."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameter codes of glibc's mallopt: trim threshold, mmap threshold."""
 
@@ -55,8 +63,16 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
     cell = recorded(job.cell)
     job = _ready(job, cell, tell)
-    journal = RunJournal(job, cell, tell)
+    held = _take(job, cell, tell)
+    if not held:
+        return  # all were finished meanwhile
+    job = replace(job, seeds=tuple(held))
+    journal = RunJournal(job, cell, tell, {run: lease for run, lease in held.values()})
     backends: dict[str, Backend] = {}
+
+    def stopping() -> bool:
+        return stop() or journal.lost
+
     try:
         found = resume_point(journal.runs)
         for run, checkpoint in zip(journal.runs, found, strict=True):
@@ -106,7 +122,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 solving(build.parts["agent"], build.evaluated, cell.names.task),
             ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
-            consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stop,
+            consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stopping,
             demonstrations=demonstrations.beside([each.episodes for each in begins]), datasets=fed,
         )  # fmt: skip
         if found[0] is not None:
@@ -122,7 +138,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         try:
             new = [row for row, written in enumerate(offsets) if not written.get("probes")]
             judge = cell.judge if cell.judge in asked else ""
-            probes.describe(new, backends.get(judge), stop, judge)
+            probes.describe(new, backends.get(judge), stopping, judge)
             loop.run()
         except Stopped as stopped:
             journal.stopped(str(stopped))
@@ -151,6 +167,36 @@ def _ready(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> Job:
         study.run(cell.directory, seed).update(status="failed", error=error)
         tell({"event": "failed", "seed": seed, "error": error})
     return replace(job, seeds=tuple(seed for seed in job.seeds if seed not in barred))
+
+
+def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[int, tuple[RunDirectory, Lease]]:
+    """Take the leases of the job's runs; return seed -> directory and lease, without runs that another worker has
+    finished or trains. Raise Held if others train all that is left."""
+    study = StudyDirectory(Path(job.directory))
+    found, refused = {}, []
+    began = time.monotonic()
+    for seed in job.seeds:
+        run = study.run(cell.directory, seed)
+        lease = Lease(run.home, "run")
+        holder = leases.holder(run.home)
+        patience = SILENCE if holder and holder.machine != leases.machine() else PATIENCE
+        try:
+            lease.acquire(max(0.0, began + patience - time.monotonic()))
+        except Held as reason:
+            refused.append(reason)
+            continue
+        run = study.run(cell.directory, seed)  # as the holder before left it
+        if run.status == "finished":
+            run.publish(lease)
+            lease.release()
+        else:
+            run.begin(lease)
+            found[seed] = run, lease
+    if refused and not found:
+        raise refused[0]
+    for each in refused:
+        tell({"event": "notice", "error": str(each)})
+    return found
 
 
 def _as_begun(journal: RunJournal, role: str, load: Callable[[], list[Dataset]]) -> list[Dataset]:
@@ -188,30 +234,37 @@ class Stop:
     """A stop request, set by a signal or by the end of the parent process."""
 
     asked: bool = False
-    parent: int = field(default_factory=os.getppid)
 
     def __call__(self) -> bool:
         return self.asked
 
-    def listen(self) -> None:
+    def listen(self, *signals: signal.Signals) -> None:
+        """Begin to listen to these signals."""
+
         def handle(*_: Any) -> None:
             self.asked = True
 
-        signal.signal(signal.SIGTERM, handle)
-        signal.signal(signal.SIGINT, handle)
+        for number in signals:
+            signal.signal(number, handle)
+
+    def watch_parent(self) -> None:
+        """Begin to watch for the end of the parent process."""
+        parent = os.getppid()
 
         def watch() -> None:
-            while os.getppid() == self.parent:
+            while os.getppid() == parent:
                 time.sleep(0.5)
             self.asked = True
 
         threading.Thread(target=watch, daemon=True).start()
 
 
-def main() -> int:
-    """Run a worker process and return its exit code."""
+def from_pipe() -> int:
+    """Carry out the job on standard input, print its events, and return the exit code. The parent process hears of the
+    end by the exit code."""
     stop = Stop()
-    stop.listen()
+    stop.listen(signal.SIGTERM, signal.SIGINT)
+    stop.watch_parent()
     job = Job.loads(sys.stdin.read())
     telling = threading.Lock()
 
@@ -223,6 +276,42 @@ def main() -> int:
             stop.asked = True
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
+    code, kind, error = _carry_out(job, tell, stop)
+    if kind == "error":
+        tell({"event": "error", "error": error})
+    elif error:
+        print(error, file=sys.stderr, flush=True)  # the end of the log is what the parent tells of a crash
+    return code
+
+
+def from_file(path: Path) -> int:
+    """Carry out the job of a job file, append its events and its end to those of the file, and return the exit code.
+    Nobody else may notice how it ends, so its runs are marked here."""
+    stop = Stop()
+    # SIGUSR1 is what schedulers can be asked to send some time before they end a job.
+    stop.listen(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+    try:
+        job = job_files.read(path)
+    except UserError as unusable:
+        print(unusable, file=sys.stderr)
+        return EXIT_USER_ERROR
+    telling = threading.Lock()
+
+    def tell(event: dict[str, Any]) -> None:
+        with telling, contextlib.suppress(OSError):  # the disk may be full, and the run's own files tell of it
+            job_files.tell(path, event)
+
+    code, kind, error = _carry_out(job, tell, stop)
+    if error:
+        print(error, file=sys.stderr, flush=True)
+    ending.record(StudyDirectory(Path(job.directory)), job, kind, error)
+    tell({"event": kind, "error": error})
+    return code
+
+
+def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> tuple[int, str, str]:
+    """Carry out a job. Return the exit code, the kind of the event that ends it, and the error."""
+
     def warn(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"warning: {message}", file=sys.stderr, flush=True)
         if isinstance(message, Notice):
@@ -233,24 +322,20 @@ def main() -> int:
         work(job, tell, stop)
     except BudgetReached as reached:
         tell({"event": "halted", "error": str(reached)})
-        return EXIT_STOPPED
+        return EXIT_STOPPED, "stopped", ""
     except Stopped:
-        return EXIT_STOPPED
+        return EXIT_STOPPED, "stopped", ""
     except UserError as error:
-        tell({"event": "error", "error": str(error)})
-        return EXIT_USER_ERROR
+        return EXIT_USER_ERROR, "error", str(error)
     except OSError as error:
         if told := of_system(error):
-            tell({"event": "error", "error": told})
-            return EXIT_USER_ERROR
-        traceback.print_exc()
-        return 1
+            return EXIT_USER_ERROR, "error", told
+        return EXIT_CRASHED, "crashed", traceback.format_exc()
     except Exception:
-        traceback.print_exc()
-        return 1
-    return 0
+        return EXIT_CRASHED, "crashed", traceback.format_exc()
+    return 0, "finished", ""
 
 
 if __name__ == "__main__":
     processes.begin()
-    processes.leave(main())
+    processes.leave(from_file(Path(sys.argv[1])) if sys.argv[1:] else from_pipe())

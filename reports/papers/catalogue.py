@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from guidebench.harness.errors import unknown
-from guidebench.reports.papers import dsadf
+from guidebench.reports.papers import dsadf, kagi
 from guidebench.reports.papers.layouts import (
     BarFigure,
     Imagined,
@@ -251,15 +251,7 @@ PAPERS: dict[str, Paper] = {
             ),
         ),
     ),
-    "kagi": Paper(
-        title="KAGI: waypoints that shape reward",
-        seeds=3,
-        layouts=(
-            Layout("I", "Four tasks on a real robot"),
-            Layout("II", "A fifth of the demonstrations"),
-            Layout("III", "Beside a planner that does not learn", columns=("method", "resets")),
-        ),
-    ),
+    "kagi": kagi.PAPER,
     "dsadf": dsadf.PAPER,
     "rl_sallm_f": Paper(
         title="RL-SaLLM-F: preferences labelled by a language model",

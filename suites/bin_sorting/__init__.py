@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from guidebench.harness.errors import unknown
-from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, Task
-from guidebench.harness.parts import SuitePart
+from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, ReadsPrompts, Task
+from guidebench.harness.parts import DatasetPart, ModelPart, SuitePart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, check_settings, cite
+from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite
 from guidebench.suites.bin_sorting.words import COLOURS, PLACES
 from guidebench.suites.mujoco.looks import Looks
 
 if TYPE_CHECKING:
-    from guidebench.harness.trajectories import Demonstration
+    from guidebench.harness.trajectories import Demonstration, Trajectory
     from guidebench.suites.bin_sorting.calibration import Regressor
 
 TASKS = ("sorting", "forward", "backward", "other")
@@ -24,14 +26,19 @@ EVENTS = ("lifted", "brought", "placed")
 FAILURES = ("miss", "drop", "wrong place")
 """Ways in which a scripted policy fails: it closes beside the block, drops it beside the tray, brings it elsewhere."""
 CAMERAS_OF: Mapping[str, tuple[str, ...]] = {"side": ("side",), "top": ("top",), "both": ("side", "top")}
+CALIBRATED = ("top", "side")
 SIDE = 100
 """Pixels along the side of an observed image."""
+CENTRE = (0.42, 0.0, 0.1)
+SCALE = 5.0
+"""Observed positions are (position - CENTRE) * SCALE: within about -2 and 2."""
 OWN = 7
 """Numbers of the arm's own state."""
 STATE = OWN + 1 + 3 + 2 + 9 + len(COLOURS) + len(PLACES)
 PUBLISHED = "RoboFuME's simulator, as published"
 PAPER = "KAGI, §IV-B"
 QUICK = "quick profile: a cell in minutes on two cores"
+FEWER = "quick profile: for thousands of gradient steps, not a million"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 
@@ -41,9 +48,9 @@ class BinDrawing(Looks):
 
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 100
     """Side length of a frame (KAGI, §IV-B)."""
-    camera: Literal["top", "side"] = "side"
-    """`top` looks straight down; `side` faces the arm from across the table (KAGI, §III: a top-down and a side
-    image)."""
+    camera: Literal["top", "side", "both"] = "side"
+    """`top` looks straight down; `side` faces the arm from across the table; `both`: `top` and `side` in one frame of
+    twice the width (KAGI, §III: a top-down and a side image)."""
     perturbation: Literal["none", "sprite_swap", "texture"] = "none"
     """`none`: objects in their colours. `sprite_swap`: blocks exchange their colours, and bins theirs. `texture`:
     objects are covered with meaningless noise (VLM-RB, app. F.3, on MiniGrid)."""
@@ -60,6 +67,47 @@ class BinDrawing(Looks):
         from guidebench.suites.bin_sorting import drawing
 
         return drawing.drawer(self)
+
+
+@register.dataset("bin_sorting")
+@dataclass(frozen=True)
+class BinSortingData(DatasetPart):
+    """Episodes of the suite's scripted policies: demonstrations of both directions, failures, and another task's.
+
+    Their reward is the suite's true sparse one."""
+
+    demonstrations: Annotated[int, Bounds(0), Unit("episodes of each direction")] = 20
+    """Successful episodes of `forward`, and of `backward`; 10 and 4 for the settings with 2 and 5 times fewer (KAGI,
+    §IV-B: 10 and 4 of the reduced settings, so 20; its text says 10 of the standard one)."""
+    failures: Annotated[int, Bounds(0), Unit("episodes")] = 30
+    """Episodes of the two directions in turn that fail in the ways `FAILURES` in turn, the same in all settings (KAGI,
+    §IV-B)."""
+    others: Annotated[int, Bounds(0), Unit("episodes")] = 200
+    """Successful episodes of `other`, which stand for those of other pick-and-place tasks, the same in all settings
+    (KAGI, §IV-B)."""
+    grip: Annotated[float, Bounds(0.51, 1)] = 0.7
+    """Size of the gripper's action, which opens or closes above .5. At 1 the mean of a policy with a tanh would have to
+    be infinite, and a learner that once opens hardly learns to close (the policies of RoboFuME's simulator: .7)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str | Path] = Path(__file__).with_name("bin_sorting.bib")
+
+    def __post_init__(self) -> None:
+        check_settings(self, "dataset")
+
+    def fits(self, there: There) -> str:
+        """Return why it cannot be gathered for this suite, or ""."""
+        return "" if isinstance(there.suite, BinSorting) else "it holds episodes of the suite bin_sorting alone"
+
+    @property
+    def count(self) -> int:
+        return 2 * self.demonstrations + self.failures + self.others
+
+    def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
+        """Return demonstrations of `forward`, of `backward`, failures, and episodes of `other`, in this order."""
+        from guidebench.suites.bin_sorting import offline
+
+        return offline.gather(self, suite)
 
 
 @register.suite("bin_sorting")
@@ -81,6 +129,9 @@ class BinSorting(SuitePart):
     start: Literal["homed", "grasped"] = "homed"
     """`grasped`: an easier task, in which the scripted policy has lifted the named block before an episode begins
     (choice)."""
+    displaced: Annotated[float, Bounds(0, 0.05), Unit("metres")] = 0.0
+    """Largest distance along x and y by which each block is moved as an episode's first action begins, after what its
+    first state shows: an imprecise reset (KAGI, §IV-E and table III, which says slight perturbations; 0: none)."""
     terminate: bool = False
     """Whether success ends an episode (choice: it does not, since a dense reward would then make it worth avoiding)."""
     length: Annotated[int, Bounds(1), Unit("environment steps")] = 40
@@ -94,7 +145,8 @@ class BinSorting(SuitePart):
     by_turns: ClassVar[tuple[str, ...]] = ("sorting", "other")
     views: ClassVar[tuple[str, ...]] = ("observation", "cameras")
     learner: ClassVar[str] = "sac"
-    method: ClassVar[str] = "uer"
+    method: ClassVar[str] = "cal_ql"
+    dataset: ClassVar[str] = "bin_sorting"
     events: ClassVar[tuple[str, ...]] = EVENTS
     drawing: ClassVar[type] = BinDrawing
     defaults: ClassVar[Mapping[str, Any]] = {
@@ -103,6 +155,7 @@ class BinSorting(SuitePart):
         "training.demonstrations": cite(10, "KAGI, §IV-B: 10 of the forward task"),
         "evaluation.every": cite(2_000, "choice"),
         "evaluation.episodes": cite(20, "KAGI, §IV-A: 20 trials"),
+        "judge.trained_classifier.tasks": cite(("forward", "backward"), "KAGI, §IV-B: demonstrations of both"),
     }
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"tasks": ("sorting",), "judge": "transformers"},
@@ -111,8 +164,26 @@ class BinSorting(SuitePart):
             "tasks": ("sorting",),
             "suite.observation": cite("state", QUICK),
             "suite.start": cite("grasped", f"{QUICK}; the easier task"),
-            "training.steps": cite(20_000, QUICK),
-            "evaluation.every": cite(2_000, QUICK),
+            "training.steps": cite(16_000, QUICK),
+            "evaluation.every": cite(4_000, QUICK),
+            "learner.bc.hidden": cite((128, 128), QUICK),
+            "learner.bc.batch_size": cite(64, QUICK),
+            "learner.cal_ql.hidden": cite((128, 128), QUICK),
+            "learner.cal_ql.batch_size": cite(64, QUICK),
+            "learner.cal_ql.cql_actions": cite(4, QUICK),
+            "learner.cal_ql.actor_lr": cite(1e-3, FEWER),
+            "learner.cal_ql.critic_lr": cite(1e-3, FEWER),
+            "learner.cal_ql.alpha_lr": cite(1e-3, FEWER),
+            "learner.cal_ql.target_rate": cite(0.02, FEWER),
+            "learner.cal_ql.alpha": cite(0.05, f"{FEWER}: from 1 the policy is uniform for thousands of steps"),
+            "learner.cal_ql.discount": cite(0.9, f"{FEWER}: the value of staying at the place is 10, not 100"),
+            "learner.cal_ql.layer_norm": cite(
+                True, f"{FEWER}: after 8,000 offline steps 8 of 20 episodes, without 2 of 10"
+            ),
+            "learner.cal_ql.cql_weight": cite(1.0, f"{FEWER}: with values of at most 10"),
+            "learner.cal_ql.target_entropy_scale": cite(
+                3.0, "quick profile: the scripted policies' actions are narrower than scale 1 lets a policy be"
+            ),
             "learner.sac.hidden": cite((256, 256), QUICK),
             "learner.sac.ensemble": cite(2, QUICK),
             "learner.sac.utd": cite(1, QUICK),
@@ -128,6 +199,7 @@ class BinSorting(SuitePart):
             "training.demonstrations": cite(1, SMOKE),
             "evaluation.every": cite(100, SMOKE),
             "evaluation.episodes": cite(1, SMOKE),
+            "learner.cal_ql.learning_starts": cite(32, SMOKE),
             "learner.sac.hidden": cite((16, 16), SMOKE),
             "learner.sac.ensemble": cite(2, SMOKE),
             "learner.sac.utd": cite(1, SMOKE),
@@ -196,6 +268,11 @@ class BinSorting(SuitePart):
         made: Any = self.in_evaluation().make(task)
         return play(made, seed, lambda observation: made.expert())
 
+    def failures(self, task: str) -> tuple[str, ...]:
+        """Return the ways in which scripted policies fail (`capabilities.Fails`)."""
+        check(task)
+        return FAILURES
+
     def fail(self, task: str, seed: int, how: str) -> Demonstration | None:
         """Return an episode of layout `seed` in which a scripted policy fails in one of the ways `FAILURES`, or None if
         it succeeds by chance; UserError for another way."""
@@ -216,9 +293,9 @@ class BinSorting(SuitePart):
         return first_success(made, seed, lambda observation: made.expert())
 
     def cameras_of(self, task: str) -> tuple[str, ...]:
-        """Return the names of the calibrated cameras."""
+        """Return the names of the calibrated cameras, the one from above first."""
         check(task)
-        return CAMERAS_OF["both"]
+        return CALIBRATED
 
     def project(self, task: str, camera: str, points: Array, size: int) -> Array:
         """Return the pixels (column, row), float [n, 2], of points [n, 3] of the world, in metres, in a camera's square
@@ -228,6 +305,42 @@ class BinSorting(SuitePart):
         check(task)
         return cameras.project(camera, points, size)
 
+    def tip(self, task: str, observations: Array) -> Array:
+        """Return the gripper's tip in the world, metres, float64 [n, 3], by observations [n, …] of this suite."""
+        check(task)
+        own = observations["proprioception"] if observations.dtype.names else observations
+        return np.asarray(own[..., :3], float) / SCALE + CENTRE
+
+    def towards(self, task: str, observations: Array, places: Array, closed: Array) -> Array:
+        """Return the actions that move the tip to places of the world, pointing down (`capabilities.Steers`)."""
+        check(task)
+        from guidebench.suites.bin_sorting import expert
+
+        own = observations["proprioception"] if observations.dtype.names else observations[..., :OWN]
+        tips, angles = self.tip(task, observations), np.array(own[..., 3:6], float)
+        angles[:, 2] = 0.0  # the yaw stays as it is
+        found = [
+            expert.action(tip, turn, place, 0.0, -1.0 if grip else 1.0)
+            for tip, turn, place, grip in zip(tips, angles, np.asarray(places, float), closed, strict=True)
+        ]
+        return np.array(found, np.float32).reshape(-1, 7)
+
+    def instruction_at(self, task: str, snapshot: Array) -> str:
+        """Return the instruction of a snapshot's episode, of whichever of the suite's tasks it is
+        (`capabilities.InstructsBySnapshot`)."""
+        check(task)
+        from guidebench.suites.bin_sorting.task import instructed
+
+        return instructed(snapshot)
+
+    def located(self, task: str, snapshot: Array) -> Array:
+        """Return where the named block is and where the scripted policy would put it, metres, float64 [2, 3]
+        (`capabilities.Locates`). Privileged."""
+        check(task)
+        from guidebench.suites.bin_sorting.task import located
+
+        return located(snapshot)
+
     def calibrate(self, task: str, camera: str, size: int, frames: int = 60, seed: int = 0) -> Regressor:
         """Return a camera's regressor from points to pixels, fitted on drawn calibration frames, as an alternative to
         `project`; UserError for an unknown camera, and where too few frames agree."""
@@ -235,6 +348,45 @@ class BinSorting(SuitePart):
 
         self.ready(task)
         return calibration.calibrate(camera, size, frames, seed)
+
+
+@register.judge("scripted_classifier")
+@dataclass(frozen=True)
+class ScriptedClassifier(ModelPart):
+    """Hand-written for bin_sorting: says whether the block of the prompt's colour lies in its place, by its pixels in
+    both views, and errs at the configured rates besides."""
+
+    false_positive: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability of 1 for a frame in which it finds no success; the draw follows from frame and prompt (choice: no
+    errors but its own)."""
+    false_negative: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability of 0 for a frame in which it finds success; the draw follows from frame and prompt (choice: no errors
+    but its own)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 40
+    """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
+    (choice: an episode, so that training does not wait)."""
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
+    """Time limit of one answer, after which the process is restarted (choice: ample; a frame takes milliseconds)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% hand-written: it reads the frames' colours"
+    backend: ClassVar[str] = "scripted"
+    title: ClassVar[str] = "hand-written for bin_sorting: the block's colour in its place"
+
+    def fits(self, there: There) -> str:
+        """Return why this judge cannot be used in the given cell, or ""."""
+        if not isinstance(there.suite, BinSorting):
+            return "it is hand-written for the suite bin_sorting"
+        if not there.worded(self):
+            return "it answers about single states, in the words of a dialogue; choose it as classifier=scripted"
+        if there["drawing"].camera != "both":
+            return "it reads two views side by side; set drawing.camera=both"
+        return ""
+
+    def spawn(self, suite: Any, task: str) -> ReadsPrompts:
+        from guidebench.suites.bin_sorting.classifier import ColourClassifier
+
+        return ColourClassifier(self)
 
 
 def check(task: str) -> None:

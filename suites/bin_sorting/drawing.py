@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import mujoco
 
-from guidebench.suites.bin_sorting import SIDE, BinDrawing, dynamics
+from guidebench.harness.interfaces import Drawer
+from guidebench.suites.bin_sorting import CALIBRATED, SIDE, BinDrawing, dynamics
 from guidebench.suites.bin_sorting.task import DRAWN, SNAPSHOT
 from guidebench.suites.mujoco import perturbations
+from guidebench.suites.mujoco.cameras import BOTH
 from guidebench.suites.mujoco.decimation import decimate
-from guidebench.suites.mujoco.drawing import Change, ModelDrawer
+from guidebench.suites.mujoco.drawing import Change, ModelDrawer, SideBySide
 
 ROWS = {"geom_rgba": DRAWN}
 ARM = 2
@@ -26,8 +29,11 @@ EXCHANGED = (
 """Pairs that swap appearance under `sprite_swap`: every block gets another's colour, and each bin the other's."""
 
 
-def drawer(how: BinDrawing) -> ModelDrawer:
-    """Return a drawer of frames [L, size, size, 3]; UserError if there is no OpenGL."""
+def drawer(how: BinDrawing) -> Drawer:
+    """Return a drawer of frames [L, size, size, 3], or [L, size, 2 size, 3] of both cameras; UserError if there is no
+    OpenGL."""
+    if how.camera == BOTH:
+        return SideBySide(*(drawer(replace(how, camera=camera)) for camera in CALIBRATED))  # type: ignore[arg-type]
     model, change = dynamics.model(), None
     if how.perturbation == "sprite_swap":
         change = perturbations.exchange(EXCHANGED)
@@ -51,6 +57,6 @@ def draw_model(
 
 
 @functools.cache
-def shared(camera: str) -> ModelDrawer:
+def shared(camera: str) -> Drawer:
     """Return this process's drawer of the images that agents observe."""
     return drawer(BinDrawing(size=SIDE, camera=camera))  # type: ignore[arg-type]

@@ -227,6 +227,12 @@ def _compiled() -> Dynamics:
     return env
 
 
+def blocks() -> Array:
+    """Return where in qpos each block's position begins, int [3]."""
+    found: Array = _compiled().blocks
+    return found
+
+
 def model() -> mujoco.MjModel:
     """Return a new copy of the model."""
     return copy.copy(_compiled()._model)

@@ -117,8 +117,13 @@ def yaw(quaternion: Array) -> float:
 
 
 def _action(world: Dynamics, position: Array, yaw: float, grip: float) -> Array:
-    """Return the action towards a position, turning by `yaw` and back to pointing down."""
-    roll, pitch, _ = world.angles
-    move = np.clip(GAIN * (position - world.tip) / REACH, -1, 1)
-    action = np.array([*move, -roll / TURN, -pitch / TURN, yaw / TURN, grip])
-    return np.asarray(np.clip(action, -1, 1), np.float32)
+    return action(world.tip, world.angles, position, yaw, grip)
+
+
+def action(tip: Array, angles: Array, position: Array, yaw: float, grip: float) -> Array:
+    """Return the action, float32 [7], that moves the gripper's tip [3] with the angles (roll, pitch, yaw) towards a
+    position [3], turning by `yaw`, radians, and back to pointing down; `grip` opens above .5 and closes below -.5."""
+    roll, pitch, _ = angles
+    move = np.clip(GAIN * (position - tip) / REACH, -1, 1)
+    found = np.array([*move, -roll / TURN, -pitch / TURN, yaw / TURN, grip])
+    return np.asarray(np.clip(found, -1, 1), np.float32)

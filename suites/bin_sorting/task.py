@@ -8,17 +8,28 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Drawer, State, Step
-from guidebench.suites.bin_sorting import CAMERAS_OF, EVENTS, FAILURES, BinSorting, dynamics, expert, layout, words
+from guidebench.suites.bin_sorting import (
+    CAMERAS_OF,
+    CENTRE,
+    EVENTS,
+    FAILURES,
+    SCALE,
+    BinSorting,
+    dynamics,
+    expert,
+    layout,
+    words,
+)
 from guidebench.suites.bin_sorting.dynamics import BLOCKS
 from guidebench.suites.bin_sorting.expert import Aim
 
-SNAPSHOT = np.dtype([("qpos", "<f8", 35), ("geom_rgba", "<f4", (BLOCKS, 4))])
-"""Layout of a snapshot's 328 bytes, each field under its name in MuJoCo's data or model; rows of `geom_rgba` are those
-of DRAWN."""
+SNAPSHOT = np.dtype([("qpos", "<f8", 35), ("geom_rgba", "<f4", (BLOCKS, 4)), ("asked", "u1", 3)])
+"""Layout of a snapshot's 331 bytes. What is drawn has its name in MuJoCo's data or model; rows of `geom_rgba` are those
+of DRAWN. `asked` is what the instruction says: the block's number, and the numbers of its place in `words.PLACES` and
+of its origin in ORIGINS."""
+ORIGINS = ("", "left", "right")
+"""The bin in which an instruction says that the block lies, or ""."""
 DRAWN = tuple(f"block_{number}" for number in range(BLOCKS))
-CENTRE = np.array([0.42, 0.0, 0.1])
-SCALE = 5.0
-"""Observed positions are (position - CENTRE) * SCALE: within about -2 and 2."""
 LIFTED = 0.05
 """Height of a block's centre from which it counts as lifted, metres."""
 PART = 0.03
@@ -30,13 +41,23 @@ BESIDE = np.array([0.275, 0.0])
 """Place between the tray and the arm, where a scripted policy drops a block."""
 
 
+def there(position: Array, place: str) -> bool:
+    """Return whether a block at `position` [3] lies at one of `words.PLACES`."""
+    if place.endswith("bin"):
+        return layout.bin_of(position) == place.removesuffix(" bin")
+    if place == "tray":
+        return layout.on_tray(position)
+    beyond = (position[:2] - layout.TRAY) @ np.array(TOWARDS[place.removesuffix(" side")])
+    return layout.on_tray(position) and bool(beyond > PART)
+
+
 class BinTask:
     """One task over its own world; the action is float32 [7] in [-1, 1]."""
 
     def __init__(self, name: str, settings: BinSorting) -> None:
         self._name, self._settings = name, settings
         self._world = dynamics.make()
-        self._colours = words.OTHERS if name == "other" else words.SORTED
+        self._colours = words.colours(name)
         self._cameras = CAMERAS_OF[settings.cameras] if settings.observation == "images" else ()
         self._drawers: dict[str, Drawer] = {}
         self.max_steps = settings.length
@@ -110,7 +131,7 @@ class BinTask:
 
     def _side(self) -> str:
         """Return a side of the tray where the block is not."""
-        away = [place for place in words.PLACES[3:] if not self._there(self._world.poses[self._block], place)]
+        away = [place for place in words.PLACES[3:] if not there(self._world.poses[self._block], place)]
         return str(self._random.choice(away))
 
     def _grasp(self) -> None:
@@ -125,6 +146,8 @@ class BinTask:
         action = np.asarray(action, np.float64)
         if action.shape != (7,):
             raise UserError(f"an action of shape {list(action.shape)} was given to bin_sorting; expected [7]")
+        if self._settings.displaced and not self._elapsed:
+            self._displace()
         self._world.advance(np.clip(action, -1, 1))
         self._elapsed += 1
         now = np.array([self._lifted(), self._brought(), self._success()])
@@ -134,23 +157,23 @@ class BinTask:
         terminated = success and self._settings.terminate
         return Step(self._observation(), float(success), terminated, over, success)
 
+    def _displace(self) -> None:
+        """Move each block that lies on the ground by up to `suite.displaced` along x and y, at rest."""
+        far = self._settings.displaced
+        for number, pose in enumerate(self._world.poses.copy()):
+            moved = self._random.uniform(-far, far, 2)
+            if pose[2] < layout.FLOORED:
+                self._world.place(number, pose[:2] + moved, expert.yaw(pose[3:]))
+        self._world.refresh()
+
     def _tell(self) -> None:
         """Set the instruction, which names a colour and a place."""
         self.instruction = words.instruction(self._colours[self._block], self._place, self._origin)
 
     # What holds
 
-    def _there(self, position: Array, place: str) -> bool:
-        """Return whether a block at `position` lies at a place."""
-        if place.endswith("bin"):
-            return layout.bin_of(position) == place.removesuffix(" bin")
-        if place == "tray":
-            return layout.on_tray(position)
-        beyond = (position[:2] - layout.TRAY) @ np.array(TOWARDS[place.removesuffix(" side")])
-        return layout.on_tray(position) and bool(beyond > PART)
-
     def _success(self) -> bool:
-        return not self._world.closing and self._there(self._world.poses[self._block], self._place)
+        return not self._world.closing and there(self._world.poses[self._block], self._place)
 
     def _lifted(self) -> bool:
         block = self._world.poses[self._block, :3]
@@ -159,7 +182,7 @@ class BinTask:
     def _brought(self) -> bool:
         """Return whether the block is over its place or at it."""
         x, y, _ = self._world.poses[self._block, :3]
-        return (self._lifted() or not self._world.closing) and self._there(np.array([x, y, layout.BLOCK]), self._place)
+        return (self._lifted() or not self._world.closing) and there(np.array([x, y, layout.BLOCK]), self._place)
 
     def events(self) -> Array:
         """Return bool [3]: which of the suite's events began to hold in the last step."""
@@ -208,10 +231,11 @@ class BinTask:
         return self._drawers[camera]
 
     def snapshot(self) -> Array:
-        """Return uint8 [328]; see `SNAPSHOT`."""
+        """Return uint8 [331]; see `SNAPSHOT`."""
         drawn = np.zeros((), SNAPSHOT)
         drawn["qpos"] = self._world.data.qpos
         drawn["geom_rgba"] = [words.RGBA[colour] for colour in self._colours]
+        drawn["asked"] = self._block, words.PLACES.index(self._place), ORIGINS.index(self._origin)
         return np.frombuffer(drawn.tobytes(), np.uint8)
 
     def position(self) -> None:
@@ -244,16 +268,7 @@ class BinTask:
         return expert.act(self._world, aim._replace(place=wrong), bool(lies))
 
     def _aim(self) -> Aim:
-        poses = self._world.poses
-        if self._place.endswith("bin"):
-            centre, half = layout.BINS[self._place.removesuffix(" bin")], layout.BIN_HALF - layout.GRASP - 0.01
-        elif self._place == "tray":
-            centre, half = layout.TRAY, layout.TRAY_HALF - layout.MARGIN
-        else:
-            side = np.array(TOWARDS[self._place.removesuffix(" side")])
-            half = np.where(side == 0, layout.TRAY_HALF - layout.MARGIN, 0.01)
-            centre = layout.TRAY + side * 0.07
-        return Aim(self._block, expert.free(poses, self._block, centre, half, centre))
+        return Aim(self._block, spot(self._world.poses, self._block, self._place))
 
     # What is saved
 
@@ -283,3 +298,50 @@ class BinTask:
         self._events = np.zeros(len(EVENTS), bool)
         self._random = np.random.default_rng()
         self._random.bit_generator.state = state["random"]
+
+
+def spot(poses: Array, block: int, place: str) -> Array:
+    """Return where (x, y) at its place a block is to be put, given the blocks' positions [3, …]: apart from the others,
+    and else near the middle."""
+    if place.endswith("bin"):
+        centre, half = layout.BINS[place.removesuffix(" bin")], layout.BIN_HALF - layout.GRASP - 0.01
+    elif place == "tray":
+        centre, half = layout.TRAY, layout.TRAY_HALF - layout.MARGIN
+    else:
+        side = np.array(TOWARDS[place.removesuffix(" side")])
+        half = np.where(side == 0, layout.TRAY_HALF - layout.MARGIN, 0.01)
+        centre = layout.TRAY + side * 0.07
+    return expert.free(poses, block, centre, half, centre)
+
+
+def asked(snapshot: Array) -> tuple[int, str, str]:
+    """Return what the instruction of a snapshot's episode says: the block's number, its place, and the bin in which it
+    lies, or ""; UserError for a snapshot of another length, or one that says nothing of this suite."""
+    if snapshot.shape != (SNAPSHOT.itemsize,):
+        raise UserError(f"a snapshot of shape {list(snapshot.shape)} is none of bin_sorting's, [{SNAPSHOT.itemsize}]")
+    block, place, origin = (int(number) for number in _read(snapshot)["asked"])
+    if block >= BLOCKS or place >= len(words.PLACES) or origin >= len(ORIGINS):
+        raise UserError(f"a snapshot asks for {[block, place, origin]}, which no instruction of bin_sorting does")
+    return block, words.PLACES[place], ORIGINS[origin]
+
+
+def instructed(snapshot: Array) -> str:
+    """Return the instruction of a snapshot's episode, which may be of any task; UserError as for `asked`."""
+    block, place, origin = asked(snapshot)
+    shown = _read(snapshot)["geom_rgba"][block]
+    colour = next((name for name, rgba in words.RGBA.items() if np.allclose(rgba, shown, atol=1e-3)), None)
+    if colour is None:
+        raise UserError(f"a snapshot shows a block in {shown.tolist()}, a colour that no instruction names")
+    return words.instruction(colour, place, origin)
+
+
+def located(snapshot: Array) -> Array:
+    """Return where the named block is and where the scripted policy would put it, metres, float64 [2, 3]; UserError as
+    for `asked`."""
+    block, place, _ = asked(snapshot)
+    poses = _read(snapshot)["qpos"][dynamics.blocks()[:, None] + np.arange(3)]
+    return np.stack([poses[block], [*spot(poses, block, place), layout.BLOCK]])
+
+
+def _read(snapshot: Array) -> Any:
+    return np.frombuffer(snapshot.tobytes(), SNAPSHOT)[0]

@@ -21,6 +21,11 @@ PLACES = ("left bin", "right bin", "tray", *(f"{side} side" for side in SIDES))
 """Where an instruction says that a block is to be."""
 
 
+def colours(task: str) -> tuple[str, ...]:
+    """Return the colours of a task's blocks, by number."""
+    return OTHERS if task == "other" else SORTED
+
+
 def belongs(colour: str) -> str:
     """Return the place of a sorted block: red and blue in the left bin, green in the right one."""
     return PLACES[SORTED.index(colour) % 2]

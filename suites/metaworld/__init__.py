@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
 from guidebench.harness.parts import SuitePart
@@ -53,7 +55,14 @@ BPREF = "B-Pref's code, agent/actor.py and utils.py, of which RL-SaLLM-F's is a 
 FURL = "FuRL, as LaGEA, §4"
 PROFILE_QUICK = "quick profile: a cell in tens of minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
-Camera = Literal["corner2", "corner", "corner3", "corner4", "topview", "behindGripper", "gripperPOV"]
+Camera = Literal["corner2", "corner", "corner3", "corner4", "topview", "behindGripper", "gripperPOV", "both"]
+CALIBRATED = ("topview", "corner", "corner2", "corner3", "corner4")
+"""Cameras that stand still; the first two are those of `both`, since `corner` is the least inclined."""
+SPEED = 10.0
+"""Commanded motion per metre of distance (the package's scripted policies)."""
+FINGERS = (0.0, 0.0, -0.045)
+"""Position of the point between the fingers from the observed one of the hand, which never turns, metres (measured on
+all fifty tasks: within half a millimetre at rest, and within three while it moves)."""
 
 
 TWIN = {
@@ -116,7 +125,8 @@ class MetaWorldDrawing(Looks):
     """Frames for models; the world and the agent's observations do not depend on these settings."""
 
     camera: Camera = "corner2"
-    """Camera of the package that takes the frames (FuRL: corner2)."""
+    """Camera of the package that takes the frames; `both`: `topview` and `corner` in one frame of twice the width
+    (FuRL: corner2)."""
     orientation: Literal["upright", "package", "mirrored"] = "upright"
     """`upright`: frames of a camera that hangs upside down, such as the four corner cameras, are rotated by 180°.
     `package`: as the package's `render()` returns them. `mirrored`: those with their rows reversed, which shows a
@@ -274,6 +284,50 @@ class MetaWorld(SuitePart):
         from guidebench.suites.metaworld.rewards import rewards
 
         return rewards(task, observations, self)
+
+    def cameras_of(self, task: str) -> tuple[str, ...]:
+        """Return the names of the cameras that stand still: `topview`, then `corner` and the other corners."""
+        self._check(task)
+        return CALIBRATED
+
+    def project(self, task: str, camera: str, points: Array, size: int) -> Array:
+        """Return the pixels (column, row), float [n, 2], of points [n, 3] of the world, in metres, in a camera's
+        upright square frame of `size` pixels (`capabilities.Projects`); UserError for an unknown camera or other
+        shapes."""
+        self.ready(task)
+        from guidebench.suites.metaworld import cameras
+
+        return cameras.project(parts(task)[0], camera, points, size)
+
+    def tip(self, task: str, observations: Array) -> Array:
+        """Return the point between the fingers in the world, metres, float64 [n, 3], by observations [n, D]."""
+        self._check(task)
+        return np.asarray(observations[..., :3], float) + FINGERS
+
+    def towards(self, task: str, observations: Array, places: Array, closed: Array) -> Array:
+        """Return the actions, float32 [n, 4], that move the fingers to places of the world (`capabilities.Steers`); the
+        hand goes as fast as the package's scripted policies let it."""
+        moves = np.clip(SPEED * (np.asarray(places, float) - self.tip(task, observations)), -1, 1)
+        force = np.where(np.asarray(closed, bool), 1.0, -1.0)
+        return np.concatenate([moves, force[:, None]], axis=1, dtype=np.float32)
+
+    def instruction_at(self, task: str, snapshot: Array) -> str:
+        """Return the instruction of a snapshot's episode (`capabilities.InstructsBySnapshot`); UserError for a snapshot
+        that names no task."""
+        self._check(task)
+        names = parts(task)
+        number = int(snapshot[0]) if len(names) > 1 else 0
+        if number >= len(names):
+            raise UserError(f"a snapshot of {task!r} names task {number}, and there are {len(names)}")
+        return self.instruction(names[number])
+
+    def located(self, task: str, snapshot: Array) -> Array:
+        """Return where the task's object is (in `reach` the tip) and where it is to be, metres, float64 [2, 3]
+        (`capabilities.Locates`); UserError for tasks whose scene marks no such place. Privileged."""
+        self.ready(task)
+        from guidebench.suites.metaworld.cameras import located
+
+        return located(parts(task), snapshot)
 
     def measures(self, task: str) -> Mapping[str, str]:
         """Return what the package measures after each step, name -> meaning. Privileged: for oracles only."""

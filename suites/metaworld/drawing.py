@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from guidebench.harness.interfaces import Array, Drawer
-from guidebench.suites.metaworld import MetaWorldDrawing, dynamics, perturbations
+from guidebench.suites.metaworld import CALIBRATED, MetaWorldDrawing, dynamics, perturbations
 from guidebench.suites.metaworld.task import record
-from guidebench.suites.mujoco.drawing import ModelDrawer
+from guidebench.suites.mujoco.cameras import BOTH
+from guidebench.suites.mujoco.drawing import ModelDrawer, SideBySide
 
 
 class TaskDrawer:
@@ -56,5 +58,7 @@ class ByTurns:
 
 
 def drawer(names: Sequence[str], how: MetaWorldDrawing) -> Drawer:
-    """Return the drawer for the task of these environments."""
+    """Return the drawer for the task of these environments; of `both` cameras, its frames are twice as wide."""
+    if how.camera == BOTH:
+        return SideBySide(*(drawer(names, replace(how, camera=camera)) for camera in CALIBRATED[:2]))  # type: ignore[arg-type]
     return TaskDrawer(names[0], how) if len(names) == 1 else ByTurns(names, how)

@@ -2,7 +2,7 @@
 
 A snapshot is a record (a structured NumPy dtype) whose fields are named as in MuJoCo's data or model: `qpos`, `mocap_*`
 and any field of the model that the environment writes to and a camera sees (`body_pos`, `site_pos`, colours). Body
-positions follow by kinematics. Without those model fields some pixels are wrong.
+positions follow by kinematics. Without those model fields some pixels are wrong. Fields of other names are not drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Drawer
 from guidebench.suites.mujoco import gl
 
 Change = Callable[[mujoco.MjModel], object]
@@ -55,6 +55,7 @@ class ModelDrawer:
             model.vis.quality.offsamples = model.vis.quality.shadowsize = 0
         self._data = mujoco.MjData(model)
         self._snapshot, self._change = snapshot, change
+        self._shown = [name for name in snapshot.names or () if hasattr(self._data, name) or hasattr(model, name)]
         self._rows = {field: _ids(model, field, names) for field, names in (rows or {}).items()}
         self._looks = {field: getattr(model, field).copy() for field in LOOKS}
         self._options, self._camera = mujoco.MjvOption(), _camera(model, camera)
@@ -91,7 +92,7 @@ class ModelDrawer:
         if self._change is not None:
             for field, pristine in self._looks.items():
                 getattr(model, field)[:] = pristine
-        for field in self._snapshot.names or ():
+        for field in self._shown:
             owner = data if hasattr(data, field) else model
             getattr(owner, field)[self._rows.get(field, ...)] = snapshot[field]
         if self._change is not None:
@@ -100,6 +101,16 @@ class ModelDrawer:
         mujoco.mj_comPos(model, data)
         mujoco.mj_camlight(model, data)
         mujoco.mj_tendon(model, data)
+
+
+class SideBySide:
+    """A Drawer of frames uint8 [L, height, Σ width, 3]: those of several drawers, from left to right."""
+
+    def __init__(self, *drawers: Drawer) -> None:
+        self._drawers = drawers
+
+    def __call__(self, snapshots: Array) -> Array:
+        return np.concatenate([draw(snapshots) for draw in self._drawers], axis=2)
 
 
 def _camera(model: mujoco.MjModel, camera: str | mujoco.MjvCamera) -> mujoco.MjvCamera:

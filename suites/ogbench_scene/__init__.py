@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
 
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Drawer, Judge, Observations, Suite, Task
 from guidebench.harness.parts import ModelPart, SuitePart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.harness.settings import Bounds, Later, Unit, cite
 from guidebench.suites.mujoco.looks import Looks
 
 if TYPE_CHECKING:
@@ -22,6 +24,12 @@ PAPER = ("task3", "task4", "task5")
 SINGLE = {"button": "button_0", "drawer": "drawer"}
 """Tasks with one subgoal."""
 TASKS = (*PAPER, *SINGLE)
+CALIBRATED = ("top", "side")
+"""Cameras of our own that stand still; the package has none from above."""
+CENTRE, SCALE = (0.425, 0.0, 0.0), 10.0
+"""Observed positions are (position - CENTRE) * SCALE (the package)."""
+TIP = slice(12, 15)
+"""Observation entries of the gripper's position, after the arm's joints."""
 HORIZON = {**dict.fromkeys(PAPER, 750), **dict.fromkeys(SINGLE, 200)}
 TABLE = "VLM-RB, table 2"
 QUICK = "quick profile: a cell in minutes on two cores"
@@ -46,6 +54,9 @@ class SceneDrawing(Looks):
 
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 200
     """Side length of a frame (choice: the package's own default)."""
+    camera: Annotated[Literal["front", "top", "side", "both"], Later] = "front"
+    """`front`: the package's camera for observers; `top` looks straight down, `side` faces the arm; `both`: `top` and
+    `side` in one frame of twice the width (the package's own; the others: choice)."""
     perturbation: Literal["none", "sprite_swap", "texture"] = "none"
     """`none`: objects as the package draws them. `sprite_swap`: objects exchange their appearance. `texture`: objects
     are covered with meaningless noise (VLM-RB, app. F.3, on MiniGrid)."""
@@ -59,14 +70,18 @@ class SceneDrawing(Looks):
         """Return the drawer; UserError for an unknown task, or where this machine cannot draw."""
         check(task)
         self.ready()
+        from guidebench.suites.mujoco.cameras import BOTH
+        from guidebench.suites.mujoco.drawing import SideBySide
         from guidebench.suites.ogbench_scene import drawing, perturbations
 
+        if self.camera == BOTH:
+            return SideBySide(*(replace(self, camera=camera).spawn(task) for camera in CALIBRATED))  # type: ignore[arg-type]
         full = self.quality == "full"
         if self.perturbation == "sprite_swap":
-            return perturbations.swapped(self.size, full)
+            return perturbations.swapped(self.size, full, self.camera)
         if self.perturbation == "texture":
-            return perturbations.textured(self.size, full, self.seed)
-        return drawing.drawer(self.size, full)
+            return perturbations.textured(self.size, full, self.seed, self.camera)
+        return drawing.drawer(self.size, full, camera=self.camera)
 
 
 @register.suite("ogbench_scene")
@@ -158,6 +173,32 @@ class OgbenchScene(SuitePart):
         from guidebench.suites.ogbench_scene.demonstrations import demonstrate
 
         return demonstrate(task, seed)
+
+    def cameras_of(self, task: str) -> tuple[str, ...]:
+        """Return the names of the calibrated cameras, the one from above first."""
+        check(task)
+        return CALIBRATED
+
+    def project(self, task: str, camera: str, points: Array, size: int) -> Array:
+        """Return the pixels (column, row), float [n, 2], of points [n, 3] of the world, in metres, in a camera's square
+        frame of `size` pixels (`capabilities.Projects`); UserError for an unknown camera or other shapes."""
+        check(task)
+        from guidebench.suites.ogbench_scene import cameras
+
+        return cameras.project(camera, points, size)
+
+    def tip(self, task: str, observations: Array) -> Array:
+        """Return the point between the fingers in the world, metres, float64 [n, 3], by observations [n, 40]."""
+        check(task)
+        return np.asarray(observations[..., TIP], float) / SCALE + CENTRE
+
+    def located(self, task: str, snapshot: Array) -> Array:
+        """Return where the thing of a task is and where it is to be, metres, float64 [2, 3]: the button, the drawer's
+        handle, or the cube (`capabilities.Locates`). Privileged."""
+        self.ready(task)
+        from guidebench.suites.ogbench_scene.cameras import located
+
+        return located(task, snapshot)
 
     def goal_snapshot(self, task: str, seed: int) -> Array | None:
         """Return the snapshot of the first state in which the package's own oracles have solved layout `seed`; None

@@ -8,6 +8,7 @@ import mujoco
 
 from guidebench.suites.mujoco.drawing import Change, ModelDrawer
 from guidebench.suites.ogbench_scene import dynamics
+from guidebench.suites.ogbench_scene.cameras import VIEWS
 from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
 
 CAMERA = "front"
@@ -23,11 +24,13 @@ def drawer(
     hidden: Sequence[int] = (),
     model: mujoco.MjModel | None = None,
     change: Change | None = None,
+    camera: str = CAMERA,
 ) -> ModelDrawer:
     """Return a drawer of the scene in frames of `size` x `size` pixels (see ModelDrawer), with a new model unless one
-    is given.
+    is given, from the package's camera or one of `VIEWS`.
 
     UserError if there is no OpenGL.
     """
     model = dynamics.model() if model is None else model
-    return ModelDrawer(model, SNAPSHOT, CAMERA, (size, size), rows=ROWS, full=full, hidden=hidden, change=change)
+    seen = VIEWS[camera].free() if camera in VIEWS else camera
+    return ModelDrawer(model, SNAPSHOT, seen, (size, size), rows=ROWS, full=full, hidden=hidden, change=change)

@@ -54,8 +54,7 @@ class Minari(DatasetPart):
         """Return the directory of its files; UserError where none is named or the files are missing."""
         if not (self.id or self.path):
             raise UserError("dataset=minari reads a dataset of Minari: name it with dataset.id=… or dataset.path=…")
-        home = os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets"
-        root = Path(self.path) if self.path else Path(home) / self.id
+        root = Path(self.path) if self.path else home() / self.id
         found = next((place for place in (root / "data", root) if (place / METADATA).is_file()), None)
         if found is None:
             fetched = f"; `minari download {self.id}` fetches it" if self.id else ""
@@ -79,9 +78,15 @@ class Minari(DatasetPart):
         self.ready()
         observations, actions = suite.spaces(task)
         described = metadata(self.directory / METADATA)
-        return Reader(self.directory / ARRAYS, described, task, observations, actions, self.success).episodes(
-            self.episodes
+        reader = Reader(
+            self.directory / ARRAYS, described, task, tuple(suite.tasks), observations, actions, self.success
         )
+        return reader.episodes(self.episodes)
+
+
+def home() -> Path:
+    """Return the directory of Minari's datasets."""
+    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
 
 
 def _digest(path: Path) -> str:

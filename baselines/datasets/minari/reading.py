@@ -48,6 +48,9 @@ class Reader:
     said: Mapping[str, Any]
     """The metadata."""
     task: str
+    """Task of an episode that names none of `tasks`."""
+    tasks: tuple[str, ...]
+    """Tasks of the suite."""
     observations: Observations
     actions: Actions
     success: str
@@ -100,7 +103,10 @@ class Reader:
         if length:
             truncated[-1] |= not terminated[-1]  # recording stopped before the episode ended
         action, success = self._acted(group, here, scaling), self._succeeded(group, length, here)
-        return Trajectory(self.task, seen[:-1], action, reward, terminated, truncated, success, seen[1:])
+        opening = _plain(group, "opening", here) if "opening" in group else None
+        named = group.attrs.get("task")
+        task = named if isinstance(named, str) and named in self.tasks else self.task
+        return Trajectory(task, seen[:-1], action, reward, terminated, truncated, success, seen[1:], opening)
 
     def _observed(self, group: Any, here: str) -> Array:
         """Return the observations, [T + 1, …]."""

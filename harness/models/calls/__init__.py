@@ -23,6 +23,8 @@ from guidebench.harness.models.calls.chat import CUT_OFF, ChatCall, Message
 from guidebench.harness.models.calls.denoise import DenoiseCall
 from guidebench.harness.models.calls.embed import EmbedCall
 from guidebench.harness.models.calls.judge import JudgeCall
+from guidebench.harness.models.calls.segment import SegmentCall
+from guidebench.harness.models.calls.track import TrackCall
 from guidebench.harness.models.calls.video import VideoCall
 
 __all__ = [
@@ -43,6 +45,8 @@ __all__ = [
     "Message",
     "Model",
     "Reply",
+    "SegmentCall",
+    "TrackCall",
     "Usage",
     "VideoCall",
     "part",

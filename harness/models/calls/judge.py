@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from guidebench.harness.interfaces import ReadsPrompts
 from guidebench.harness.models.calls.base import Call, Json, Shown, part
 from guidebench.harness.registry import register
 from guidebench.harness.types import Array
@@ -66,6 +67,8 @@ class JudgeCall(Call):
         return float(abs(recorded - now))
 
     def answered_by(self, code: Callable[..., Any]) -> Any:
+        if isinstance(code, ReadsPrompts):
+            return code.judge(self.clip, self.prompt)
         return code([self.clip])[0]
 
     @classmethod

@@ -49,7 +49,7 @@ class Transformers(Local):
 
     def fits(self, there: There) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if self.prompt:
+        if self.prompt or there.worded(self):
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import Misread, first_object
+from guidebench.baselines.conversing import Misread, check_schema, first_object
 from guidebench.methods.lagea.feedback.taxonomy import ERRORS, NO_FIX, SCHEMA, SUCCESSES
 
 ASCII_SHARE = 0.9
@@ -32,7 +32,7 @@ def structured(reply: str, shown: int, told: bool | None = None) -> dict[str, An
     for text that is not English.
     """
     found = first_object(reply, ("outcome", "summary"))
-    _check_schema(found)
+    check_schema(found, SCHEMA)
     outcome, code = found["outcome"], found["primary_error"]["code"]
     known = SUCCESSES if outcome == "success" else ERRORS
     if code not in known:
@@ -115,21 +115,6 @@ def normalised(prose: str) -> str:
     'The gripper slipped.'
     """
     return " ".join(unicodedata.normalize("NFKC", prose).split())
-
-
-def _check_schema(found: Mapping[str, Any]) -> None:
-    """Raise Misread for an object that does not fit the schema; the message names what is wrong with which field."""
-    import jsonschema
-
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(SCHEMA).iter_errors(found))
-    if error is None:
-        return
-    field = ".".join(map(str, error.absolute_path)) or "the object"
-    unit = {"maxItems": "items", "maxLength": "characters"}.get(str(error.validator))
-    wrong = (
-        f"has more than {error.validator_value} {unit}" if unit else f"does not fit the schema: {error.message:.200}"
-    )
-    raise Misread("unreadable", f"{field} {wrong}")
 
 
 def _outcome(succeeded: bool) -> str:

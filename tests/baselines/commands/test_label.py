@@ -14,7 +14,8 @@ import pytest
 
 from guidebench.baselines.teachers.human import files as questions
 from guidebench.harness.commands import cli
-from guidebench.harness.records.study import Lock, StudyDirectory
+from guidebench.harness.records.leases import Lease
+from guidebench.harness.records.study import StudyDirectory
 from tests.logs import logged
 
 RUN = (
@@ -241,7 +242,7 @@ def test_what_would_steer_the_terminal_is_escaped(bench, study: Path) -> None:
 
 
 def test_a_run_that_another_process_writes_is_left_out(bench, study: Path) -> None:
-    first, second = (Lock(run, "run") for run in runs(study))
+    first, second = (Lease(run, "run") for run in runs(study))
     first.acquire()
     code, out, err = bench(study, "--no-frames", types="1\n1\n")
     assert code == 0 and f"{names(study)[0]} is being trained or labelled" in err and "question 1 of 2" in out

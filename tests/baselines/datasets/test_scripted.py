@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from guidebench import results
-from guidebench.baselines.datasets.scripted import Scripted
+from guidebench.baselines.datasets.scripted import ENTROPY, Scripted
 from guidebench.baselines.storage import Storage
 from guidebench.harness import registry
 from guidebench.harness.episodes import datasets
@@ -24,6 +24,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.run import timing
 from guidebench.harness.run.study import ring_bytes
 from guidebench.harness.streams import Streams
+from guidebench.harness.trajectories import Trajectory
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.baselines.datasets.feeding import GUIDE
 
@@ -103,6 +104,55 @@ class InFloats:
     def step(self, action: Any) -> Any:
         step = self.task.step(action)
         return step._replace(observation=step.observation.astype(np.float32))
+
+
+def test_an_episode_tells_the_state_in_which_it_began(noisy: Dataset) -> None:
+    task = SUITE.make("5x5")
+    for number, episode in enumerate(noisy.episodes):
+        layout = np.random.SeedSequence(ENTROPY, spawn_key=(number,)).spawn(2)[0]
+        np.testing.assert_array_equal(task.reset(int(layout.generate_state(1)[0] >> 1)), episode.observation[0])
+        assert episode.opening is not None
+        np.testing.assert_array_equal(task.snapshot(), episode.opening)
+
+
+def test_an_episode_whose_observations_do_not_follow_each_other_is_refused(noisy: Dataset) -> None:
+    first = noisy.episodes[0]
+    jumps = first._replace(next_observation=np.concatenate([first.next_observation[:2], first.observation[2:]]))
+    step = int(np.argwhere(jumps.next_observation[:-1] != first.observation[1:])[0][0])
+    assert step >= 2
+    with pytest.raises(UserError, match=f"episode 0: next_observation of step {step} is not the observation of step"):
+        datasets.check([jumps], wanted())
+
+
+SOME, SHORT = np.zeros(8, np.uint8), np.zeros(7, np.uint8)
+OPENINGS = {
+    "other lengths": ([SOME, SHORT], r"episode 1: opening is uint8 of shape \(7,\); expected a snapshot, uint8"),
+    "another type": ([SOME, SOME.astype(float)], r"episode 1: opening is float64 of shape \(8,\); expected a snapshot"),
+    "one left out": ([SOME, None], "episode 1 has no opening and episode 0 has one; give the snapshot"),
+    "one too many": ([None, SOME], "episode 1 has an opening and episode 0 has none; give the snapshot"),
+    "no vector": ([SOME[None]], r"episode 0: opening is uint8 of shape \(1, 8\); expected a snapshot"),
+}
+
+
+@pytest.mark.parametrize("case", OPENINGS)
+def test_openings_that_are_no_snapshots_of_one_length_are_refused(noisy: Dataset, case: str) -> None:
+    openings, says = OPENINGS[case]
+    episodes = [replaced(episode, opening) for episode, opening in zip(noisy.episodes, openings, strict=False)]
+    with pytest.raises(UserError, match=says):
+        datasets.check(episodes, wanted())
+
+
+def replaced(episode: Trajectory, opening: Any) -> Trajectory:
+    return episode._replace(opening=opening)
+
+
+def test_openings_are_kept_or_unknown_to_all(noisy: Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(Scripted, "gather", lambda *_: [replaced(episode, None) for episode in noisy.episodes])
+    without = datasets.obtain(wanted())
+    assert without.digest != noisy.digest and all(episode.opening is None for episode in without.episodes)
+    for ours, theirs in zip(without.episodes, noisy.episodes, strict=True):
+        np.testing.assert_array_equal(ours.observation, theirs.observation)
 
 
 @pytest.fixture

@@ -90,6 +90,7 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
         *cli.COMMANDS,
         "cite",
         "compare",
+        "dataset",
         "export",
         "import",
         "label",
@@ -102,7 +103,9 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
 
 def test_an_unknown_command_is_refused_and_the_known_ones_named(bench) -> None:
     code, _, err = bench("rnu", "suite=minigrid_doorkey")
-    assert code == 2 and "unknown command 'rnu'; did you mean 'run'" in err and "report" in err
+    assert code == 2 and "unknown command 'rnu'; did you mean 'run'" in err
+    code, _, err = bench("zzz")
+    assert code == 2 and "unknown command 'zzz' (known: ablate, cancel, " in err and " report, " in err
     code, _, err = bench("run", *SMOKE, "--dry-rnu")
     assert code == 2 and "--dry-rnu" in err
 
@@ -434,12 +437,11 @@ def test_one_is_singular_in_a_plan(bench, tmp_path, monkeypatch) -> None:
 
 
 def test_a_second_command_into_a_study_leaves_its_name(tmp_path: Path, monkeypatch) -> None:
-    from guidebench.harness.launchers import local
     from guidebench.harness.plan import matrix
-    from guidebench.harness.run import study
+    from guidebench.harness.run import following, study
 
     asked: list[str] = []
-    monkeypatch.setattr(local, "launch", lambda jobs, *_: asked.extend(job.study for job in jobs))
+    monkeypatch.setattr(following, "follow", lambda launcher, jobs, watch: asked.extend(job.study for job in jobs))
     first, second = (
         matrix.plan([*SMOKE, "task=5x5", "seeds=1", "workers=1", f"method={method}", f"output={tmp_path}"])
         for method in ("uer", "per")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from guidebench.harness.execution import Execution
-from guidebench.harness.launchers import local
-from guidebench.harness.launchers.local import Slot
+from guidebench.harness.launchers.base import Slot
+from guidebench.harness.launchers.local import Local
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.machine import cores
 from guidebench.harness.plan import matrix
@@ -19,7 +19,7 @@ PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1
 
 
 def places(*overrides: str) -> list[tuple[str, str | None]]:
-    return [(slot.device, slot.gpu) for slot in local.slots(matrix.plan([*PLAN, *overrides]).execution)]
+    return [(slot.device, slot.gpu) for slot in Local().slots(matrix.plan([*PLAN, *overrides]).execution)]
 
 
 def test_without_a_gpu_there_is_a_slot_per_core(monkeypatch: pytest.MonkeyPatch) -> None:

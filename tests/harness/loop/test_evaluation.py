@@ -183,3 +183,25 @@ def test_an_agent_that_is_not_labelled_as_privileged_gets_no_solver() -> None:
     solve = solving(usual, lambda row: suite, "5x5")
     with pytest.raises(UserError, match="privileged; declare backend = 'oracle'"):
         Evaluator(lambda row: suite.make("5x5"), 1, [Streams(0)], solve=solve)(Following(), 0, [0])
+
+
+def test_an_actor_sees_the_snapshot_of_the_state_that_its_episode_is_in() -> None:
+    taken: list[tuple[int, bytes]] = []
+
+    class Looking(Fixed):
+        def actor(self, places):
+            agent = self
+
+            class Actor(Memoryless):
+                def begin(self, observation, ctx):
+                    taken.extend((place.episode, ctx.snapshot(place.row, place.episode).tobytes()) for place in places)
+
+            return Actor(agent)
+
+    suite, streams = MiniGridDoorKey(), [Streams(3)]
+    Evaluator(lambda row: suite.make("5x5"), 2, streams)(Looking(True), 50, [0])
+    task = suite.make("5x5")
+    for episode, shot in taken:
+        task.reset(streams[0].evaluation_seed(50, episode))
+        assert shot == task.snapshot().tobytes()
+    assert len(taken) == 2 and taken[0][1] != taken[1][1]

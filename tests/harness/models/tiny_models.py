@@ -221,6 +221,39 @@ def diffusion(directory: Path, prediction: str = "epsilon") -> Path:
     return directory
 
 
+def sam2(directory: Path, side: int = 64) -> Path:
+    """SAM 2.1 with weights for videos: images of `side` pixels, a million parameters, which its fixed widths take."""
+    if (directory / "config.json").exists():
+        return directory
+    from transformers import Sam2ImageProcessor, Sam2VideoConfig, Sam2VideoModel, Sam2VideoProcessor
+    from transformers import Sam2VideoVideoProcessor as Prepare
+
+    size, cells = {"height": side, "width": side}, side // 16
+    config = Sam2VideoConfig(
+        image_size=side, initializer_range=0.2,
+        vision_config={
+            "backbone_config": {
+                "model_type": "sam2_hiera_det_model", "hidden_size": 8, "image_size": [side, side],
+                "blocks_per_stage": [1] * 4, "embed_dim_per_stage": [8, 16, 32, 64],
+                "num_attention_heads_per_stage": [1, 1, 2, 2], "window_size_per_stage": [4] * 4,
+                "global_attention_blocks": [],
+            },
+            "backbone_channel_list": [64, 32, 16, 8], "fpn_hidden_size": 128, "initializer_range": 0.2,
+            "backbone_feature_sizes": [[4 * cells] * 2, [2 * cells] * 2, [cells] * 2],
+        },
+        prompt_encoder_config={"hidden_size": 128, "image_size": side, "mask_input_channels": 4},
+        mask_decoder_config={
+            "hidden_size": 128, "mlp_dim": 32, "num_attention_heads": 2, "iou_head_hidden_dim": 16,
+        },
+        memory_attention_hidden_size=128, memory_attention_num_layers=1, memory_attention_feed_forward_hidden_size=32,
+        memory_attention_rope_feat_sizes=[cells] * 2, memory_encoder_hidden_size=128, mask_downsampler_embed_dim=128,
+        memory_fuser_embed_dim=128, memory_fuser_intermediate_dim=32, memory_fuser_num_layers=1,
+    )  # fmt: skip
+    return _save(
+        Sam2VideoModel, config, Sam2VideoProcessor(Sam2ImageProcessor(size=size), Prepare(size=size)), directory
+    )
+
+
 def s3d(directory: Path) -> Path:
     """S3D as published, but for a text tower of 8 and 16 features over a dozen words, converted to one file; the
     checkpoint and its word list lie beside it."""

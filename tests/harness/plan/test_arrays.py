@@ -87,7 +87,7 @@ def test_a_declaration_that_cannot_be_kept_is_refused_by_part_and_role(spec: Any
 
 
 def test_a_judge_answers_with_no_array() -> None:
-    with pytest.raises(UserError, match="'critic': a judge has answers of a fixed form"):
+    with pytest.raises(UserError, match="'critic': a judge that gets clips has answers of a fixed form"):
         declared(ArraySpec("frames", (4,)), Judging)
 
 

@@ -68,3 +68,25 @@ def test_a_record_keeps_the_drawing() -> None:
 def test_a_drawing_that_there_is_not_is_refused_with_the_reason(suite: str, overrides: list[str], says: str) -> None:
     with pytest.raises(UserError, match=says):
         cells(*overrides, suite=suite)
+
+
+def test_a_setting_added_later_is_hashed_unless_it_has_its_default() -> None:
+    """Cells of before keep their ids, and their records are read; any other value is another cell."""
+    from guidebench.harness.identity import cells
+    from guidebench.harness.plan import matrix
+
+    given = ["suite=ogbench_scene", "method=vlm_rb", "profile=smoke", "seeds=1"]
+    (plain,), (same,), (other,) = (
+        matrix.plan([*given, *words]).cells for words in ([], ["drawing.camera=front"], ["drawing.camera=both"])
+    )
+    assert plain.id == same.id != other.id
+    for cell in (plain, other):
+        record = cells.record(cell)
+        assert cells.rehashed(record) == cell.id and cells.recorded(record).id == cell.id
+    before = cells.record(plain)
+    del before["settings"]["drawing.camera"]
+    assert cells.rehashed(before) == plain.id == cells.recorded(before).id
+    assert cells.recorded(before).settings["drawing.camera"].value == "front"
+    del before["settings"]["drawing.size"]
+    with pytest.raises(UserError, match=r"lacks the setting 'drawing\.size'"):
+        cells.recorded(before)

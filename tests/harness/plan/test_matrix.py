@@ -93,7 +93,8 @@ def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) 
         (
             "embedder.revision=x",
             r"unknown setting 'embedder.revision' of the chosen methods \(uer\): it is a setting of embedders "
-            r"diffusers, transformers, transformers_text_embedder; choose method=furl \(or .*vlm_rm\), or leave it out",
+            r"diffusers, transformers, transformers_segmenter, transformers_text_embedder, transformers_tracker; "
+            r"choose method=furl \(or .*vlm_rm\), or leave it out",
         ),
         ("lr=1", r"unknown setting 'lr'; did you mean .*'learner\.lr'"),
         (f"seeds={'9' * 5_000}", "cannot be read: Exceeds the limit"),
@@ -178,7 +179,7 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
     from guidebench.harness.plan import config
 
     known = {f"{section}.{name}" for section, kind in config.PLAIN.items() for name in settings.fields(kind)}
-    for kind in registry.KINDS[2:]:
+    for kind in registry.PARTS:
         for part in registry.names(kind):
             for field in settings.fields(registry.get(kind, part)):
                 known |= {f"{kind}.{field}", f"{kind}.{part}.{field}"}

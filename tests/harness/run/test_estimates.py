@@ -59,7 +59,7 @@ def test_workers_above_the_cores_save_no_time(monkeypatch, overrides, judging: f
         ["suite=minigrid_doorkey", "task=5x5", "profile=smoke", "method=uer", "learner.lr=0.1,0.2", *words]
     )
     cost = estimates.Cost(100.0, judging, "timed")
-    found = estimates.elapsed(plan, [cost, cost], local.slots(plan.execution))
+    found = estimates.elapsed(plan, [cost, cost], local.Local().slots(plan.execution))
     assert found.hours == pytest.approx(seconds / 3600)
     low, high = estimates.SPREAD["timed"]
     assert (found.low, found.high) == (pytest.approx(low * found.hours), pytest.approx(high * found.hours))
@@ -68,7 +68,7 @@ def test_workers_above_the_cores_save_no_time(monkeypatch, overrides, judging: f
 def test_an_estimate_rests_on_the_best_that_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
     plan = _plan("learner.lr=0.1,0.2", "training.steps=1000,2000", "evaluation.every=500")
-    places = local.slots(plan.execution)
+    places = local.Local().slots(plan.execution)
     assert {cost.basis for cost in estimates.costs(plan, places)} == {"counted"}
     first = plan.cells[0]
     timing.keep(first, 1, "cpu", timing.Timing(50.0, 4.0, 0.0), "timed")

@@ -148,8 +148,8 @@ def test_errors_of_many_runs_fit_on_one_screen(tmp_path: Path, capsys: pytest.Ca
 def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_first(bench, tmp_path: Path) -> None:
     study = tmp_path / "study"
     program = (
-        "import sys; from pathlib import Path; from guidebench.harness.records.study import Lock\n"
-        "lock = Lock(Path(sys.argv[1]), 'study'); lock.acquire(); print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from guidebench.harness.records.leases import Lease\n"
+        "lock = Lease(Path(sys.argv[1]), 'study'); lock.acquire(); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(study)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
@@ -159,9 +159,9 @@ def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_firs
         assert f"study {study} is being written by another process (pid {holder.pid})" in err and "output=…" in err
         assert not (study / "study.json").exists()
         holder.kill()
-    from guidebench.harness.records.study import Lock
+    from guidebench.harness.records.leases import Lease
 
-    Lock(study, "study").acquire()  # a lock ends with its process, however that ended
+    Lease(study, "study").acquire()  # a lock ends with its process, however that ended
 
 
 STEPS = ("method=per", "training.steps=500", *TINY)
@@ -325,7 +325,7 @@ def test_what_cannot_be_stored_is_refused_with_sizes_before_it_starts(bench, sma
 
 
 def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) -> None:
-    from guidebench.harness.launchers.local import Slot
+    from guidebench.harness.launchers.base import Slot
     from guidebench.harness.plan import matrix
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.run import study

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from guidebench.harness.identity.cells import record
-from guidebench.harness.launchers.local import Event
+from guidebench.harness.launchers.base import Event
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.plan.matrix import Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -104,7 +103,7 @@ def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_pat
 def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None:
     directory, _ = study
     for run in directory.glob("*/*/*/seed-*"):
-        assert {path.name for path in run.iterdir()} - {".lock", "judgements.parquet"} == {
+        assert {path.name for path in run.iterdir()} - {".lease", "judgements.parquet"} == {
             "run.json", "evaluations.parquet", "policy.safetensors",
             "metrics.parquet", "timings.parquet", "probes.parquet", "ledger.jsonl",
         }  # fmt: skip
@@ -203,50 +202,49 @@ def test_from_python_the_same_study_and_its_rows_as_a_data_frame(tmp_path: Path)
     assert len(list((done.directory / "logs").glob("*-4_9.log"))) == 2
 
 
-def test_tensorboard_files_hold_the_evaluations(tmp_path: Path) -> None:
+def test_a_tracker_beside_the_runs_shows_them_and_the_report(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    done = bench("run", *SMOKE, *TINY, "seeds=1", "tensorboard=true", "output=s", "report=false", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (events,) = tmp_path.glob("s/*/*/*/seed-0/tensorboard/events.*")
+    done = bench("run", *SMOKE, *TINY, "seeds=1", "trackers=tensorboard", "output=s", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    (events,) = tmp_path.glob("s/tensorboard/*/*/*/seed-0/events.*")
     board = EventAccumulator(str(events.parent))
     board.Reload()
     (row,) = tmp_path.glob("s/*/*/*/seed-0/evaluations.parquet")
     episodes = pq.read_table(row).to_pylist()
-    for step, event in zip((120, 240), board.Scalars("evaluation/return"), strict=True):
+    for step, event in zip((120, 240), board.Scalars("evaluations/return"), strict=True):
         returns = [episode["return"] for episode in episodes if episode["step"] == step]
         assert event.step == step and event.value == pytest.approx(sum(returns) / len(returns))
-    assert board.Scalars("loss")
+    assert board.Scalars("metrics/loss")
+    report = EventAccumulator(str(tmp_path / "s/tensorboard/report"))
+    report.Reload()
+    names = {path.stem for path in (tmp_path / "s/report").glob("*.png")}
+    assert set(report.Tags()["images"]) == {f"report/{name}" for name in names} and names
+    (table,) = report.Tensors("report/results/text_summary")
+    assert "· smoke | success |" in table.tensor_proto.string_val[0].decode()
 
 
-def test_a_resumed_run_repeats_no_point_on_tensorboard(train, tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    settings = ("method=uer", "training.steps=400", "evaluation.every=50", "evaluation.episodes=2", "seeds=[0]")
-    study, stop = tmp_path / "study", (call == 330 for call in range(1, 10_000)).__next__
-    with pytest.raises(harness.errors.Stopped):
-        train(*settings, packs=[(0,)], directory=study, stop=stop, tensorboard=True, checkpoint_every=130)
-    (newest,) = sorted(study.glob("*/*/*/seed-0/checkpoint-*"))[-1:]
-    shutil.rmtree(newest)  # as after a kill -9 between two checkpoints: the run goes back further than it had come
-    train(*settings, packs=[(0,)], directory=study, tensorboard=True, checkpoint_every=130)
-    (folder,) = study.glob("*/*/*/seed-0/tensorboard")
-    board = EventAccumulator(str(folder))
-    board.Reload()
-    assert [event.step for event in board.Scalars("evaluation/return")] == [*range(50, 401, 50)]
-    steps = [event.step for event in board.Scalars("loss")]
-    assert steps == sorted(set(steps))
+def test_a_tracker_that_cannot_write_neither_delays_nor_fails_a_run(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path / "file" / "below"))
+    done = bench("run", *SMOKE, *TINY, "seeds=1", "trackers=wandb", "output=s", "report=false", cwd=tmp_path)
+    assert done.returncode == 0 and "1 finished" in done.stdout
+    assert "wandb has not taken everything" in done.stderr and "bench track s --to wandb sends the rest" in done.stderr
 
 
-def test_without_the_package_tensorboard_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:
+def test_a_tracker_without_its_package_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:
     import importlib.util
 
     from guidebench.harness.commands import cli
 
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(harness.errors.UserError, match=r"pip install 'guidebench\[tensorboard\]'"):
-        guidebench.run(*SMOKE, tensorboard=True, output=tmp_path / "s")
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else found(name))
+    with pytest.raises(harness.errors.UserError, match=r"pip install 'guidebench\[trackio\]'"):
+        guidebench.run(*SMOKE, trackers=["trackio"], output=tmp_path / "s")
     assert not (tmp_path / "s").exists()
-    assert cli.main(["run", *SMOKE, "tensorboard=true", f"output={tmp_path / 's'}"]) == 2
+    for words, code in ((["trackers=trackio"], 2), (["trackers=nowhere"], 2), (["trackers=trackio", "--dry-run"], 1)):
+        assert cli.main(["run", *SMOKE, *words, f"output={tmp_path / 's'}"]) == code
 
 
 def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.harness.capabilities import Projects
+from guidebench.harness.capabilities import InstructsBySnapshot, Locates, Projects
 from guidebench.harness.errors import UserError
-from guidebench.suites.bin_sorting import BinSorting
+from guidebench.suites.bin_sorting import BinSorting, layout, words
 from guidebench.suites.bin_sorting.calibration import Regressor, shown
 from guidebench.suites.bin_sorting.cameras import CAMERAS, project
+from guidebench.suites.bin_sorting.task import there
 
 from .conftest import STATE
 
@@ -92,7 +93,7 @@ def test_a_regressor_without_inliers_is_refused():
 
 
 def test_cameras_and_points_are_checked():
-    assert isinstance(STATE, Projects) and set(STATE.cameras_of("forward")) == set(CAMERAS)
+    assert isinstance(STATE, Projects) and STATE.cameras_of("forward") == ("top", "side") == tuple(CAMERAS)
     with pytest.raises(UserError, match="unknown camera 'tip'; did you mean 'top'"):
         STATE.project("forward", "tip", np.zeros((1, 3)), 100)
     with pytest.raises(UserError, match=r"points of shape \[3\] cannot be projected; expected \[n, 3\]"):
@@ -101,3 +102,41 @@ def test_cameras_and_points_are_checked():
         STATE.project("forward", "top", np.zeros((1, 3)), 0)
     with pytest.raises(UserError, match="unknown task"):
         BinSorting().project("task1", "top", np.zeros((1, 3)), 100)
+
+
+@pytest.mark.parametrize("name", ("forward", "backward", "other", "sorting"))
+def test_a_snapshot_tells_what_is_asked_and_where_the_block_and_its_place_are(name, tasks):
+    assert isinstance(STATE, InstructsBySnapshot) and isinstance(STATE, Locates)
+    task, told = tasks(name), set()
+    for seed in (0, 1, 2, 3, 6, 11):
+        task.reset(seed)
+        for _ in range(4):
+            task.step(task.expert())
+        shot = task.snapshot()
+        told.add(task.instruction)
+        assert STATE.instruction_at("sorting", shot) == task.instruction
+        thing, place = STATE.located(name, shot)
+        block = words.colours(name).index(next(word for word in task.instruction.split() if word in words.COLOURS))
+        assert thing == pytest.approx(task._world.poses[block, :3])
+        assert place == pytest.approx([*task._aim().place, layout.BLOCK])
+        assert there(place, task._place)
+    assert len(told) > 2
+
+
+def test_snapshots_of_another_world_are_refused(tasks):
+    shot = tasks("forward").snapshot()
+    with pytest.raises(UserError, match=r"shape \[330\] is none of bin_sorting's, \[331\]"):
+        STATE.located("forward", shot[1:])
+    shot = shot.copy()
+    shot[-3] = 9
+    with pytest.raises(UserError, match=r"asks for .* which no instruction of bin_sorting does"):
+        STATE.instruction_at("forward", shot)
+
+
+def test_the_tip_is_read_from_both_kinds_of_observation(opengl):
+    for suite in (STATE, BinSorting(cameras="top")):
+        task = suite.make("forward")
+        seen = [task.reset(1), task.step((1, 0.5, -1, 0, 0, 0, 0)).observation]
+        tips = suite.tip("forward", np.stack(seen))
+        assert tips.shape == (2, 3) and tips[0] == pytest.approx(layout.HOME, abs=3e-3)
+        assert tips[1] == pytest.approx(task._world.tip, abs=1e-6) and tips[1, 0] > tips[0, 0] + 0.02

@@ -90,3 +90,12 @@ def test_drawing_changes_no_episode(opengl):
         return seen, task.snapshot().tobytes()
 
     assert episode(True) == episode(False)
+
+
+def test_both_cameras_are_shown_side_by_side_the_one_above_on_the_left(opengl, tasks):
+    task = tasks("forward")
+    task.reset(2)
+    both = draw(task, camera="both", size=64)
+    assert both.shape == (64, 128, 3)
+    assert np.array_equal(both[:, :64], draw(task, camera="top", size=64))
+    assert np.array_equal(both[:, 64:], draw(task, camera="side", size=64))

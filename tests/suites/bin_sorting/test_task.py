@@ -10,11 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from guidebench.harness.capabilities import Steers
 from guidebench.harness.errors import UserError
 from guidebench.harness.loop import checkpoints
 from guidebench.suites.bin_sorting import layout, words
 from guidebench.suites.bin_sorting.dynamics import _angles, _matrix
-from guidebench.suites.bin_sorting.task import SNAPSHOT, BinTask
+from guidebench.suites.bin_sorting.task import SNAPSHOT, BinTask, there
 
 from .conftest import STATE
 
@@ -68,13 +69,12 @@ def test_backward_succeeds_on_the_tray(xy, succeeds, tasks):
     assert task.step(STILL).success == succeeds
 
 
-def test_sides_of_the_tray_begin_three_centimetres_from_its_middle(tasks):
-    task = tasks("other")
+def test_sides_of_the_tray_begin_three_centimetres_from_its_middle():
     for side, xy in {"near": (0.38, 0), "far": (0.46, 0), "left": (0.42, 0.04), "right": (0.42, -0.04)}.items():
         at = np.array([*xy, 0.02])
-        assert [place for place in words.PLACES[3:] if task._there(at, place)] == [f"{side} side"]
-        assert not task._there(np.array([0.42, 0.02, 0.02]), f"{side} side")
-    assert not task._there(np.array([0.42, 0.2, 0.02]), "left side")  # beyond the tray
+        assert [place for place in words.PLACES[3:] if there(at, place)] == [f"{side} side"]
+        assert not there(np.array([0.42, 0.02, 0.02]), f"{side} side")
+    assert not there(np.array([0.42, 0.2, 0.02]), "left side")  # beyond the tray
 
 
 def test_termination_at_success_is_a_setting():
@@ -318,5 +318,46 @@ def test_a_snapshot_holds_joints_and_colours(tasks):
     task = tasks("other")
     task.reset(0)
     (drawn,) = task.snapshot().view(SNAPSHOT)
-    assert task.snapshot().shape == (328,) and drawn["qpos"].tobytes() == task._world.data.qpos.tobytes()
+    assert task.snapshot().shape == (331,) and drawn["qpos"].tobytes() == task._world.data.qpos.tobytes()
     np.testing.assert_allclose(drawn["geom_rgba"], [words.RGBA[colour] for colour in words.OTHERS], rtol=1e-6)
+
+
+# Imprecise resets, and moving to places
+
+
+def test_displaced_blocks_move_once_as_the_first_action_begins(tasks):
+    exact, task = tasks("forward"), BinTask("forward", replace(STATE, displaced=0.03))
+    for seed in range(5):
+        exact.reset(seed), task.reset(seed)
+        assert np.array_equal(exact.snapshot(), task.snapshot())  # what a planner is shown
+        before = exact._world.poses.copy()
+        exact.step(STILL), task.step(STILL)
+        moved = task._world.poses[:, :2] - exact._world.poses[:, :2]
+        assert (np.abs(moved) < 0.035).all() and (np.abs(moved).max(axis=1) > 1e-3).all()
+        once = task._world.poses.copy()
+        task.step(STILL)
+        assert np.abs(task._world.poses[:, :2] - once[:, :2]).max() < 2e-3
+        assert np.abs(before[:, :2] - exact._world.poses[:, :2]).max() < 2e-3
+
+
+def test_a_displaced_episode_continues_from_its_saved_state():
+    tasks = [BinTask("forward", replace(STATE, displaced=0.03)) for _ in range(2)]
+    tasks[0].reset(3)
+    tasks[1].load_state(tasks[0].state())
+    for _ in range(3):
+        steps = [task.step(STILL) for task in tasks]
+    assert steps[0].observation.tobytes() == steps[1].observation.tobytes()
+
+
+def test_actions_towards_a_place_bring_the_tip_there(tasks):
+    assert isinstance(STATE, Steers)
+    task = tasks("forward")
+    seen = task.reset(1)
+    place = np.array([[0.45, 0.1, 0.15]])
+    for _ in range(8):
+        (action,) = STATE.towards("forward", seen[None], place, np.array([True]))
+        seen = task.step(action).observation
+    assert np.linalg.norm(task._world.tip - place[0]) < 0.01 and task._world.closing
+    (action,) = STATE.towards("forward", seen[None], place, np.array([False]))
+    task.step(action)
+    assert not task._world.closing

@@ -18,6 +18,8 @@ from guidebench.harness.models.calls import (
     Form,
     JudgeCall,
     Message,
+    SegmentCall,
+    TrackCall,
     VideoCall,
     arrays,
 )
@@ -32,6 +34,12 @@ ASKED: list[tuple[Call, Any]] = [
     (EmbedCall((CLIP[0], CLIP[1])), np.eye(2, 3, dtype=np.float32)),
     (EmbedCall(("a",)), np.zeros((1, 4), np.float32)),
     (VideoCall(CLIP), np.arange(3, dtype=np.float32)),
+    (
+        SegmentCall(CLIP[0], ((0.5, 1.0), (3.5, 2.0)), "take the key"),
+        [{"runs": [2, 3, 7], "score": 0.75, "means": ""}, {"runs": [0, 12], "score": 1.0, "means": "thing"}],
+    ),
+    (SegmentCall(CLIP[0], ()), []),
+    (TrackCall(CLIP, (1.5, 2.0), "the key"), np.array([[1.5, 2, 1], [0, 0, 0]], np.float32)),
     (DenoiseCall((CLIP[0], CLIP[1]), "a door", 512, (0, 2**32 - 1)), np.eye(2, 3, dtype=np.float32)),
 ]
 ANSWERS = [0.25, 1, 1.5, float("nan"), "because", {"steps": []}, {"steps": 1}, np.eye(2, 3), np.eye(2), None, [0.5]]
@@ -48,7 +56,7 @@ def test_a_call_comes_back_from_its_form_and_an_answer_from_the_cassette(call: C
     assert call.distance(value, again) <= 0 <= call.tolerance
 
 
-@pytest.mark.parametrize("name", ["chat", "denoise", "embed", "judge", "video"])
+@pytest.mark.parametrize("name", ["chat", "denoise", "embed", "judge", "segment", "track", "video"])
 def test_a_small_call_of_each_kind_is_one_of_it(name: str) -> None:
     kind = registry.get("call", name)
     small = kind.small()
@@ -89,6 +97,14 @@ def test_answers_of_other_types_and_shapes_do_not_count(call: Call, fits: list[A
         ("denoise", {"frames": [{"image": "0"}], "text": "a", "level": True, "seeds": [1]}),
         ("denoise", {"frames": [{"image": "0"}], "text": "a", "level": 1, "seeds": [2**32]}),
         ("denoise", {"frames": [{"image": "0"}], "text": "a", "level": 1, "seeds": [0.5]}),
+        ("segment", {"image": {"image": "0"}, "points": [[1]], "text": ""}),
+        ("segment", {"image": {"image": "0"}, "points": [[1, float("nan")]], "text": ""}),
+        ("segment", {"image": {"image": "0"}, "points": [[1, True]], "text": ""}),
+        ("segment", {"image": {"image": "0"}, "points": [[1, 1]] * 4097, "text": ""}),
+        ("segment", {"image": "text", "points": [], "text": ""}),
+        ("track", {"frames": [], "point": [1, 1], "text": ""}),
+        ("track", {"frames": [{"image": "0"}], "point": [1, 1, 1], "text": ""}),
+        ("track", {"frames": [{"image": "0"}], "point": [1, 1], "text": None}),
     ],
 )
 def test_a_form_that_no_call_has_is_none(kind: str, form: Any) -> None:

@@ -221,11 +221,11 @@ def test_a_strangers_answer_is_held_to_the_same_check(colours: Any, tmp_path: Pa
 
 
 def test_calls_of_a_kind_that_nobody_here_defines_are_refused_by_its_name(tmp_path: Path) -> None:
-    text = json.dumps({"kind": "segment", "model": {}, "pictures": []})
+    text = json.dumps({"kind": "listen", "model": {}, "pictures": []})
     cassette.create(tmp_path / "calls.sqlite")
     with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as db, db:
         db.execute("INSERT INTO requests VALUES (?, ?)", (hashlib.sha256(text.encode()).hexdigest(), text))
-    with pytest.raises(UserError, match=r"row 1 of requests is a call of kind 'segment'.*install the package"):
+    with pytest.raises(UserError, match=r"row 1 of requests is a call of kind 'listen'.*install the package"):
         exchange.import_(tmp_path / "calls.sqlite", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -257,7 +257,7 @@ class Puts(Asks):
 class Unknown(Asks):
     """It puts calls that nobody defines."""
 
-    puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("segment",)}
+    puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("listen",)}
 
 
 def chosen(guide: type, embedder: str, agent: str = "standard") -> tuple[Chosen, ...]:
@@ -276,7 +276,7 @@ def test_before_anything_starts_who_asks_and_who_answers_have_to_fit(colours: An
         UserError, match=r"the guide makes calls of kind 'classify'.*embedder 'transformers' answers only"
     ):
         answering.check(chosen(Puts, "transformers"))
-    with pytest.raises(UserError, match="unknown call 'segment'"):
+    with pytest.raises(UserError, match="unknown call 'listen'"):
         answering.check(chosen(Unknown, "colours"))
 
 

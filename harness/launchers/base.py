@@ -1,0 +1,84 @@
+"""What launchers and the engine say to each other: jobs, slots, events. A launcher is a `LauncherPart` whose `spawn`
+returns a `Launcher`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from guidebench.harness.identity import sources
+from guidebench.harness.loop.job import Job
+
+ENDS = ("finished", "stopped", "crashed", "error")
+"""Kinds of event that end a job."""
+
+
+class Event(NamedTuple):
+    """An event of a job. `kind` is demonstrations (made before the job begins), started, progress, notice, halted,
+    failed (one seed), retry, or the end of the job: finished, stopped, crashed, error."""
+
+    job: Job
+    kind: str
+    content: Mapping[str, Any]
+
+
+class Slot(NamedTuple):
+    """A CPU core or a share of a GPU on which one worker runs."""
+
+    device: str
+    gpu: str | None = None
+    """GPU index or UUID, as in CUDA_VISIBLE_DEVICES."""
+
+
+class Standing(NamedTuple):
+    """What a scheduler says of a job that it has."""
+
+    job: Job
+    words: str
+    """Its state, and why it waits, such as "pending in SLURM as 17_0: Resources"."""
+
+
+class Launcher(ABC):
+    """Starts the workers of the jobs that one command gives it."""
+
+    @abstractmethod
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Take jobs over and return soon. A run begins when the run of the same seed of its pre-training stage has
+        ended."""
+
+    @abstractmethod
+    def poll(self, seconds: float) -> Sequence[Event]:
+        """Return what has happened since the last call, after waiting at most `seconds` for the first event."""
+
+    @property
+    @abstractmethod
+    def open(self) -> int:
+        """Number of jobs that were submitted and have not ended."""
+
+    @abstractmethod
+    def cancel(self, now: bool = False) -> None:
+        """End all open jobs: workers write a checkpoint and stop, `now` without one. Their ends are events, if they had
+        begun."""
+
+    def queued(self) -> Sequence[Standing]:
+        """Return the jobs of the study that a scheduler has, also those of other commands, if it goes on without the
+        command. Raise UserError if it cannot be asked from here."""
+        return ()
+
+
+def command(*words: str) -> list[str]:
+    """Return the command that starts a worker. It reads its job from standard input, or from the job file given in
+    `words`."""
+    # -P: a file in the current directory must not shadow a module.
+    return [sys.executable, "-P", "-m", "guidebench.harness.run.worker", *words]
+
+
+def environment(slot: Slot, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment variables of a worker in a slot."""
+    # One thread per worker: more would change the rounding of sums, and all cores have workers already.
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    path = os.pathsep.join([str(sources.ROOT), *filter(None, [inherited.get("PYTHONPATH")])])
+    return {**inherited, **threads, "CUDA_VISIBLE_DEVICES": slot.gpu or "", "PYTHONPATH": path}

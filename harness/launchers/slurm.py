@@ -1,0 +1,324 @@
+"""Launcher of job arrays of SLURM. The command submits and returns; the study's directory and SLURM know the rest.
+
+A cell is an array and a job of it a task, so that a site's limits of array sizes and of running jobs apply. The batch
+script is the only program that SLURM starts: it starts the worker with its job file, passes signals on to it, and lets
+the task be queued again when its time is about to end. A preempted task is queued again by SLURM. sbatch is used as it
+is: submitit pickles what it calls, and ignores SIGTERM.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Execution
+from guidebench.harness.identity import sources
+from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers.base import ENDS, Event, Launcher, Slot, Standing
+from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from guidebench.harness.parts import LauncherPart
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.texts import one_line
+
+PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
+OPTIONS = ("SQUEUE_", "SBATCH_", "SCANCEL_")
+"""How the names of environment variables begin that are options of these programs."""
+NAME = "bench-"
+"""How the names of its arrays in SLURM begin."""
+SECONDS = 60.0
+"""Seconds that one call of a program of SLURM's may take."""
+EVERY = 5.0
+"""Seconds between two looks at the queue."""
+FORMAT = "%i|%T|%j|%K|%r|%k|%Z"
+"""What squeue prints of a task: id, state, name, index, reason, comment, working directory."""
+SCRIPT = """\
+#!/bin/bash
+study={study}; array={array}; python={python}
+leave() {{  # wait in the queue, held, with the reason as comment, until somebody mends it
+    scontrol update JobId="$SLURM_JOB_ID" Comment="$1"
+    scontrol requeuehold "$SLURM_JOB_ID"
+    sleep 30; exit {unusable}
+}}
+name=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$study/jobs/$array.array" 2>/dev/null)
+[ -n "$name" ] || leave "node $SLURMD_NODENAME does not see $study"
+[ -x "$python" ] || leave "node $SLURMD_NODENAME does not see $python"
+exec >>"$study/logs/$name.log" 2>&1
+{exports}
+"$python" -P -m guidebench.harness.run.worker "$study/jobs/$name.json" &
+worker=$!; late=
+trap 'late=1; kill -USR1 $worker' USR1
+trap 'kill -TERM $worker' TERM
+while wait $worker; code=$?; kill -0 $worker 2>/dev/null; do :; done
+if [ $code = {stopped} ] && [ -n "$late" ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+exit $code
+"""
+
+
+@register.launcher("slurm")
+@dataclass(frozen=True)
+class Slurm(LauncherPart):
+    """Job arrays of SLURM, one for each cell; the command returns once they are submitted."""
+
+    partition: str = ""
+    """Partition; empty for the cluster's default (choice: sites differ)."""
+    account: str = ""
+    """Account to charge; empty for the user's default (choice: sites differ)."""
+    qos: str = ""
+    """Quality of service; empty for the user's default (choice: sites differ)."""
+    minutes: Annotated[int, Bounds(2), Unit("minutes")] = 240
+    """Time limit of a task, after which it is queued again and continues (choice: short limits start soon)."""
+    warned: Annotated[int, Bounds(10), Unit("seconds")] = 120
+    """Time before that limit at which a worker is told to write its checkpoint and stop (choice: a checkpoint takes
+    seconds)."""
+    memory: Annotated[int | None, Bounds(1), Unit("MiB")] = None
+    """Memory of a task; null for the partition's default (choice: sites differ)."""
+    gres: str = ""
+    """Generic resources of a task, such as gpu:1; empty for none (choice: a CPU suffices for small networks)."""
+    wait: bool = False
+    """Whether the command stays until the tasks have ended, as with launcher=local; stopping it cancels them (choice:
+    studies last longer than terminals)."""
+
+    @property
+    def detached(self) -> bool:
+        return not self.wait
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def ready(self, execution: Execution, study: Path) -> None:
+        if absent := [program for program in PROGRAMS if shutil.which(program) is None]:
+            raise UserError(
+                f"launcher=slurm needs {', '.join(absent)} on this machine; type the command where jobs are submitted, "
+                f"or use launcher=local"
+            )
+        if self.device(execution) == "cuda" and "gpu" not in self.gres:
+            raise UserError("device=cuda needs a GPU for each task: add launcher.gres=gpu:1")
+        if 60 * self.minutes <= self.warned:
+            raise UserError(
+                f"launcher.warned={self.warned} seconds are not less than launcher.minutes={self.minutes} minutes; "
+                f"lower launcher.warned"
+            )
+        self._submitted("--test-only", "--array=0", script="#!/bin/bash\n")
+
+    def device(self, execution: Execution) -> str:
+        """Return the device of the workers."""
+        if execution.device == "auto":
+            return "cuda" if "gpu" in self.gres else "cpu"
+        return execution.device
+
+    def slots(self, execution: Execution) -> list[Slot]:
+        """Return a slot for each task that may run at the same time: `workers`, or one, as nobody knows how many."""
+        return [Slot(self.device(execution))] * (execution.workers or 1)
+
+    def spawn(self, execution: Execution, study: Path) -> Launcher:
+        return Arrays(self, execution, study)
+
+    def submitted(self, array: str, study: Path, tasks: int, workers: int | None, after: Sequence[str]) -> str:
+        """Submit an array of which at most `workers` tasks run at the same time, after other arrays have ended; return
+        its id."""
+        limit = f"%{workers}" if workers else ""
+        words = [f"--array=0-{tasks - 1}{limit}", f"--job-name={NAME}{array}", f"--chdir={study}"]
+        words += [f"--dependency=afterany:{':'.join(after)}"] if after else []
+        threads = base.environment(Slot(""), {})
+        kept = {name: value for name, value in threads.items() if name != "PYTHONPATH" and value}
+        kept |= {} if "gpu" in self.gres else {"CUDA_VISIBLE_DEVICES": ""}
+        path = os.pathsep.join([str(sources.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        exports = [f"export {name}={shlex.quote(value)}" for name, value in {**kept, "PYTHONPATH": path}.items()]
+        script = SCRIPT.format(
+            study=shlex.quote(str(study)), array=shlex.quote(array), python=shlex.quote(sys.executable),
+            exports="\n".join(exports), stopped=EXIT_STOPPED, unusable=EXIT_USER_ERROR,
+        )  # fmt: skip
+        return self._submitted("--parsable", *words, script=script).strip().partition(";")[0]
+
+    def _submitted(self, *words: str, script: str) -> str:
+        """Call sbatch with the settings. Raise UserError that names the setting which it refuses."""
+        asked = {"partition": self.partition, "account": self.account, "qos": self.qos, "gres": self.gres}
+        options = [f"--{name}={value}" for name, value in asked.items() if value]
+        options += [f"--mem={self.memory}"] if self.memory else []
+        options += [f"--time={self.minutes}", f"--signal=B:USR1@{self.warned}", "--cpus-per-task=1", "--nodes=1"]
+        options += ["--requeue", "--open-mode=append", "--output=/dev/null"]
+        try:
+            return _call("sbatch", *words, *options, text=script)
+        except UserError as error:
+            told = str(error)
+            named = next((name for name in asked if re.search(rf"\b{name}\b", told, re.IGNORECASE)), "")
+            if "account" in told.lower():
+                named = "account"
+            if not named:
+                raise
+            known = f" (known partitions: {_partitions()})" if named == "partition" else ""
+            given = asked[named] or f"(the {named} by default)"
+            raise UserError(f"launcher.{named}={given} is refused{known}: {told}") from None
+
+
+class _Task(NamedTuple):
+    """A task in SLURM's queue."""
+
+    number: str
+    """Its id, such as 17_3."""
+    job: Job
+    state: str
+    why: str
+    """Comment or reason of a task that does not run."""
+
+
+class Arrays(Launcher):
+    """The arrays of a study."""
+
+    def __init__(self, part: Slurm, execution: Execution, study: Path) -> None:
+        self._part, self._execution, self._study = part, execution, study.resolve()
+        self._hearing: dict[str, tuple[Job, job_files.Hearing]] = {}
+        self._last: dict[str, str] = {}
+        """Job -> kind of the last event that was heard of it."""
+        self._looked = 0.0
+        self._unanswered = False
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Submit jobs, without the runs that are in the queue already."""
+        queued = {(task.job.cell["cell"], seed) for task in self._tasks() for seed in task.job.seeds}
+        by_cell: dict[str, list[Job]] = {}
+        for job in jobs:
+            seeds = tuple(seed for seed in job.seeds if (job.cell["cell"], seed) not in queued)
+            if seeds:
+                new = replace(job, seeds=seeds, device=self._part.device(self._execution))
+                by_cell.setdefault(str(job.cell["cell"]), []).append(new)
+        (self._study / "logs").mkdir(exist_ok=True)
+        for cell in sorted(by_cell, key=lambda each: _depth(by_cell[each][0].cell)):
+            self._submit(by_cell[cell])
+
+    def _submit(self, jobs: Sequence[Job]) -> None:
+        cell = jobs[0].cell
+        for job in jobs:
+            path = job_files.put(self._study, job)
+            self._hearing[job.name] = job, job_files.Hearing(path, new=True)
+        array = _listed(self._study / job_files.FOLDER, f"{cell['method']}-{cell['cell']}", [job.name for job in jobs])
+        stage = cell.get("stage", {}).get("cell")
+        before = {task.number.partition("_")[0] for task in self._tasks() if task.job.cell["cell"] == stage}
+        self._part.submitted(array, self._study, len(jobs), self._execution.workers, sorted(before))
+
+    @property
+    def open(self) -> int:
+        return len(self._hearing)
+
+    def poll(self, seconds: float) -> list[Event]:
+        """Return what the workers of this command's tasks wrote; a task that left the queue without a word crashed."""
+        time.sleep(seconds)
+        if time.monotonic() - self._looked < EVERY or not self._hearing:
+            return []
+        found = []
+        try:
+            queued = {task.job.name for task in self._tasks()}
+        except UserError as error:  # a controller that restarts: the tasks go on
+            queued = set(self._hearing)
+            if not self._unanswered:
+                text = f"{error}; the tasks go on, and SLURM is asked again every {EVERY:.0f} s"
+                found.append(Event(next(iter(self._hearing.values()))[0], "notice", {"error": text}))
+            self._unanswered = True
+        else:
+            self._unanswered = False
+        self._looked = time.monotonic()
+        for name, (job, hearing) in list(self._hearing.items()):
+            for kind, content in hearing:
+                found.append(Event(job, kind, content))
+                self._last[name] = kind
+            if name not in queued:
+                del self._hearing[name]
+                if self._last.pop(name, "") not in ENDS:
+                    log = self._study / "logs" / f"{name}.log"
+                    found.append(Event(job, "crashed", {"error": f"its task left the queue without a word; see {log}"}))
+        return found
+
+    def cancel(self, now: bool = False) -> None:
+        tasks = self._tasks()
+        if tasks:
+            _call("scancel", *(["--signal=KILL", "--full"] if now else []), *(task.number for task in tasks))
+
+    def queued(self) -> list[Standing]:
+        return [
+            Standing(task.job, ": ".join(filter(None, (f"{task.state.lower()} in SLURM as {task.number}", task.why))))
+            for task in self._tasks()
+        ]
+
+    def _tasks(self) -> list[_Task]:
+        """Return the tasks of the study in the queue."""
+        found = []
+        for line in _call("squeue", "--me", "-h", "-r", "-o", FORMAT).splitlines():
+            number, state, name, index, reason, comment, place = (line.split("|", 6) + [""] * 7)[:7]
+            if place == str(self._study) and name.startswith(NAME) and index.isdecimal():
+                why = comment if comment != "(null)" else "" if reason == "None" else reason
+                job = _job_of(self._study, name.removeprefix(NAME), int(index))
+                if job is not None:
+                    found.append(_Task(number, job, state, one_line(why)))
+        return found
+
+
+def _listed(folder: Path, stem: str, names: Iterable[str]) -> str:
+    """Write the jobs of an array, one a line, into a file of a new name, and return the name."""
+    number = 1
+    while True:
+        try:
+            with open(folder / f"{stem}.{number}.array", "x", encoding="utf-8") as file:
+                file.writelines(f"{name}\n" for name in names)
+            return f"{stem}.{number}"
+        except FileExistsError:
+            number += 1
+
+
+def _job_of(study: Path, array: str, index: int) -> Job | None:
+    """Return the job of a task, or None if the study knows of no such task."""
+    folder = study / job_files.FOLDER
+    if not re.fullmatch(r"[\w.+-]+", array):
+        return None
+    try:
+        name = (folder / f"{array}.array").read_text(encoding="utf-8").splitlines()[index]
+        return job_files.read(folder / f"{name}.json")
+    except (OSError, ValueError, IndexError, UserError):
+        return None
+
+
+def _depth(cell: Mapping[str, object]) -> int:
+    """Return the number of pre-training stages before a cell."""
+    stage = cell.get("stage")
+    return 1 + _depth(stage) if isinstance(stage, Mapping) else 0
+
+
+def _partitions() -> str:
+    try:
+        return ", ".join(dict.fromkeys(_call("sinfo", "-h", "-o", "%R").split()))
+    except UserError:
+        return "see sinfo"
+
+
+def _call(program: str, *words: str, text: str = "") -> str:
+    """Call a program of SLURM's and return what it printed. Raise UserError if it fails.
+
+    Its own environment variables, such as SQUEUE_STATES, are left out: they would hide tasks, or change what is asked.
+    Ctrl-C does not reach it, since a command that is stopped still asks.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OPTIONS)}
+    try:
+        done = subprocess.run(
+            [program, *words], input=text, capture_output=True, text=True, timeout=SECONDS, env=kept,
+            start_new_session=True,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise UserError(f"{program} is not on this machine, so SLURM cannot be asked from here") from None
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{program} gave no answer within {SECONDS:.0f} s; is SLURM's controller up (sinfo)?") from None
+    if done.returncode:
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        told = "; ".join(dict.fromkeys(one_line(line.removeprefix(f"{program}: error: ")) for line in lines))
+        raise UserError(f"{program}: {told or f'exit code {done.returncode}'}")
+    return done.stdout

@@ -1,0 +1,138 @@
+"""SAM 2: masks of what an image shows at points, and the object at a point followed through a video."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends.transformers_.batching import Batcher
+from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loading import check, device_of, needs_extra, unloadable
+from guidebench.harness.models.calls import Call, Json, Reply, SegmentCall, TrackCall, Usage
+from guidebench.harness.models.calls.segment import mask_json
+from guidebench.harness.models.calls.track import followed
+
+Kind = Literal["segment", "track"]
+"""The kind of call that is answered; each has a network of its own, with weights of the same files."""
+POINTS_AT_A_TIME = 16
+"""Points of an image whose masks are decoded together: at the published size each takes 10 MB (choice)."""
+
+
+class SegmentingModel:
+    """A `Model` that segments images, or that follows objects through videos. The last digits of its numbers, and so
+    single pixels of a mask, may depend on the batch; replay a cassette to reproduce the same bytes."""
+
+    def __init__(self, source: Source, kind: Kind, batch_size: int | None = None) -> None:
+        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: images encoded together; None
+        finds what fits into memory."""
+        self._name, self._kind = source.model, kind
+        self._network, self._processor = load(source, kind)
+        self._batcher = Batcher(batch_size, self._network.device)
+        self._slowest = 0.0
+
+    async def answer(self, call: Call) -> Reply:
+        """Make one attempt, as `Model.answer`; raise UserError for a call of another kind."""
+        if call.kind != self._kind:
+            raise UserError(f"{self._name} is here to {self._kind}, and answers no call of kind {call.kind!r}")
+        if isinstance(call, SegmentCall):
+            if not call.points:
+                return Reply([], Usage(1, images=1))
+            done = await self._batcher.put(("segment", call.image.shape, len(call.points)), self._masks, call)
+        else:
+            assert isinstance(call, TrackCall), "the kinds are those of these calls"
+            done = await self._batcher.put(("track", call.frames.shape), self._follow, call)
+        self._slowest = max(self._slowest, done.seconds)
+        return Reply(done.value, Usage(1, images=len(call.images()), seconds=done.seconds))
+
+    def estimate(self, call: Call) -> Usage:
+        """Return the images, and the seconds of the slowest call so far; the cost in USD is 0."""
+        return Usage(1, images=len(call.images()), seconds=self._slowest)
+
+    async def close(self) -> None:
+        self._batcher.close()
+
+    def _masks(self, calls: Sequence[SegmentCall]) -> list[list[Json]]:
+        """Return, for each call, the best of the three masks that SAM 2 proposes for each point, by its own estimate of
+        their overlap with the truth. The calls have images of one shape and equally many points."""
+        network, prepare = self._network, self._processor
+        inputs = prepare(
+            images=[call.image for call in calls],
+            input_points=[[[list(point)] for point in call.points] for call in calls],
+            input_labels=[[[1]] * len(call.points) for call in calls],
+            return_tensors="pt",
+        )
+        encoded = network.get_image_embeddings(inputs["pixel_values"].to(network.device, network.dtype))
+        found: list[list[Json]] = [[] for _ in calls]
+        for begin in range(0, len(calls[0].points), POINTS_AT_A_TIME):
+            some = slice(begin, begin + POINTS_AT_A_TIME)
+            seen = network(
+                image_embeddings=encoded,
+                input_points=inputs["input_points"][:, some].to(network.device, network.dtype),
+                input_labels=inputs["input_labels"][:, some].to(network.device),
+            )
+            scores, best = seen.iou_scores.float().max(dim=-1)
+            index = best[..., None, None, None].expand(*best.shape, 1, *seen.pred_masks.shape[-2:])
+            chosen = seen.pred_masks.float().gather(2, index).cpu()
+            drawn = prepare.post_process_masks(chosen, inputs["original_sizes"])
+            for masks, of_points, quality in zip(found, drawn, scores.clamp(0, 1).cpu().tolist(), strict=True):
+                shaped = zip(of_points[:, 0].numpy(), quality, strict=True)
+                masks += [mask_json(mask, score) for mask, score in shaped]
+        return found
+
+    def _follow(self, calls: Sequence[TrackCall]) -> list[Array]:
+        """Return where the object is in each frame, float32 [L, 3] of each call; each video has a session of its
+        own."""
+        network, prepare = self._network, self._processor
+        found = []
+        for call in calls:
+            session = prepare.init_video_session(
+                video=np.ascontiguousarray(call.frames), inference_device=network.device, dtype=network.dtype
+            )
+            prepare.add_inputs_to_inference_session(
+                session, frame_idx=0, obj_ids=1, input_points=[[[list(call.point)]]], input_labels=[[[1]]]
+            )
+            sizes = [list(call.frames.shape[1:3])]
+            masks = [
+                prepare.post_process_masks([seen.pred_masks.float().cpu()], sizes)[0][0, 0].numpy()
+                for seen in network.propagate_in_video_iterator(session, start_frame_idx=0)
+            ]
+            found.append(followed(np.stack(masks), call.point))
+        return found
+
+
+def load(source: Source, kind: Kind) -> tuple[Any, Any]:
+    """Return the network, in evaluation mode on its device, and what prepares its input. Raise UserError for a missing
+    package or device, other weights than safetensors, and a model that is no SAM 2, or, to track, none of videos."""
+    check(source.model, source.revision)
+    try:
+        import transformers
+    except ImportError as error:
+        raise needs_extra(f"transformers is missing ({error})") from None
+    from huggingface_hub.errors import StrictDataclassError
+    from safetensors import SafetensorError
+
+    transformers.utils.logging.disable_progress_bar()
+    name, device = recipes.repository(source.model), device_of(source.device)
+    named = {"revision": source.revision}
+    images = kind == "segment"
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, **named)
+        if config.model_type not in (("sam2", "sam2_video") if images else ("sam2_video",)):
+            raise UserError(
+                f"model {source.model!r} is of type {config.model_type!r}, which cannot {kind}; choose a SAM 2 "
+                f"{'' if images else 'with weights for videos '}such as sam2"
+            )
+        architecture = transformers.AutoModelForMaskGeneration if images else transformers.AutoModel
+        network = architecture.from_pretrained(name, config=config, dtype=source.dtype, use_safetensors=True, **named)
+        processor = transformers.Sam2Processor if images else transformers.Sam2VideoProcessor
+        prepare = processor.from_pretrained(name, **named)
+    except ImportError as error:
+        raise needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
+    except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
+        raise UserError(unloadable(name, source, error)) from None
+    return network.eval().requires_grad_(False).to(device), prepare

@@ -1,0 +1,135 @@
+"""Attempt directories: where a run is written after another machine lost it while its worker may still be alive.
+
+    RUN/attempt-EPOCH/     what the holder of that epoch, and those after it, write in place of RUN
+
+Nobody else writes there, so a worker that wakes up late spoils nothing. An attempt begins with a copy of what the one
+before left, and when the run is finished its files are moved into RUN. Without such a loss a run has no attempts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import read_json
+
+PREFIX = "attempt-"
+BLOCK = 2**20
+LAST = "run.json"
+"""The file whose status says that a run is finished."""
+BEGUN = ".publishing"
+"""File of an attempt that is being moved: the older files of the run are deleted."""
+TRIES = 3
+"""Times that a copy is begun, since the worker that was lost may go on deleting files for a while."""
+
+
+def path_of(run: Path, number: int) -> Path:
+    """Return the directory of an attempt; 0 is the run's own."""
+    return run / f"{PREFIX}{number}" if number else run
+
+
+def newest(run: Path) -> int:
+    """Return the number of a run's newest attempt, or 0. One whose files were all moved into the run is none."""
+    try:
+        names = [name.removeprefix(PREFIX) for name in os.listdir(run) if name.startswith(PREFIX)]
+    except OSError:
+        return 0
+    for number in sorted((int(name) for name in names if name.isdecimal()), reverse=True):
+        if not _emptied(path_of(run, number)):
+            return number
+    return 0
+
+
+def _emptied(made: Path) -> bool:
+    """Return whether an attempt was moved, its run.json last, and only its directory is left."""
+    return (made / BEGUN).exists() and not (made / LAST).exists()
+
+
+def remain(run: Path) -> bool:
+    """Return whether a run has attempts, or something that is left of one."""
+    return bool(_remains(run))
+
+
+def _remains(run: Path) -> list[Path]:
+    return sorted(path for path in run.glob("*") if path.name.removeprefix(".").startswith(PREFIX))
+
+
+def begin(run: Path, number: int) -> Path:
+    """Return the directory of an attempt. If there is none yet, it is made as a copy of the attempt before."""
+    made = path_of(run, number)
+    if made.is_dir():
+        return made
+    before = path_of(run, newest(run))
+    beside = run / f".{PREFIX}{number}"
+    for tried in range(1, TRIES + 1):
+        shutil.rmtree(beside, ignore_errors=True)
+        try:
+            shutil.copytree(before, beside, ignore=_left_out, copy_function=copied)
+            break
+        except (shutil.Error, FileNotFoundError):
+            if tried == TRIES:
+                raise
+    os.replace(beside, made)
+    return made
+
+
+def publish(run: Path, number: int) -> bool:
+    """Move the files of a run's attempt into the run's own directory, and delete all that is left of its attempts.
+    Return False, and do nothing, unless that attempt is the run's newest and finished; 0 is the run's own directory. If
+    killed, the next call completes it. Call it with the run's lease held."""
+    made = path_of(run, number)
+    if number != newest(run) or not _finished(made):
+        return False
+    if number:
+        if not (made / BEGUN).exists():
+            for path in run.iterdir():
+                if path != made and path.name != LAST and not path.name.startswith("."):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            (made / BEGUN).touch()
+        for path in sorted(made.iterdir(), key=lambda each: each.name == LAST):
+            if path.name != BEGUN:
+                os.replace(path, run / path.name)
+    for path in _remains(run):
+        if not path.name.startswith("."):  # no moment at which it is an attempt without files
+            path = path.rename(run / f".{path.name}")
+        shutil.rmtree(path)
+    return True
+
+
+def _finished(made: Path) -> bool:
+    try:
+        content = read_json(made / LAST)
+    except UserError:
+        return False
+    return isinstance(content, dict) and content.get("status") == "finished"
+
+
+def copied(source: str, target: str) -> str:
+    """Copy a file without the holes of a sparse one, such as a ring that is not full; return `target`."""
+    with open(source, "rb") as old, open(target, "wb") as new:
+        size, at = os.fstat(old.fileno()).st_size, 0
+        new.truncate(size)
+        while at < size:
+            try:
+                at = os.lseek(old.fileno(), at, os.SEEK_DATA)
+                end = os.lseek(old.fileno(), at, os.SEEK_HOLE)
+            except OSError:  # nothing but a hole is left
+                break
+            new.seek(at)
+            while at < end and (block := os.pread(old.fileno(), min(BLOCK, end - at), at)):
+                new.write(block)
+                at += len(block)
+            if at < end:  # it was cut meanwhile
+                break
+    with contextlib.suppress(OSError):
+        shutil.copystat(source, target)
+    return target
+
+
+def _left_out(directory: str, names: Sequence[str]) -> set[str]:
+    """Return the names that are not copied: leases, attempts, and files that are being written."""
+    return {name for name in names if name.startswith((".", PREFIX))}

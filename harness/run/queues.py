@@ -1,0 +1,47 @@
+"""What schedulers say of a study, and how they are told to end its jobs, wherever the study is seen from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Execution
+from guidebench.harness.launchers import job_files
+from guidebench.harness.launchers.base import Launcher
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.run.ending import runs_of
+
+
+def of(study: Path) -> tuple[dict[Path, str], list[str]]:
+    """Return run directory -> what its scheduler says of it, and notes on schedulers that cannot be asked."""
+    found: dict[Path, str] = {}
+    notes = []
+    directory = StudyDirectory(study.absolute())
+    for name in job_files.launchers(study):
+        try:
+            for job, words in _launcher(name, study).queued():
+                found |= dict.fromkeys((run.home for run in runs_of(directory, job)), words)
+        except UserError as error:
+            notes.append(str(error))
+    return found, notes
+
+
+def cancel(study: Path) -> int:
+    """End the jobs that schedulers have of a study; return their number. Raise UserError if one cannot be asked."""
+    count = 0
+    for launcher in _launchers(study):
+        count += len(launcher.queued())
+        launcher.cancel()
+    return count
+
+
+def _launchers(study: Path) -> Iterator[Launcher]:
+    for name in job_files.launchers(study):
+        yield _launcher(name, study)
+
+
+def _launcher(name: str, study: Path) -> Launcher:
+    launcher: Launcher = registry.get("launcher", name)().spawn(Execution(launcher=name), study)
+    return launcher

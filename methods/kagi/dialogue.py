@@ -1,0 +1,34 @@
+"""The conversation in which a model chooses waypoints for one episode (KAGI, §III-B)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guidebench.baselines.conversing import AskModel, converse
+from guidebench.harness.interfaces import Array
+from guidebench.methods.kagi import prompts, questions, reading
+
+
+class WaypointDialogue:
+    """Shows a model the annotated views of an episode's first state and asks for points and a path until the reply is
+    valid, a bounded number of times (a Dialogue)."""
+
+    def __init__(self, retries: int) -> None:
+        """`retries`: further attempts after an invalid reply."""
+        self._retries = retries
+        self.calls = 1 + retries
+
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
+        """Return the model's answer (`questions.answer`) to a question (`questions.Asked.content`); None if no reply
+        was valid or a call was not answered.
+
+        `frames`: uint8 [1, size, 2 * size, 3], the view from above at the left and the view from the side at the right
+        (or, without heights, [1, size, size, 3]). UserError for other frames, ValueError for other contents."""
+        assert frames is not None and len(frames) == 1, "an episode's first state is shown"
+        asked = questions.read(content)
+
+        def read(reply: str) -> dict[str, Any]:
+            return reading.selected(reply, asked.grid, asked.candidates)
+
+        said = await converse(ask, (prompts.message(asked, frames[0]),), read, prompts.reminder, self._retries)
+        return None if said.value is None else said.value | {"retries": said.retries}

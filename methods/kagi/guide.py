@@ -1,0 +1,295 @@
+"""The guide that asks a model for waypoints at the begin of every episode and rewards following them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.interfaces import (
+    Array,
+    Batch,
+    Context,
+    Metrics,
+    Question,
+    Response,
+    State,
+    Store,
+    Transition,
+    TransitionColumn,
+)
+from guidebench.methods.kagi.blocks import Grid
+from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.rewards import Shape, dense, usable
+from guidebench.methods.kagi.sight import Sight
+from guidebench.methods.robofume.guide import Source, SparseGuide
+
+TIP = TransitionColumn("tip", "fixed", (3,), batched=False)
+"""Where the views show the gripper's tip in the state after a transition (`Sight.tips`), pixels."""
+DENSE = TransitionColumn("dense", "mutable", initial=float("nan"))
+"""The dense reward; NaN without waypoints."""
+LOG = "waypoints"
+RUNNING = -1
+"""Length of an episode that has not ended."""
+SEGMENTER, WAYPOINTS = "segmenter", "waypoints"
+
+
+class Begun(NamedTuple):
+    """An episode about which models are asked, or that is under way."""
+
+    store: int
+    """Index of the name of its store, in the order of `Guide.connect`."""
+    first: int
+    """Number of its first transition in that store."""
+    length: int
+    """Its transitions, or `RUNNING`."""
+    tip: Array
+    """(x, y, z) of the gripper's tip in its first state, float32 [3], pixels."""
+    snapshot: Array
+    """Of its first state."""
+
+
+class Ways(NamedTuple):
+    """How the guide asks and rewards."""
+
+    shape: Shape
+    size: int
+    """Pixels along the side of the views in which distances are measured."""
+    width: int
+    """Coordinates that count: 3, or 2 without heights."""
+    asks: bool
+    """Whether waypoints are asked for; else the sparse reward counts alone."""
+    both: bool
+    """Whether a sparse reward of 1 comes before the dense one."""
+    oracle: bool
+    """Whether the model of the waypoints is an oracle, to which questions tell the places."""
+    start: bool
+    """Whether questions tell where the gripper is, so that paths begin there."""
+
+
+class WaypointGuide(SparseGuide):
+    """Rewards a transition by the dense reward of its next state; with `both`, by 1 where the sparse reward is 1.
+
+    When an episode begins, the segmenter and then the waypoints' model are asked about its first state. The episodes of
+    a dataset are asked about when the first episode of the environment begins, until when they have the sparse reward;
+    so have those of which the first state is not known, demonstrations, and episodes without usable waypoints.
+    """
+
+    def __init__(
+        self,
+        instruction: Callable[[int, Array], str],
+        sights: Sequence[Sight | None],
+        ways: Ways,
+        every: int,
+        threshold: float,
+        source: Source,
+    ) -> None:
+        """`sights`: of each seed row, empty ones if no waypoints are asked for; the others are those of
+        `SparseGuide`."""
+        rows = len(sights)
+        super().__init__(rows, instruction, every, threshold, source)
+        self._sights, self._ways = sights, ways
+        self.columns = (*self.columns, *((TIP, DENSE) if ways.asks else ()))
+        self._open: list[dict[tuple[int, int], Begun]] = [{} for _ in range(rows)]
+        """By store and first transition: episodes whose waypoints are awaited."""
+        self._given: list[list[Begun]] = [[] for _ in range(rows)]
+        """Episodes of datasets that have not been asked about."""
+        self._now: list[tuple[int, Array | None] | None] = [None] * rows
+        """First transition of each seed's episode, and its waypoints in pixels [m, k] once they are known."""
+        self._failed, self._unknown = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        """Episodes without usable waypoints, and episodes of datasets without a first state."""
+
+    # What is observed
+
+    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+        """Keep where the episodes of a dataset began, for when they are relabelled."""
+        if self._ways.asks:
+            store = self._stores[name]
+            self._locate(slot, transition, store)
+            number, which = store.written - 1, [*self._stores].index(name)
+            for row in np.flatnonzero(self._clock == 0).tolist():
+                if transition.opening is None:
+                    self._unknown[row] += 1
+                else:
+                    tip = self._tips(transition.observation)[row]
+                    self._given[row].append(Begun(which, number, RUNNING, tip, transition.opening[row].copy()))
+            for row in np.flatnonzero(transition.terminated | transition.truncated).tolist():
+                mine = self._given[row]
+                if mine and mine[-1].first == number - int(self._clock[row]):
+                    mine[-1] = mine[-1]._replace(length=number - mine[-1].first + 1)
+        super().given(slot, transition, name, ctx)
+
+    def begun(self, rows: Array, store: Store, ctx: Context) -> None:
+        """Ask about the episodes that begin, and once about those of the datasets."""
+        if not self._ways.asks:
+            return
+        tips = self._tips(ctx.observation)
+        for row in np.asarray(rows).tolist():
+            for episode in self._given[row]:
+                self._ask(row, episode, ctx)
+            self._given[row] = []
+            self._now[row] = (store.written, None)
+            self._ask(row, Begun(0, store.written, RUNNING, tips[row], ctx.snapshot(row).copy()), ctx)
+
+    def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
+        """Reward the transition by the waypoints of its episode, if they are known."""
+        if self._ways.asks:
+            self._locate(slot, transition, store)
+            number = store.written - 1
+            ended = transition.terminated | transition.truncated
+            for row, now in enumerate(self._now):
+                if now is None:
+                    continue
+                first, waypoints = now
+                if waypoints is not None:
+                    self._reward(store, row, first if self._ways.shape.onward else number, number, waypoints)
+                if ended[row] and (mine := self._open[row].get((0, first))):
+                    self._open[row][0, first] = mine._replace(length=number - first + 1)
+                if ended[row]:
+                    self._now[row] = None
+        super().observed(slot, transition, store, ctx)
+
+    def _locate(self, slot: int, transition: Transition, store: Store) -> None:
+        for row, tip in enumerate(self._tips(transition.next_observation)):
+            store.write(TIP.name, row, np.array([slot]), tip)
+
+    def _tips(self, seen: Array) -> Array:
+        """Return (x, y, z) of each seed's gripper by observations [S, …], float32 [S, 3], pixels."""
+        sights = [sight for sight in self._sights if sight is not None]
+        if all(sight is sights[0] for sight in sights):
+            return sights[0].tips(seen)
+        return np.concatenate([sight.tips(seen[row : row + 1]) for row, sight in enumerate(sights)])
+
+    # What is asked
+
+    def _ask(self, row: int, episode: Begun, ctx: Context) -> None:
+        self._open[row][episode.store, episode.first] = episode
+        content = json.dumps({"instruction": self._instruction(row, episode.snapshot)})
+        ctx.ask(_question(row, episode, SEGMENTER, content))
+
+    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
+        """Ask for waypoints between the points that the segmenter found, and reward episodes by their waypoints."""
+        super().answered(answers, store, ctx)
+        for answer in answers:
+            if answer.to == SEGMENTER:
+                self._segmented(answer, ctx)
+            elif answer.to == WAYPOINTS:
+                self._led(answer, ctx)
+
+    def _segmented(self, answer: Response, ctx: Context) -> None:
+        row, episode = answer.row, self._open[answer.row][_key(answer)]
+        if answer.value is None:
+            self._conclude(row, episode, None, None, ctx)
+            return
+        candidates = Candidates(answer.value["grasp"], answer.value["target"])
+        grid, start = Grid(heights=self._ways.width == 3), episode.tip[: self._ways.width] / self._ways.size
+        known = start.tolist() if self._ways.start and np.isfinite(start).all() else None
+        content = Asked(self._instruction(row, episode.snapshot), candidates, grid, known).content()
+        asked = _question(row, episode, WAYPOINTS, content)
+        if self._ways.oracle and (sight := self._sights[row]) is not None:
+            asked = asked._replace(measures=sight.places(episode.snapshot))
+        ctx.ask(asked)
+
+    def _led(self, answer: Response, ctx: Context) -> None:
+        found = usable(answer.value, self._ways.width)
+        episode = self._open[answer.row][_key(answer)]
+        self._conclude(answer.row, episode, found, answer.value if found is not None else None, ctx)
+
+    def _conclude(self, row: int, episode: Begun, found: Array | None, said: Any, ctx: Context) -> None:
+        """Reward an episode by its waypoints, fractions [m, k], or count it as one without."""
+        del self._open[row][episode.store, episode.first]
+        name = [*self._stores][episode.store]
+        self._failed[row] += found is None
+        told = {} if found is None else {
+            "blocks": json.dumps(said.get("blocks", [])), "path": json.dumps(np.round(found, 4).tolist()),
+            "retries": int(said.get("retries", 0)),
+        }  # fmt: skip
+        ctx.note(LOG, row, {
+            "collected": episode.store == 0, "first": episode.first, "failed": found is None,
+            "instruction": self._instruction(row, episode.snapshot), **told,
+        })  # fmt: skip
+        if found is None:
+            return
+        store, waypoints = self._stores[name], found * self._ways.size
+        if episode.length == RUNNING:
+            self._now[row] = (episode.first, waypoints)
+            self._reward(store, row, episode.first, store.written - 1, waypoints)
+            return
+        last = episode.first + episode.length - 1
+        self._reward(store, row, episode.first, last, waypoints)
+        self.renewed(name, row, episode.first, last)
+
+    def _reward(self, store: Store, row: int, first: int, last: int, waypoints: Array) -> None:
+        """Write the dense rewards of a row's transitions `first` to `last`, as far as they are still stored."""
+        numbers = np.arange(first, last + 1)
+        slots = store.slot(numbers[store.holds(numbers)])
+        if not len(slots):
+            return
+        tips = store.read(TIP.name, row, slots)[:, : self._ways.width].astype(np.float64)
+        store.write(DENSE.name, row, slots, dense(tips, waypoints, self._ways.shape))
+
+    # What is learnt from
+
+    def shape(self, batch: Batch) -> Batch:
+        if not self._ways.asks:
+            return super().shape(batch)
+        sparse, given = self.sparse(batch), batch.columns[DENSE.name]
+        reward = np.where(np.isnan(given), sparse, given)
+        if self._ways.both:
+            reward = np.where(sparse, 1, reward)
+        return batch._replace(reward=reward.astype(np.float32))
+
+    def metrics(self) -> Metrics:
+        """Return those of `SparseGuide`, and the numbers of episodes so far without usable waypoints, `guide/failed`,
+        and of episodes of datasets whose first state is not known, `guide/unknown`."""
+        counts = {"guide/failed": self._failed, "guide/unknown": self._unknown} if self._ways.asks else {}
+        return {**super().metrics(), **{name: values.astype(float) for name, values in counts.items()}}
+
+    def state(self, row: int) -> State:
+        now = self._now[row]
+        return {
+            **super().state(row),
+            "open": _kept([*self._open[row].values()]),
+            "given": _kept(self._given[row]),
+            "now": None if now is None else {"first": now[0], "waypoints": now[1]},
+            "failed": int(self._failed[row]),
+            "unknown": int(self._unknown[row]),
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self._open[row] = {(each.store, each.first): each for each in _episodes(state["open"])}
+        self._given[row] = _episodes(state["given"])
+        now = state["now"]
+        self._now[row] = None if now is None else (int(now["first"]), now["waypoints"])
+        self._failed[row], self._unknown[row] = state["failed"], state["unknown"]
+
+
+def _question(row: int, episode: Begun, role: str, content: str) -> Question:
+    key = np.array([episode.store, episode.first], np.int64)
+    return Question(row, key, episode.snapshot[None], np.zeros((2, 0), bool), content, role)
+
+
+def _key(answer: Response) -> tuple[int, int]:
+    store, first = (int(each) for each in answer.key)
+    return store, first
+
+
+def _kept(episodes: Sequence[Begun]) -> State:
+    """Return episodes as arrays; their snapshots one after the other, since their lengths may differ."""
+    return {
+        "numbers": np.array([each[:3] for each in episodes], np.int64).reshape(-1, 3),
+        "tips": np.array([each.tip for each in episodes], np.float32).reshape(-1, 3),
+        "sizes": np.array([len(each.snapshot) for each in episodes], np.int64),
+        "snapshots": np.concatenate([np.zeros(0, np.uint8), *(each.snapshot for each in episodes)]),
+    }
+
+
+def _episodes(state: State) -> list[Begun]:
+    shots = np.split(state["snapshots"], np.cumsum(state["sizes"])[:-1]) if len(state["sizes"]) else []
+    return [
+        Begun(int(store), int(first), int(length), tip, shot)
+        for (store, first, length), tip, shot in zip(state["numbers"], state["tips"], shots, strict=True)
+    ]

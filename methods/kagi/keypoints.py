@@ -1,0 +1,162 @@
+"""The dialogue of the role `segmenter`: masks of the view from above, and five grasp and five target points in them
+(KAGI, §III-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Call, CallResult, Json, SegmentCall
+from guidebench.harness.models.calls.segment import mask_of, overlap
+
+POINTS = 5
+"""Grasp points, and target points, between which the model chooses (KAGI, §III-B)."""
+LARGEST = 0.25
+"""Share of the view above which a mask is the ground rather than a thing (choice)."""
+SPECK = 5e-4
+"""Share of the view below which a mask is a speck (choice)."""
+SAME = 0.7
+"""Overlap from which two masks are of one thing (SAM 2, released code: its automatic mask generator)."""
+CORE = 0.5
+"""Points are sampled where the distance from a mask's edge is at least this part of its largest (choice: a point on the
+edge of a block is no grasp)."""
+
+
+class Views(NamedTuple):
+    """The two views of a frame, uint8 [L, size, size, 3] each."""
+
+    above: Array
+    side: Array
+
+
+def views(frames: Array) -> Views:
+    """Return the view from above, on the left, and the side view of frames uint8 [L, size, 2 * size, 3]; raise
+    UserError for frames of another shape."""
+    height, width = frames.shape[1:3]
+    if width != 2 * height:
+        raise UserError(
+            f"frames of {width} by {height} pixels do not show the two views side by side that KAGI's models look at; "
+            f"set drawing.camera=both"
+        )
+    return Views(frames[:, :, :height], frames[:, :, height:])
+
+
+class Keypoints:
+    """A dialogue that finds grasp and target points by one call."""
+
+    calls = 1
+
+    def __init__(self, grid: int = 16, quality: float = 0.8) -> None:
+        """`grid`: points along each side of the view at which masks are asked for; `quality`: least score of a mask
+        that has no meaning."""
+        self._grid, self._quality = grid, quality
+
+    async def __call__(
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+    ) -> dict[str, Json] | None:
+        """Return {"grasp": [[u, v], … 5], "target": [[u, v], … 5], "objects": K}, in fractions of the view from above's
+        side; None if the model failed or nobody sees the object. `content`: {"instruction": str}; `frames`: the first
+        frame of an episode, uint8 [1, size, 2 * size, 3]."""
+        assert frames is not None, "an episode's first state has a frame"
+        image = np.ascontiguousarray(views(frames).above[0])
+        told = await ask(SegmentCall(image, spread(len(image), self._grid), str(content["instruction"])))
+        return None if told.failure else chosen(told.value, len(image), self._quality)
+
+
+def spread(size: int, grid: int) -> tuple[tuple[float, float], ...]:
+    """Return the centres of grid × grid equal cells of a view, (column, row) in pixels, row by row.
+
+    >>> spread(8, 2)
+    ((2.0, 2.0), (6.0, 2.0), (2.0, 6.0), (6.0, 6.0))
+    """
+    at = [(each + 0.5) * size / grid for each in range(grid)]
+    return tuple((column, row) for row in at for column in at)
+
+
+def chosen(masks: Sequence[Json], size: int, quality: float) -> dict[str, Json] | None:
+    """Return grasp and target points and the number of things, as `Keypoints`, of the answer to `SegmentCall` about a
+    view of `size` pixels; None where no thing or no place is left to choose from.
+
+    Specks have no points, and a thing fills at most a quarter of the view. If masks have a meaning, grasp points are in
+    the masks of the thing, target points in those of its place; else in the small and in the large things (`halves`).
+    """
+    shaped = [(mask, mask_of(mask["runs"], (size, size))) for mask in masks]
+    largest = {"thing": LARGEST, "place": 1.0}
+    named = {
+        means: [shape for mask, shape in shaped if mask["means"] == means and SPECK <= shape.mean() <= most]
+        for means, most in largest.items()
+    }
+    seen = [(mask["score"], shape) for mask, shape in shaped if mask["means"] or mask["score"] >= quality]
+    found = things(seen)
+    told = any(mask["means"] for mask in masks)
+    grasp, target = (named["thing"], named["place"]) if told else halves(found)
+    if not (grasp and target):
+        return None
+    places = {"grasp": sample(grasp) / size, "target": sample(target) / size}
+    return {**{name: np.round(points, 6).tolist() for name, points in places.items()}, "objects": len(found)}
+
+
+def things(scored: Sequence[tuple[float, Array]]) -> list[Array]:
+    """Return the masks that are of things, each thing once, the best scored first: those of more than a quarter of the
+    view are left out, and specks, and what overlaps a better mask by `SAME`. `scored`: scores and masks, bool [size,
+    size]."""
+    kept: list[Array] = []
+    for _, mask in sorted(scored, key=lambda pair: -pair[0]):
+        share = mask.mean()
+        if SPECK <= share <= LARGEST and all(overlap(mask, other) < SAME for other in kept):
+            kept.append(mask)
+    return kept
+
+
+def halves(masks: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Return the small and the large of several masks, each in the given order. The border is where two areas that
+    follow each other differ by the largest factor (choice: what is grasped is small beside where it is put)."""
+    areas = np.sort([np.count_nonzero(mask) for mask in masks])
+    if len(areas) < 2 or areas[0] == areas[-1]:
+        return [*masks], []
+    border = areas[np.argmax(areas[1:] / areas[:-1])]
+    return (
+        [mask for mask in masks if np.count_nonzero(mask) <= border],
+        [mask for mask in masks if np.count_nonzero(mask) > border],
+    )
+
+
+def sample(masks: Sequence[Array], count: int = POINTS) -> Array:
+    """Return points (column, row) in pixels, float64 [count, 2], inside masks bool [height, width].
+
+    First comes the innermost point of each mask; of more than `count`, those that are farthest from each other. The
+    rest are, one after the other, the points of the masks' cores that are farthest from all chosen ones. Ties go to the
+    first pixel, row by row. Points repeat where the cores have too few pixels.
+    """
+    cores = [core(mask) for mask in masks]
+    first = np.array([deepest for deepest, _ in cores])
+    points = farthest(first, np.zeros((0, 2)), min(count, len(first)))
+    pixels = np.concatenate([inner for _, inner in cores])
+    return farthest(pixels, points, count)
+
+
+def core(mask: Array) -> tuple[Array, Array]:
+    """Return the innermost pixel of a mask, [2], and the pixels of its core, [n, 2], as (column, row) of their
+    centres."""
+    from scipy import ndimage
+
+    depth = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
+    rows, columns = np.nonzero(depth >= CORE * depth.max())
+    deepest = np.unravel_index(depth.argmax(), depth.shape)
+    return np.array(deepest[::-1]) + 0.5, np.stack([columns, rows], axis=1) + 0.5
+
+
+def farthest(candidates: Array, points: Array, count: int) -> Array:
+    """Return `points` [m, 2] and, up to `count` in all, the candidates [n, 2] that are farthest from all before them;
+    without points, the first candidate comes first."""
+    found = [*points]
+    gaps = np.min([np.linalg.norm(candidates - point, axis=1) for point in found], axis=0) if found else None
+    while len(found) < count:
+        found.append(candidates[0 if gaps is None else gaps.argmax()])
+        apart = np.linalg.norm(candidates - found[-1], axis=1)
+        gaps = apart if gaps is None else np.minimum(gaps, apart)
+    return np.array(found)

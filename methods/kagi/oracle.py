@@ -1,0 +1,53 @@
+"""Waypoints written from where the thing is and where it is to be, in the tiles and lines that a model has to choose
+from: what a model could do that never misjudges a position."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.interfaces import Question
+from guidebench.methods.kagi import questions
+from guidebench.methods.kagi.blocks import path
+
+
+class PoseReader:
+    """Answers as the dialogue of KAGI's guide would (`questions.answer`)."""
+
+    def __init__(self, error: float) -> None:
+        """`error`: probability that the path is shifted by a tile."""
+        self._error = error
+
+    def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any] | None:
+        """Return the answer to a question whose `measures`, float32 [2, 3], are the places (u, v, h) of the thing and
+        of where it is to be; None if one of them is not finite, as behind a camera.
+
+        An erroneous path is shifted by one tile to the left, to the right, up or down, the direction drawn uniformly
+        from those in which no end of it would leave the view."""
+        asked, places = questions.read(json.loads(question.content)), question.measures
+        assert places is not None and places.shape == (2, 3), "the guide sends an oracle the places of both"
+        if not np.isfinite(places).all():
+            return None
+        thing, place = places.astype(float)
+        grasp, target = (
+            1 + int(np.linalg.norm(np.subtract(shown, where[:2]), axis=1).argmin())
+            for shown, where in zip(asked.candidates, (thing, place), strict=True)
+        )
+        if generator.random() < self._error:
+            by = _shift(asked.grid.nearest(thing)[:2], asked.grid.nearest(place)[:2], asked.grid.size, generator)
+            thing[:2] += by
+            place[:2] += by
+        return questions.answer(grasp, target, path(asked.grid, thing, place, asked.start), asked.grid)
+
+
+def _shift(
+    thing: Sequence[int], place: Sequence[int], size: int, generator: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """Return a shift (u, v) of one tile that keeps both tiles in the view where there is one."""
+    steps = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])
+    ends = np.array([thing, place]) + steps[:, None]
+    inside = np.flatnonzero(((ends >= 0) & (ends < size)).all((1, 2)))
+    return np.asarray(steps[generator.choice(inside if len(inside) else 4)] / size)

@@ -1,0 +1,117 @@
+"""The prompt for waypoints, in our words: one text for all tasks (KAGI, appendix: the metaprompt, which is not printed,
+is the same across tasks), and the JSON schema of the reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from guidebench.baselines.conversing import Misread
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Message
+from guidebench.methods.kagi import marks
+from guidebench.methods.kagi.blocks import FEWEST, MOST, Block, Grid
+from guidebench.methods.kagi.questions import Asked, Candidates
+
+OPENING = """\
+You plan the path of a robot arm's gripper for one attempt at a task.
+
+The task: {instruction}
+
+You are shown the scene as it is before the attempt. The view from above is divided into {size} columns, a to {last} \
+from left to right, and {size} rows, 1 to {size} from top to bottom. A tile is named by its column and its row: {tile} \
+is the lower right one. The teal points P1 to P{grasp} are places where the thing that the task names may be grasped; \
+the blue points Q1 to Q{target} are places where it may be brought.
+
+View from above:"""
+ASIDE = """\
+The view from the side shows the same scene, with lines at equal distances. They are numbered upwards, from 0 at the \
+lower edge to {size} at the upper edge. A height is the line that is nearest to the gripper in this view. Things that \
+are farther from this camera appear higher, so compare heights with where the thing itself appears.
+
+View from the side:"""
+REQUEST = """\
+Select the grasp point and the target point that suit the task best. Then write the path that the gripper should take \
+as a sequence of {fewest} to {most} blocks, in the order in which it passes them. {block} The path {beginning} over \
+the thing that is to be moved, down to it, up until it is clear of everything in the way, over the target, and down to \
+the target. If the thing is to be pushed, swept or turned, stay at its height instead of lifting it. Let each block be \
+next to the one before it, with the blocks between distant ones in the list, and pass no block twice."""
+BLOCK = "A block is [tile, line]: the tile of the view from above and the line of the view from the side, as {example}."
+TILE_ALONE = "A block is a tile, such as {example}; heights do not matter."
+BEGINNINGS = ("goes", "begins where the gripper is now, {start}, and goes")
+"""How the path begins where the gripper's place is unknown, and where it is known."""
+FORM = """\
+Reply with a single JSON object and no other text, valid under this JSON schema:
+{schema}
+Example of a reply, about another scene: {example}"""
+REMINDER = (
+    "I cannot use this reply: {fault}. Reply again with the whole JSON object, corrected, and no other text; it has to "
+    "be valid under the schema above."
+)
+WALKED = (("a1", 1), ("a2", 1), ("b2", 0))
+"""The path of the prompt's example."""
+LONGEST_PLAN = 600
+"""Most characters of the field `plan`, in which a model may think before it selects (choice)."""
+
+
+def schema(grid: Grid, candidates: Candidates) -> dict[str, Any]:
+    """Return the JSON schema of a reply."""
+    tile = {"type": "string", "pattern": f"^[a-{grid.last}][1-9][0-9]?$"}
+    line = {"type": "integer", "minimum": 0, "maximum": grid.size}
+    block = {"type": "array", "prefixItems": [tile, line], "minItems": 2, "maxItems": 2} if grid.heights else tile
+    return {
+        "type": "object",
+        "properties": {
+            "plan": {"type": "string", "maxLength": LONGEST_PLAN},
+            "grasp": {"enum": [f"P{number + 1}" for number in range(len(candidates.grasp))]},
+            "target": {"enum": [f"Q{number + 1}" for number in range(len(candidates.target))]},
+            "block_sequence": {"type": "array", "items": block, "minItems": FEWEST, "maxItems": MOST},
+        },
+        "required": ["grasp", "target", "block_sequence"],
+        "additionalProperties": False,
+    }
+
+
+def message(asked: Asked, frame: Array) -> Message:
+    """Return the message that asks for waypoints. `frame`: uint8 [size, 2 * size, 3], the view from above at the left
+    and the view from the side at the right; without heights it may be the first alone, [size, size, 3]. UserError for
+    a frame without the views."""
+    instruction, candidates, grid, start = asked
+    above, aside = marks.views(frame)
+    if grid.heights and aside is None:
+        raise UserError(f"a frame of shape {list(frame.shape)} lacks the view from the side; set drawing.camera=both")
+    opening = OPENING.format(
+        instruction=" ".join(instruction.split()), size=grid.size, last=grid.last, tile=f"{grid.last}{grid.size}",
+        grasp=len(candidates.grasp), target=len(candidates.target),
+    )  # fmt: skip
+    shown: list[str | Array] = [opening, marks.from_above(above, grid, candidates)]
+    if grid.heights:
+        assert aside is not None
+        shown += [ASIDE.format(size=grid.size), marks.from_the_side(aside, grid)]
+    beginning = BEGINNINGS[0]
+    if start is not None:
+        beginning = BEGINNINGS[1].format(start=json.dumps(_written(grid.block(*grid.nearest(start)))))
+    walked: list[Block] = [(tile, line if grid.heights else None) for tile, line in WALKED]
+    block = (BLOCK if grid.heights else TILE_ALONE).format(example=json.dumps(_written(walked[0])))
+    request = REQUEST.format(fewest=FEWEST, most=MOST, block=block, beginning=beginning)
+    example = reply("P1", "Q1", walked, "The cup stands in a1. It is pushed down a row and then lowered to the right.")
+    form = FORM.format(schema=json.dumps(schema(grid, candidates)), example=json.dumps(example))
+    return Message("user", (*shown, f"{request}\n\n{form}"))
+
+
+def reply(grasp: str, target: str, blocks: Sequence[Block], plan: str = "") -> dict[str, Any]:
+    """Return the object of the schema for a selection and a path."""
+    told = {"grasp": grasp, "target": target, "block_sequence": [_written(block) for block in blocks]}
+    return {"plan": plan, **told} if plan else told
+
+
+def reminder(fault: Misread) -> str:
+    """Return what is said after an invalid reply."""
+    return REMINDER.format(fault=fault)
+
+
+def _written(block: Block) -> Any:
+    tile, line = block
+    return tile if line is None else [tile, line]

@@ -1,0 +1,141 @@
+"""KAGI's segmenter and tracker that need no model: hand-written ones, which see colours.
+
+`segmenter=scripted` and `tracker=scripted` name the embedders `scripted_segmenter` and `scripted_tracker`; they embed
+nothing, and are of this kind because real ones are (`harness/models/embedders/transformers_segmenter.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, Suite
+from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Transport, Unit
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Json, SegmentCall, TrackCall
+
+SEES = "% hand-written: it looks for the colours that the instruction names"
+
+
+@dataclass(frozen=True)
+class Scripted(ModelPart):
+    """What the two have in common."""
+
+    error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability that another coloured thing is taken for the one that the instruction names, by a hash of what is
+    asked (choice: none)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 0
+    """Steps between a question and the use of its answer; with 0 training waits for every answer; null applies it on
+    arrival, which is not reproducible (choice: as SAM 2's)."""
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
+    """Time limit of one answer, after which the process is restarted (choice: ample; an answer takes milliseconds)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = SEES
+    backend: ClassVar[str] = "scripted"
+
+
+@register.embedder("scripted_segmenter")
+@dataclass(frozen=True)
+class ScriptedSegmenter(Scripted):
+    """Hand-written: finds blocks by their colours, and tray and bins beside it; it knows which of them the instruction
+    names."""
+
+    title: ClassVar[str] = "hand-written: masks of the colours and places that the instruction names"
+    answers: ClassVar[tuple[str, ...]] = ("segment",)
+
+    def fits(self, there: There) -> str:
+        """Return why it cannot answer in this cell, or "": the task's instruction names no colour or place that it
+        knows. Makes the task."""
+        from guidebench.methods.kagi import colours
+
+        if there["segmenter"] != self:
+            return ""
+        try:
+            instruction = there.suite.make(there.task).instruction
+        except UserError:  # what this machine lacks is told by the suite itself
+            return ""
+        try:
+            colours.colour_in(instruction), colours.place_in(instruction)
+        except UserError as unknown:
+            return str(unknown)
+        return ""
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[SegmentCall], list[Json]]:
+        """Return the callable that answers; it is given neither suite nor task."""
+        return ColourSegmenter(self.error)
+
+
+@register.embedder("scripted_tracker")
+@dataclass(frozen=True)
+class ScriptedTracker(Scripted):
+    """Hand-written: follows the blob of the colour that the instruction names."""
+
+    title: ClassVar[str] = "hand-written: it follows the colour that the instruction names"
+    answers: ClassVar[tuple[str, ...]] = ("track",)
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[TrackCall], Array]:
+        """Return the callable that answers; it is given neither suite nor task."""
+        return ColourTracker(self.error)
+
+
+class ColourSegmenter:
+    """Answers `SegmentCall` by colours; the points of a call are left aside."""
+
+    def __init__(self, error: float) -> None:
+        self._error = error
+
+    def __call__(self, call: SegmentCall) -> list[dict[str, Any]]:
+        """Return the masks of all blocks and places that can be seen, with the meanings of those that the instruction
+        names; raise UserError for an instruction without a known colour or place."""
+        from guidebench.harness.models.calls.segment import mask_json
+        from guidebench.methods.kagi import colours
+
+        named, place = colours.colour_in(call.text), colours.place_in(call.text)
+        pixels = colours.look(call.image)
+        blocks = colours.blocks(pixels)
+        named = mistaken(named, [*blocks], self._error, call.text, call.image)
+        masks = [mask_json(mask, 1.0, "thing" if colour == named else "") for colour, mask in blocks.items()]
+        for name, mask in colours.places(pixels).items():
+            if name == place or not name.endswith("side"):
+                masks.append(mask_json(mask, 1.0, "place" if name == place else ""))
+        return masks
+
+
+class ColourTracker:
+    """Answers `TrackCall` by the largest blob of a colour in each frame."""
+
+    def __init__(self, error: float) -> None:
+        self._error = error
+
+    def __call__(self, call: TrackCall) -> Array:
+        """Return where the point is in each frame, float32 [L, 3]; raise UserError for an instruction without a known
+        colour."""
+        from guidebench.harness.models.calls.track import followed
+        from guidebench.methods.kagi import colours
+
+        first = [*colours.blocks(colours.look(call.frames[0]))]
+        colour = mistaken(colours.colour_in(call.text), first, self._error, call.text, call.frames[0])
+        nothing = np.zeros(call.frames.shape[1:3], bool)
+        found = [colours.block(colours.look(frame), colour) for frame in call.frames]
+        return followed(np.stack([nothing if mask is None else mask for mask in found]), call.point)
+
+
+def mistaken(named: str, seen: list[str], error: float, text: str, image: Array) -> str:
+    """Return the colour that is taken for the named one: with probability `error` another one that is seen, by a hash
+    of text and image."""
+    from guidebench.baselines.conversing import chance
+
+    others = [colour for colour in seen if colour != named]
+    asked = (text, hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=8).hexdigest())
+    if not others or chance("error", *asked) >= error:
+        return named
+    return others[int(len(others) * chance("which", *asked))]

@@ -1,0 +1,44 @@
+"""Where the views show the gripper, and the thing and its place: fractions (u, v) of the view from above, and the row h
+of the view from the side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.interfaces import Array
+
+Project = Callable[[Array], Array]
+"""Points of the world [n, 3], metres -> pixels (column, row) [n, 2]."""
+
+
+class Sight:
+    """The views of one suite and task, with frames of `size` pixels."""
+
+    def __init__(self, suite: Any, task: str, size: int, fitted: bool) -> None:
+        """`suite` is a `capabilities.Projects`. `fitted`: whether the suite's regressors, which it fits on calibration
+        frames, take the place of its true projection; UserError where they have too few inliers."""
+        self._suite, self._task, self._size = suite, task, size
+        self._above, self._beside = (self._view(camera, fitted) for camera in suite.cameras_of(task)[:2])
+
+    def _view(self, camera: str, fitted: bool) -> Project:
+        if fitted:
+            regressor: Project = self._suite.calibrate(self._task, camera, self._size)
+            return regressor
+        return lambda points: np.asarray(self._suite.project(self._task, camera, points, self._size))
+
+    def shown(self, points: Array) -> Array:
+        """Return (x, y, z) of points [n, 3] in the world, in pixels, float64 [n, 3]: column and row in the view from
+        above, row in the view from the side."""
+        return np.concatenate([self._above(points), self._beside(points)[:, 1:]], axis=1)
+
+    def tips(self, observations: Array) -> Array:
+        """Return (x, y, z) of the gripper's tip by observations [n, …], float32 [n, 3], in pixels."""
+        return self.shown(self._suite.tip(self._task, observations)).astype(np.float32)
+
+    def places(self, snapshot: Array) -> Array:
+        """Return (u, v, h) of the thing and of where it is to be, float32 [2, 3]. Privileged: for oracles only."""
+        located: Array = self._suite.located(self._task, snapshot)
+        return (self.shown(located) / self._size).astype(np.float32)

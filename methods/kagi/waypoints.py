@@ -1,0 +1,199 @@
+"""The settings of KAGI's guide, and the method's recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from guidebench.baselines.agents.offline_online import ON_PROFILE, ON_SUITE
+from guidebench.baselines.agents.offline_online import ROLE as OFFLINE
+from guidebench.harness.capabilities import Calibrates, Locates, Projects
+from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
+from guidebench.harness.logs import Column, Log, count
+from guidebench.harness.parts import There
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.methods.robofume import FEWER, PRACTISED, SEEN, SuccessClassifier, instructions, online_steps
+from guidebench.methods.robofume.dialogue import ROLE as CLASSIFIER
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Usage
+
+SEGMENTER, WAYPOINTS = "segmenter", "waypoints"
+LED = Log(
+    "the waypoints of an episode, or that there are none",
+    {
+        "collected": Column(bool, "whether the run collected the episode; else it is one of the dataset"),
+        "first": count("number of its first transition in its store"),
+        "failed": Column(bool, "whether no usable waypoints were found"),
+        "instruction": Column(str, "what it asks"),
+        "blocks": Column(str, "the blocks that the model chose, as JSON", optional=True),
+        "path": Column(str, "the waypoints (u, v, h), fractions of a view's side, as JSON", optional=True),
+        "retries": count("replies that could not be read before", optional=True),
+    },
+)
+
+
+@register.guide("waypoints")
+@dataclass(frozen=True)
+class Waypoints(SuccessClassifier):
+    """Rewards the gripper for following waypoints that a model chooses in the two views of an episode's first state
+    (KAGI)."""
+
+    formulation: Literal["both", "dense", "sparse"] = "both"
+    """`both`: 1 where the sparse reward is 1, else the dense one. `dense`: that of the waypoints alone. `sparse`: that
+    of the classifier or the task alone (KAGI, §III-C and fig. 5)."""
+    sparse: Literal["task", "classifier"] = "classifier"
+    """Who gives the sparse reward: the classifier, or the task's own success (KAGI, §III-C; `task`: choice)."""
+    lam: Annotated[float, Bounds(0), Unit("per pixel")] = 0.1
+    """Scale λ of the dense reward (KAGI, §III-C: .1 in simulation, .02 on its robot)."""
+    phi: Annotated[float, Bounds(0), Unit("pixels")] = 15.0
+    """Offset φ of the dense reward, the distance at which it is .5 (KAGI, §III-C: 15 in simulation, 100 on its
+    robot)."""
+    pixels: Annotated[int, Bounds(1), Unit("pixels")] = 100
+    """Side of the views in which distances are measured, whatever the size of drawn frames (KAGI, §IV-B)."""
+    views: Literal["dual", "single"] = "dual"
+    """`dual`: distances in x, y and z, of both views. `single`: in x and y, and the model chooses no heights (KAGI,
+    §III-B; `single`: an ablation)."""
+    start: bool = True
+    """Whether the model is told where the gripper is, so that the path begins there; else it begins at the thing, too
+    far from the gripper for the dense reward to lead to it (choice: KAGI does not say)."""
+    onward: bool = False
+    """Whether the nearest waypoint of an episode may not go back to one before (choice: it may, as published)."""
+    projection: Literal["true", "regressors"] = "true"
+    """`true`: pixels by the suite's projection. `regressors`: by regressors that are fitted on calibration frames by
+    RANSAC (KAGI, §III-B: regressors; choice: the projection is known in simulation)."""
+    retries: Annotated[int, Bounds(0), Unit("replies")] = 2
+    """Further attempts of the model after an invalid reply (choice)."""
+
+    version: ClassVar[int] = 1
+    needs: ClassVar[Mapping[str, str]] = {SEGMENTER: "embedder", WAYPOINTS: "chat", **SuccessClassifier.needs}
+    puts: ClassVar[Mapping[str, tuple[str, ...]]] = {SEGMENTER: ("segment",), **SuccessClassifier.puts}
+    logs: ClassVar[Mapping[str, Log]] = {WAYPOINTS: LED, **SuccessClassifier.logs}
+    citation: ClassVar[str | Path] = Path(__file__).with_name("kagi.bib")
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """Return the roles that the formulation leaves out. The dense reward alone needs no classifier: where there are
+        no waypoints, what the run collected has the reward 0."""
+        classifier = () if self.sparse == "classifier" and self.formulation != "dense" else (CLASSIFIER,)
+        return (*classifier, *((SEGMENTER, WAYPOINTS) if self.formulation == "sparse" else ()))
+
+    def fits(self, there: There) -> str:
+        """Return why it cannot work in this cell, or ""."""
+        suite, drawing = there.suite, there["drawing"]
+        title = suite.title
+        if wrong := super().fits(there):
+            return wrong
+        if self.formulation == "sparse":
+            return ""
+        if not isinstance(suite, Projects):
+            return (
+                f"{title} has no calibrated cameras, so that no pixel of the gripper is known; choose a suite "
+                f"that has (bin_sorting, metaworld, ogbench_scene), or guide.formulation=sparse"
+            )
+        if len(suite.cameras_of(there.task)) < 2:
+            return f"{title} has one calibrated camera, and a view from above and one from the side are needed"
+        if drawing is not None and getattr(drawing, "camera", "") != "both":
+            return f"its models look at two views at once, and drawing.camera={drawing.camera}; set drawing.camera=both"
+        if drawing is not None and getattr(drawing, "orientation", "upright") != "upright":
+            return f"the projection is that of upright frames, and drawing.orientation={drawing.orientation}"
+        if self.projection == "regressors" and not isinstance(suite, Calibrates):
+            return f"{title} fits no regressors; set guide.projection=true"
+        if there[WAYPOINTS].backend == "oracle" and not isinstance(suite, Locates):
+            return f"{title} does not say where things are to be, so that no oracle can choose {WAYPOINTS}"
+        return ""
+
+    def ready(self, there: There) -> None:
+        """Raise UserError where regressors find too few inliers, or an oracle would not be told the places."""
+        if self.formulation == "sparse":
+            return
+        if self.projection == "regressors":
+            for camera in there.suite.cameras_of(there.task)[:2]:
+                there.suite.calibrate(there.task, camera, self.pixels)
+        if there[WAYPOINTS].backend == "oracle":
+            there.suite.located(there.task, there.suite.make(there.task).snapshot())
+
+    def spawn(self, build: Build) -> Guide:
+        from guidebench.methods.kagi.guide import WaypointGuide, Ways
+        from guidebench.methods.kagi.rewards import Shape
+        from guidebench.methods.kagi.sight import Sight
+        from guidebench.methods.robofume.guide import Source
+
+        asks, fitted = self.formulation != "sparse", self.projection == "regressors"
+        shape = Shape(self.lam, self.phi, self.onward)
+        width = 3 if self.views == "dual" else 2
+        oracle = asks and build.parts[WAYPOINTS].backend == "oracle"
+        ways = Ways(shape, self.pixels, width, asks, self.formulation == "both", oracle, self.start)
+        suites = [build.suite(row) for row in range(build.rows)]
+        sights: list[Sight | None] = [None] * build.rows
+        if asks:
+            one = Sight(suites[0], build.task, self.pixels, fitted)
+            sights = [one if suite == suites[0] else Sight(suite, build.task, self.pixels, fitted) for suite in suites]
+        source: Source = "none" if self.formulation == "dense" else self.sparse
+        return WaypointGuide(instructions(build), sights, ways, self.every, self.threshold, source)
+
+    def asked(self, there: There, role: str) -> Usage | None:
+        """Return the calls about a run's episodes and its dataset's, if episodes last for their horizon and every reply
+        is valid; None if the dataset does not say how many episodes it has."""
+        from guidebench.harness.models.calls import Usage
+
+        if role == CLASSIFIER:
+            return super().asked(there, role)
+        steps, horizon, data = online_steps(there), int(there.suite.horizon(there.task)), there[OFFLINE]
+        stored = 0 if data is None else data.count
+        if stored is None:
+            return None
+        calls = stored * (steps > 0) + -(-steps // horizon)
+        shown = 2 if role == WAYPOINTS and self.views == "dual" else 1
+        return Usage(calls, images=shown * calls)
+
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
+        """Return the dialogue with the model in a role."""
+        if role == CLASSIFIER:
+            return super().dialogue(suite, task, role)
+        if role == SEGMENTER:
+            from guidebench.methods.kagi.keypoints import Keypoints
+
+            return Keypoints()
+        from guidebench.methods.kagi.dialogue import WaypointDialogue
+
+        return WaypointDialogue(self.retries)
+
+
+GPT = cite("gpt-4o", "KAGI, §III-B: GPT-4o")
+PROJECTING = ("metaworld", "metaworld_mt10", "metaworld_pbrl", "ogbench_scene")
+
+register.method("kagi")(
+    Method(
+        summary="offline then online, rewarded for following a model's waypoints and by a success classifier",
+        suite="bin_sorting",
+        learner="cal_ql",
+        agent="offline_online",
+        guide="waypoints",
+        roles={CLASSIFIER: "trained"},
+        defaults={"waypoints.openai.model": GPT},
+        on_suite={
+            **{suite: {**ON_SUITE.get(suite, {}), **SEEN} for suite in PROJECTING},
+            "bin_sorting": {**ON_SUITE["bin_sorting"], **SEEN, **PRACTISED},
+        },
+        on_profile=ON_PROFILE,
+        ablations={
+            "formulation=dense": {"guide.formulation": "dense"},
+            "formulation=sparse": {"guide.formulation": "sparse"},
+            "sparse=task": {"guide.sparse": "task"},
+            "views=single": {"guide.views": "single"},
+            "projection=regressors": {"guide.projection": "regressors"},
+            "start=false": {"guide.start": False},
+            "onward": {"guide.onward": True},
+            "model=gpt-4v": {"waypoints.openai.model": "gpt-4-turbo"},
+            "model=gemini-1.5": {"waypoints.openai.model": "gemini-1.5-pro"},
+            "model=qwen2.5-vl": {"waypoints.openai.model": "qwen2_5_vl_7b"},
+            **FEWER,
+        },
+        citation=Waypoints.citation,
+    )
+)

@@ -1,0 +1,140 @@
+"""An agent that asks models once, as an episode begins, and then carries out their path without looking again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guidebench.baselines.fixed_policies import FixedPolicyAgent
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actor, Array, Build, Context, Place, Question
+from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.sight import Sight
+from guidebench.methods.moka import SEGMENTER, WAYPOINTS, motion
+from guidebench.methods.moka.motion import Leg
+from guidebench.methods.robofume import instructions
+
+if TYPE_CHECKING:
+    from guidebench.methods.moka import OpenLoop
+
+
+class OpenLoopAgent(FixedPolicyAgent):
+    """Follows models' paths in evaluations."""
+
+    def __init__(self, config: OpenLoop, build: Build) -> None:
+        super().__init__(build)
+        self.config, self.task, self.suite = config, build.task, build.parts["suite"]
+        self.instruction = instructions(build)
+        oracle = build.parts[WAYPOINTS].backend == "oracle"
+        self.sight = Sight(self.suite, build.task, 1, False) if oracle else None
+        """Tells what chooses waypoints where things are, if it is privileged."""
+
+    def actor(self, places: Sequence[Place]) -> Actor:
+        return OpenLoopActor(self, places)
+
+    def legs(self, keypoints: Any, answer: Any) -> list[Leg]:
+        """Return the movements of an episode by the answers of its models, none where there is no usable answer. A
+        point that no place of the set height is at gives none either."""
+        if answer is None:
+            return []
+        config, camera = self.config, self.suite.cameras_of(self.task)[0]
+        grasp, target = (np.array(keypoints[name][answer[name] - 1]) for name in ("grasp", "target"))
+
+        def at(points: Array, height: float) -> Array:
+            return motion.placed(self.suite, self.task, camera, points, height)
+
+        between = motion.along(np.array(answer["waypoints"]), grasp, target)
+        try:
+            return motion.legs(
+                at(grasp, config.grasp_height)[0], [*at(between, config.travel_height)],
+                at(target, config.release_height)[0], config.travel_height, config.wait,
+            )  # fmt: skip
+        except UserError:
+            return []
+
+
+class Trial:
+    """An episode of an evaluation."""
+
+    def __init__(self, place: Place, instruction: str, legs: list[Leg], answer: Any) -> None:
+        self.place, self.instruction, self.legs, self.answer = place, instruction, legs, answer
+        self.steps = self.waited = 0
+        """Steps of the present movement so far, and of these the ones at its place."""
+
+    def moved(self, tip: Array, near: float, patience: int) -> None:
+        """Go on to the movement that is due with the gripper's tip at [3]. The last one is never left."""
+        while len(self.legs) > 1:
+            leg = self.legs[0]
+            reached = bool(np.linalg.norm(leg.place - tip) <= near)
+            if not (self.waited >= leg.wait if leg.wait else reached) and self.steps < patience:
+                return
+            self.legs.pop(0)
+            self.steps = self.waited = 0
+
+
+class OpenLoopActor:
+    """Plays the episodes of an evaluation; all of them ask in one batch."""
+
+    def __init__(self, agent: OpenLoopAgent, places: Sequence[Place]) -> None:
+        self._agent, self._places = agent, places
+        self._trials: list[Trial] = []
+
+    def begin(self, observation: Array, ctx: Context) -> None:
+        agent = self._agent
+        openings = [ctx.snapshot(place.row, place.episode) for place in self._places]
+        instructions = [
+            agent.instruction(place.row, opening) for place, opening in zip(self._places, openings, strict=True)
+        ]
+        found = ctx.consult(
+            [
+                self._question(SEGMENTER, place, opening, json.dumps({"instruction": text}))
+                for place, opening, text in zip(self._places, openings, instructions, strict=True)
+            ]
+        )
+        seen = [number for number, keypoints in enumerate(found) if keypoints is not None]
+        asked = [
+            self._question(
+                WAYPOINTS, self._places[number], openings[number],
+                Asked(instructions[number], Candidates(found[number]["grasp"], found[number]["target"])).content(),
+            )
+            for number in seen
+        ]  # fmt: skip
+        answers = dict(zip(seen, ctx.consult(asked), strict=True))
+        self._trials = [
+            Trial(place, instructions[number], agent.legs(found[number], answers.get(number)), answers.get(number))
+            for number, place in enumerate(self._places)
+        ]
+
+    def _question(self, role: str, place: Place, opening: Array, content: str) -> Question:
+        """Return a question about an episode's first state."""
+        nothing = np.zeros(0, np.int64)
+        asked = Question(place.row, nothing, opening[None], np.zeros((0, 0), bool), content, role, place.episode)
+        sight = self._agent.sight if role == WAYPOINTS else None
+        return asked if sight is None else asked._replace(measures=sight.places(opening))
+
+    def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
+        agent, config = self._agent, self._agent.config
+        tips = agent.suite.tip(agent.task, observation)
+        goals, closed = tips.copy(), np.zeros(len(numbers), bool)
+        for index, number in enumerate(numbers.tolist()):
+            trial = self._trials[number]
+            trial.moved(tips[index], config.near, config.patience)
+            if trial.legs:
+                leg = trial.legs[0]
+                goals[index], closed[index] = leg.place, leg.closed
+                trial.steps += 1
+                trial.waited += bool(leg.wait)
+        return np.asarray(agent.suite.towards(agent.task, observation, goals, closed))
+
+    def end(self, numbers: Array, ctx: Context) -> None:
+        for number in numbers.tolist():
+            trial = self._trials[number]
+            told = trial.answer or {"grasp": 0, "target": 0, "blocks": [], "retries": 0}
+            ctx.note("paths", trial.place.row, {
+                "trial": trial.place.episode, "instruction": trial.instruction, "grasp": told["grasp"],
+                "target": told["target"], "blocks": json.dumps(told["blocks"]), "retries": told["retries"],
+                "carried_out": len(trial.legs) == 1,
+            })  # fmt: skip

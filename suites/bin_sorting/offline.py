@@ -1,0 +1,82 @@
+"""The offline data: episodes of the scripted policies in layouts that nothing else uses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.episodes.datasets import play
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.trajectories import Trajectory
+from guidebench.suites.bin_sorting import FAILURES, BinSorting, BinSortingData
+
+ENTROPY = 23
+"""Entropy of the layouts' seeds, distinct from those of training, evaluation, probes and other datasets."""
+ATTEMPTS = 5
+"""Maximum attempts per episode."""
+DIRECTIONS = ("forward", "backward")
+
+
+def gather(data: BinSortingData, suite: BinSorting) -> list[Trajectory]:
+    """Return the dataset's episodes. Each kind has layouts of its own, so that the number of one kind changes no
+    episode of another, and fewer episodes are the first of more. UserError where too many attempts end otherwise."""
+    tasks = {name: suite.in_evaluation().make(name) for name in (*DIRECTIONS, "other")}
+    found = []
+    for group, name in enumerate(tasks):
+        wanted = data.others if name == "other" else data.demonstrations
+        found += _first(wanted, f"demonstrations of {name}", _demonstrations(tasks[name], name, group, data.grip))
+    failures = _failures(tasks, len(tasks), data.grip)
+    others = len(found) - data.others
+    return [*found[:others], *_first(data.failures, "failures", failures), *found[others:]]
+
+
+def _first(count: int, what: str, attempts: Iterator[Trajectory | None]) -> list[Trajectory]:
+    """Return the first `count` episodes of at most `ATTEMPTS` times as many attempts."""
+    found: list[Trajectory] = []
+    tried = 0
+    while len(found) < count and tried < ATTEMPTS * count:
+        episode = next(attempts)
+        tried += 1
+        if episode is not None:
+            found.append(episode)
+    if len(found) < count:
+        raise UserError(
+            f"{len(found)} of {tried} attempts gave {what} and {count} are needed: raise suite.length, in which the "
+            f"scripted policy has to finish, or take fewer"
+        )
+    return found
+
+
+def _demonstrations(task: Any, name: str, group: int, grip: float) -> Iterator[Trajectory | None]:
+    """Yield attempts: an episode that ends in success, or None."""
+    for attempt in range(ATTEMPTS * 10**6):
+        episode = play(task, name, _seed(group, attempt), _acting(task.expert, grip))
+        yield episode if episode.success[-1] else None
+
+
+def _failures(tasks: Any, group: int, grip: float) -> Iterator[Trajectory | None]:
+    """Yield attempts: an episode without success, or None."""
+    for attempt in range(ATTEMPTS * 10**6):
+        name, how = DIRECTIONS[attempt % 2], FAILURES[attempt // 2 % len(FAILURES)]
+        task = tasks[name]
+        episode = play(task, name, _seed(group, attempt), _acting(functools.partial(task.fail, how), grip))
+        yield None if episode.success.any() else episode
+
+
+def _acting(policy: Callable[[], Array], grip: float) -> Callable[[Array], Array]:
+    """Return a scripted policy's action, in which the gripper's, 1 or -1, has the size `grip`."""
+
+    def act(observation: Array) -> Array:
+        action = policy().copy()
+        action[6] *= grip
+        return action
+
+    return act
+
+
+def _seed(group: int, attempt: int) -> int:
+    return int(np.random.SeedSequence(ENTROPY, spawn_key=(group, attempt)).generate_state(1)[0] >> 1)

@@ -1,0 +1,168 @@
+"""`bench dataset`: what it tells, and a round trip through Minari's own package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.baselines.datasets.minari import Minari
+from guidebench.harness.commands import cli
+from guidebench.harness.episodes import datasets
+from guidebench.harness.episodes.datasets import Dataset, Wanted
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Suite
+from guidebench.suites.bin_sorting import BinSorting, BinSortingData
+from guidebench.suites.classic import Classic
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+
+h5py = pytest.importorskip("h5py")
+minari = pytest.importorskip("minari")
+pytest.importorskip("ogbench")
+
+STATE = BinSorting(observation="state")
+COUNTS = {"demonstrations": 1, "failures": 1, "others": 1}
+BINS = (
+    "suite=bin_sorting", "method=bc", "suite.observation=state",
+    *(f"offline.{name}={count}" for name, count in COUNTS.items()),
+)  # fmt: skip
+ID = "bins/sorting-v0"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of Minari's datasets with the exported one."""
+    with pytest.MonkeyPatch.context() as patched:
+        path = tmp_path_factory.mktemp("minari")
+        patched.setenv("MINARI_DATASETS_PATH", str(path))
+        assert cli.main(["dataset", *BINS, "--minari", ID]) == 0
+        yield path
+
+
+@pytest.fixture(scope="module")
+def original() -> Dataset:
+    return datasets.obtain(Wanted("offline", BinSortingData(**COUNTS), STATE, "sorting"))
+
+
+def read_back(suite: Suite = STATE, task: str = "sorting", id: str = ID) -> Dataset:
+    return datasets.obtain(Wanted("offline", Minari(id=id), suite, task))
+
+
+def test_minaris_package_reads_what_was_written(exported: Path, original: Dataset) -> None:
+    written = minari.load_dataset(ID)
+    assert (written.total_episodes, written.total_steps) == (4, 160)
+    assert written.spec.observation_space.shape == (35,) and written.spec.action_space.shape == (7,)
+    for episode, ours in zip(written.iterate_episodes(), original.episodes, strict=True):
+        assert written.spec.action_space.contains(episode.actions[0])
+        assert written.spec.observation_space.contains(episode.observations[0])
+        np.testing.assert_array_equal(episode.observations[:-1], ours.observation)
+        np.testing.assert_array_equal(episode.observations[1:], ours.next_observation)
+        np.testing.assert_array_equal(episode.actions, ours.action)
+        np.testing.assert_array_equal(episode.rewards, ours.reward)
+        np.testing.assert_array_equal(episode.infos["success"][1:], ours.success)
+        np.testing.assert_array_equal(episode.truncations, ours.truncated)
+    told = [said["task"] for said in written.storage.get_episode_metadata(range(4))]
+    assert told == ["forward", "backward", "forward", "other"]
+    instructions = [said["instruction"] for said in written.storage.get_episode_metadata(range(4))]
+    assert instructions == [STATE.instruction_at(each.task, each.opening) for each in original.episodes]
+    assert instructions[1].endswith("and put it on the tray")
+
+
+def test_it_comes_back_as_it_was_with_tasks_and_openings(exported: Path, original: Dataset) -> None:
+    for ours, theirs in zip(read_back().episodes, original.episodes, strict=True):
+        assert ours.task == theirs.task
+        for name, kept, given in zip(ours._fields[1:], ours[1:], theirs[1:], strict=True):
+            assert kept.dtype == given.dtype
+            np.testing.assert_array_equal(kept, given, err_msg=name)
+
+
+def test_records_of_images_come_back_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, opengl: Any) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    suite = BinSorting(length=20)
+    words = ["suite=bin_sorting", "method=bc", "suite.length=20", "offline.demonstrations=0", "offline.failures=0"]
+    assert cli.main(["dataset", *words, "offline.others=1", "--minari", ID]) == 0
+    (episode,) = read_back(suite).episodes
+    given = datasets.obtain(Wanted("offline", BinSortingData(0, 0, 1), suite, "sorting")).episodes[0]
+    assert episode.observation.dtype.names == ("side", "proprioception", "goal")
+    np.testing.assert_array_equal(episode.observation, given.observation)
+    (seen,) = minari.load_dataset(ID).iterate_episodes()
+    np.testing.assert_array_equal(seen.observations["side"][1:], given.next_observation["side"])
+
+
+def test_a_dataset_of_other_spaces_is_refused_by_file_and_episode(exported: Path) -> None:
+    says = r"main_data.hdf5, episode_0, observations: side is not there; expected an array of numbers"
+    with pytest.raises(UserError, match=says):
+        read_back(BinSorting())
+    with pytest.raises(UserError, match=r"does not tell the range of actions of shape \(1,\), which the task takes"):
+        read_back(Classic(), "Pendulum-v1")
+    with h5py.File(exported / ID / "data" / "main_data.hdf5", "r+") as file:
+        file["episode_1"].move("opening", "kept")
+        file["episode_1/opening"] = np.zeros(5, np.uint8)
+        says = r"episode 1: opening is uint8 of shape \(5,\); expected a snapshot, uint8 of shape \(331,\)"
+    with pytest.raises(UserError, match=says):
+        read_back()
+    with h5py.File(exported / ID / "data" / "main_data.hdf5", "r+") as file:
+        del file["episode_1/opening"]
+        file["episode_1"].move("kept", "opening")
+
+
+def test_a_task_that_the_suite_has_not_is_the_one_trained_on(exported: Path) -> None:
+    with h5py.File(exported / ID / "data" / "main_data.hdf5", "r+") as file:
+        file["episode_0"].attrs["task"] = "../elsewhere"
+    assert [episode.task for episode in read_back().episodes] == ["sorting", "backward", "forward", "other"]
+    with h5py.File(exported / ID / "data" / "main_data.hdf5", "r+") as file:
+        file["episode_0"].attrs["task"] = "forward"
+
+
+def test_it_tells_what_a_dataset_holds(original: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["dataset", *BINS, "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["tasks"] == {"forward": 2, "backward": 1, "other": 1}
+    assert (told["episodes"], told["transitions"], told["successes"], told["openings"]) == (4, 160, 3, 4)
+    assert told["sha256"] == original.digest and 160 * 36 * 4 < told["bytes"] < 160 * 2 * 35 * 4
+    assert cli.main(["dataset", *BINS]) == 0
+    words = capsys.readouterr().out
+    assert "4 episodes (2 of forward, 1 of backward, 1 of other), 3 with a success; 160 transitions of" in words
+
+
+REFUSED = {
+    "no dataset": (("suite=minigrid_doorkey", "method=uer"), "no chosen method learns from a dataset (uer); name one"),
+    "a bad id": (
+        (*BINS, "--minari", "../bins"),
+        "--minari '../bins' is no name of a Minari dataset; expected one such",
+    ),
+    "two datasets": ((*BINS, "task=forward,backward", "--minari", "two-v0"), "--minari writes one dataset, and the"),
+    "a taken id": ((*BINS, "--minari", ID), "is there already; choose another id, or remove it"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_written_is_refused(exported: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, says = REFUSED[case]
+    assert cli.main(["dataset", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_discrete_actions_and_codes_are_described_as_minari_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from guidebench.baselines.datasets.minari import writing
+    from guidebench.baselines.datasets.scripted import Scripted
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    suite = MiniGridDoorKey()
+    given = datasets.obtain(Wanted("offline", Scripted(episodes=2), suite, "5x5"))
+    writing.write(given, suite, "5x5", tmp_path / "grid-v0", "grid-v0", "a test")
+    spec = minari.load_dataset("grid-v0").spec
+    assert spec.action_space.n == suite.spaces("5x5")[1].count
+    assert spec.observation_space.high.max() == max(suite.spaces("5x5")[0].categories or ()) - 1
+    back = read_back(suite, "5x5", "grid-v0").episodes
+    for ours, theirs in zip(back, given.episodes, strict=True):
+        np.testing.assert_array_equal(ours.action, theirs.action)
+        np.testing.assert_array_equal(ours.next_observation, theirs.next_observation)
+    with pytest.raises(UserError, match="grid-v0 is there already; choose another id, or remove it"):
+        writing.write(given, suite, "5x5", tmp_path / "grid-v0", "grid-v0", "a test")

@@ -1,0 +1,161 @@
+"""A real SLURM cluster of two nodes on this host: slurmctld, two slurmd and a private munge, of Debian's packages."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
+"""Program -> the package that has it."""
+CONFIG = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={place}/munge.socket
+StateSaveLocation={place}/state
+SlurmdSpoolDir={place}/spool-%n
+SlurmctldPidFile={place}/slurmctld.pid
+SlurmdPidFile={place}/slurmd-%n.pid
+SlurmctldLogFile={place}/slurmctld.log
+SlurmdLogFile={place}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SchedulerType=sched/backfill
+SchedulerParameters=requeue_delay=1,sched_interval=2,bf_interval=2
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=10
+KillWait=10
+MessageTimeout=30
+EnforcePartLimits=ALL
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=1000
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=1000
+PartitionName=low Nodes=n1,n2 Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20 MaxTime=60 State=UP
+PartitionName=high Nodes=n1,n2 PriorityTier=9 PreemptMode=OFF MaxTime=60 State=UP
+PartitionName=closed Nodes=n1 AllowAccounts=others State=UP
+"""
+
+
+def _ports(count: int) -> list[int]:
+    """Return ports that are free now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    found = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return found
+
+
+class Cluster:
+    """The running cluster; `environment` leads SLURM's commands to it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.environment = {"SLURM_CONF": str(place / "slurm.conf")}
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *command: str) -> None:
+        with open(self.place / f"{name}.out", "ab") as out:
+            env = {**os.environ, **self.environment}
+            self._started[name] = subprocess.Popen(command, stdout=out, stderr=out, env=env, start_new_session=True)
+
+    def start_node(self, node: str) -> None:
+        config = self.place / "slurm.conf"
+        stepd = shutil.which("slurmstepd", path="/usr/sbin:/usr/lib/slurm") or "/usr/sbin/slurmstepd"
+        self.start(node, _program("slurmd"), "-D", "-N", node, "-f", str(config), "-d", stepd)
+
+    def call(self, *command: str) -> str:
+        done = subprocess.run(command, env={**os.environ, **self.environment}, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def states(self) -> list[str]:
+        return self.call("sinfo", "-h", "-N", "-p", "low", "-o", "%T").split()
+
+    def begin(self) -> None:
+        for folder in ("state", "spool-n1", "spool-n2"):
+            (self.place / folder).mkdir()
+        (self.place / "munge.key").write_bytes(os.urandom(128))
+        (self.place / "munge.key").chmod(0o600)
+        text = CONFIG.format(host=socket.gethostname(), ports=_ports(3), user=getpass.getuser(), place=self.place)
+        (self.place / "slurm.conf").write_text(text)
+        files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
+        options = [f"--{option}={self.place}/munge.{end}" for option, end in files.items()]
+        self.start("munged", _program("munged"), "--foreground", "--force", *options)
+        _until(lambda: (self.place / "munge.socket").exists(), "munged")
+        self.start("slurmctld", _program("slurmctld"), "-D", "-f", str(self.place / "slurm.conf"))
+        for node in ("n1", "n2"):
+            self.start_node(node)
+
+        def up() -> bool:
+            try:
+                return self.states() == ["idle", "idle"]
+            except AssertionError:
+                return False
+
+        _until(up, f"the cluster, see {self.place}")
+
+    def end(self) -> None:
+        for name in ("n1", "n2", "slurmctld", "munged"):
+            if (process := self._started.get(name)) is not None:
+                process.terminate()
+                try:
+                    process.wait(timeout=20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+    def kill_node(self, node: str) -> None:
+        """End a node's daemon without a word, and with it nothing of what it runs."""
+        self._started[node].kill()
+        self._started[node].wait()
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    assert found is not None
+    return found
+
+
+def missing() -> list[str]:
+    """Return the packages that this host lacks for a cluster."""
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    return [package for program, package in PACKAGES.items() if shutil.which(program, path=path) is None]
+
+
+def _until(done, what: str, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what} did not start within {seconds} s")
+        time.sleep(0.2)
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Run a cluster. Its directory has a short name, since sockets allow no long ones."""
+    with tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp") as place:
+        Path(place).chmod(0o755)
+        found = Cluster(Path(place))
+        try:
+            found.begin()
+            yield found
+        finally:
+            found.end()

@@ -1,0 +1,161 @@
+"""A launcher from a package outside the tree: it hands jobs over as files, and hears of its workers by files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.commands import cli
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix
+
+# Each worker is a session of its own whose output goes nowhere: what is heard of it is what it wrote into the study.
+FAR = """
+    import subprocess, time
+    from dataclasses import dataclass, replace
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.launchers import base, job_files
+    from guidebench.harness.parts import LauncherPart
+    from guidebench.harness.registry import register
+
+    @register.launcher("far")
+    @dataclass(frozen=True)
+    class Far(LauncherPart):
+        '''Workers that only the study's directory tells of.'''
+        host: str = "moon"
+
+        def ready(self, execution, study):
+            if self.host != "moon":
+                raise UserError(f"launcher.host={self.host}: nobody is there; write launcher.host=moon")
+
+        def slots(self, execution):
+            return [base.Slot("cpu")] * (execution.workers or 2)
+
+        def spawn(self, execution, study):
+            return Launched(study, self.slots(execution)[0])
+
+    class Launched(base.Launcher):
+        def __init__(self, study, slot):
+            self.study, self.slot, self.jobs = study, slot, {}
+
+        def submit(self, jobs):
+            for job in (replace(job, device=self.slot.device) for job in jobs):
+                path = job_files.put(self.study, job)
+                hearing = job_files.Hearing(path, new=True)
+                quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+                process = subprocess.Popen(
+                    base.command(str(path)), env=base.environment(self.slot), start_new_session=True, cwd="/", **quiet
+                )
+                self.jobs[job.name] = job, hearing, process
+
+        @property
+        def open(self):
+            return len(self.jobs)
+
+        def poll(self, seconds):
+            time.sleep(seconds)
+            found = []
+            for job, hearing, process in list(self.jobs.values()):
+                found += [base.Event(job, kind, content) for kind, content in hearing]
+                if any(each.job is job and each.kind in base.ENDS for each in found):
+                    del self.jobs[job.name]
+                    process.wait()
+            return found
+
+        def cancel(self, now=False):
+            for _, _, process in self.jobs.values():
+                process.terminate()
+"""
+SMOKE = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "training.steps=300")
+
+
+@pytest.fixture
+def far(plugin) -> None:
+    plugin("far_module", FAR, {"launcher": "far"})
+
+
+def rows(study: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
+
+
+@pytest.mark.slow
+def test_its_workers_train_what_local_ones_train_and_their_files_tell_of_them(
+    far, tmp_path: Path, capsys: pytest.CaptureFixture[str], train: Callable[..., Path]
+) -> None:
+    study = tmp_path / "study"
+    assert cli.main(["run", *SMOKE, "seeds=2", "launcher=far", f"output={study}"]) == 0
+    out = capsys.readouterr().out
+    assert out.count(": started") == 2 and out.count(": finished") == 2 and "2 finished" in out
+    assert rows(study) == rows(train(*SMOKE[1:2], "training.steps=300", packs=[(0,), (1,)]))
+    for seed in (0, 1):
+        (path,) = (study / "jobs").glob(f"uer-*-{seed}.events.jsonl")
+        kinds = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+        assert kinds[0] == "started" and kinds[-1] == "finished" and set(kinds[1:-1]) == {"progress"}
+
+
+@pytest.mark.slow
+def test_a_worker_far_away_that_fails_marks_its_run_and_says_why(
+    far, plugin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study"
+    words = [*SMOKE, "seeds=1", "launcher=far", f"output={study}"]
+    source = """
+        from dataclasses import dataclass
+        from guidebench.harness.parts import ReplayPart
+        from guidebench.harness.registry import register
+
+        @register.replay("odd")
+        @dataclass(frozen=True)
+        class Odd(ReplayPart):
+            '''Cannot be built.'''
+            version = 1
+
+            def spawn(self, build):
+                raise ValueError("no replay today")
+    """
+    plugin("odd_module", source, {"replay": "odd"})
+    assert cli.main(["run", *words, "replay=odd"]) == 1
+    assert "crashed: ValueError: no replay today" in capsys.readouterr().out
+    (run,) = study.glob("*/*/*/seed-0/run.json")
+    content = json.loads(run.read_text())
+    assert content["status"] == "failed" and content["error"].rstrip().endswith("ValueError: no replay today")
+
+
+def test_its_settings_are_checked_and_are_in_no_id(far, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*SMOKE, f"output={tmp_path / 'study'}"]
+    plain = matrix.plan(words)
+    other = matrix.plan([*words, "launcher=far", "launcher.host=mars"])
+    assert [cell.id for cell in other.cells] == [cell.id for cell in plain.cells] and other.name == plain.name
+    assert matrix.launcher_of(other.execution).host == "mars"  # type: ignore[attr-defined]
+    assert cli.main(["run", *words, "launcher=far", "launcher.host=mars"]) == 2
+    assert "launcher.host=mars: nobody is there; write launcher.host=moon" in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()
+    assert cli.main(["run", *words, "launcher=far", "launcher.host=mars", "--dry-run"]) == 1
+    assert "missing: launcher.host=mars: nobody is there" in capsys.readouterr().out
+    assert registry.names("launcher").count("far") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["launcher=slrm"], "unknown launcher 'slrm'"),
+        (["launcher.host=moon"], "unknown setting launcher. 'host'"),
+        (["launcher=local,local"], "launcher"),
+    ],
+)
+def test_a_launcher_or_setting_that_does_not_exist_is_refused(words: list[str], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        matrix.plan([*SMOKE, *words])
+
+
+def test_a_launcher_that_lacks_a_method_cannot_be_registered(plugin) -> None:
+    plugin("half_module", FAR.replace("def slots", "def places").replace("far", "half"), {"launcher": "half"})
+    with (
+        pytest.warns(UserWarning, match="plug-in 'half'"),
+        pytest.raises(UserError, match=r"launcher 'half' lacks slots; define it as harness/parts\.py describes"),
+    ):
+        registry.get("launcher", "half")

@@ -1,0 +1,340 @@
+"""launcher=slurm on a real SLURM of two nodes: submitted, preempted, warned, cancelled, and refused by name."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from guidebench.harness.commands import run_
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Execution
+from guidebench.harness.launchers import job_files, slurm
+from guidebench.harness.launchers.slurm import Slurm
+from guidebench.harness.loop.job import Job
+from guidebench.harness.plan import matrix
+from guidebench.harness.records import leases
+from guidebench.harness.run import readiness
+from guidebench.harness.run.study import Study
+from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing
+
+SMOKE = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "evaluation.episodes=2")
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    if absent := missing():
+        message = f"SLURM is missing here; install {', '.join(absent)}"
+        if os.environ.get("CI_REQUIRES_SYSTEM"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def bench(running: Cluster, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """`bench("run", …)` as a process, whose programs reach the cluster."""
+    for name, value in running.environment.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*words: str) -> Done:
+        done = subprocess.run([sys.executable, "-m", "guidebench", *words], capture_output=True, text=True)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+def until(true: Callable[[], bool], seconds: float = 240.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(1.0)
+
+
+def statuses(study: Path) -> list[str]:
+    return [json.loads(path.read_text())["status"] for path in sorted(study.glob("*/*/*/seed-*/run.json"))]
+
+
+def events(study: Path) -> list[list[str]]:
+    """The events of each job, in order, without progress."""
+    found = []
+    for path in sorted((study / "jobs").glob("*.events.jsonl")):
+        kinds = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+        found.append([kind for kind in kinds if kind != "progress"])
+    return found
+
+
+def resumed(running: Cluster, node: str) -> bool:
+    """Whether a node is back; a registered one that is still down is asked to return, which others refuse."""
+    if running.states() == ["idle", "idle"]:
+        return True
+    with contextlib.suppress(AssertionError):
+        running.call("scontrol", "update", f"NodeName={node}", "State=RESUME")
+    return False
+
+
+def queue(running: Cluster) -> list[str]:
+    return running.call("squeue", "-h", "-r", "-o", "%i %T").split("\n")[:-1]
+
+
+@pytest.mark.slow
+def test_a_study_is_submitted_once_finishes_without_its_command_and_equals_that_of_local(
+    running: Cluster, bench: Callable[..., Done], train: Callable[..., Path], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    words = ("run", *SMOKE, "seeds=2", "launcher=slurm", "launcher.minutes=5", f"output={study}")
+    running.call("scontrol", "update", "PartitionName=low", "State=DOWN")  # or it might end before the second command
+    try:
+        done = bench(*words)
+        assert done.code == 0 and "2 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
+        assert "2 jobs in the queue" in bench(*words).out  # a second command submits none of them again
+        assert len(queue(running)) == 2
+    finally:
+        running.call("scontrol", "update", "PartitionName=low", "State=UP")
+    until(lambda: not queue(running))
+    assert statuses(study) == ["finished", "finished"] and events(study) == [["started", "finished"]] * 2
+    local = train("method=uer", "evaluation.episodes=2", packs=[(0,), (1,)])
+    rows = [
+        [path.read_bytes() for path in sorted(each.glob("*/*/*/seed-*/evaluations.parquet"))] for each in (study, local)
+    ]
+    assert rows[0] == rows[1] and len(rows[0]) == 2
+    assert "2 of 2 runs finished" in bench("status", str(study)).out
+    again = bench(*words)
+    assert again.code == 0 and "2 finished" in again.out and "0 jobs in the queue" in again.out
+    assert bench("cancel", str(study)).out == f"{study}: no job of it is in a queue\n"
+
+
+@pytest.mark.slow
+def test_a_preempted_task_writes_a_checkpoint_waits_again_and_can_be_cancelled(
+    running: Cluster, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    words = ("run", *SMOKE, "seeds=1", "training.steps=200000", "evaluation.every=200000", "checkpoint_every=5000")
+    words += ("launcher=slurm", "launcher.partition=low", "launcher.minutes=5", f"output={study}")
+    assert bench(*words).code == 0
+    until(lambda: statuses(study) == ["running"])
+    assert "running in SLURM as" in bench("status", str(study)).out
+    running.call("sbatch", "-p", "high", "-N2", "-n4", "--output=/dev/null", "--wrap", "sleep 1")
+    until(lambda: events(study) == [["started", "stopped"]])
+    assert statuses(study) == ["stopped"] and list(study.glob("*/*/*/seed-0/checkpoint-*"))
+    until(lambda: any("PENDING" in line for line in queue(running)))
+    assert "pending in SLURM as" in bench("status", str(study)).out
+    done = bench("cancel", str(study))
+    assert done.code == 0 and "1 job cancelled" in done.out
+    until(lambda: not queue(running))
+    assert statuses(study) == ["stopped"]
+
+
+@pytest.mark.slow
+def test_a_task_that_is_warned_of_its_limit_is_queued_again_and_continues(
+    running: Cluster, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    words = ("run", *SMOKE, "seeds=1", "training.steps=200000", "evaluation.every=200000", "launcher=slurm")
+    assert bench(*words, "launcher.minutes=5", f"output={study}").code == 0
+    until(lambda: statuses(study) == ["running"])
+    (number, _) = queue(running)[0].split()
+    running.call("scancel", "--batch", "--signal=USR1", number)  # as SLURM does some time before the limit
+    until(lambda: events(study) == [["started", "stopped"]])
+    until(lambda: any("PENDING" in line for line in queue(running)))
+    step = json.loads(next(study.glob("*/*/*/seed-0/run.json")).read_text())["step"]
+    assert step > 0
+    running.call("scontrol", "update", f"JobId={number}", "StartTime=now")
+    until(lambda: events(study) == [["started", "stopped", "started"]])
+    told = next((study / "jobs").glob("*.events.jsonl")).read_text().splitlines()
+    assert [json.loads(line)["step"] for line in told if '"started"' in line] == [0, step]
+    assert bench("cancel", str(study)).code == 0
+    until(lambda: not queue(running))
+
+
+@pytest.mark.slow
+def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
+    running: Cluster, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    words = ("run", *SMOKE, "seeds=1", "launcher=slurm", "launcher.minutes=5", f"output={study}")
+    running.call("scontrol", "update", "PartitionName=low", "State=DOWN")
+    try:
+        assert bench(*words).code == 0
+        study.rename(tmp_path / "elsewhere")  # what a directory looks like to a node that has not mounted it
+    finally:
+        running.call("scontrol", "update", "PartitionName=low", "State=UP")
+    try:
+        until(lambda: "does not see" in running.call("squeue", "-h", "-o", "%k"))
+    finally:
+        (tmp_path / "elsewhere").rename(study)
+    shown = bench("status", str(study)).out
+    assert f"does not see {study}" in shown and "seed 0    waiting" in shown
+    assert bench("cancel", str(study)).code == 0
+    until(lambda: not queue(running))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["launcher.partition=nowhere"], "launcher.partition=nowhere is refused (known partitions: low, high, closed)"),
+        (["launcher.partition=closed"], "launcher.account=(the account by default) is refused"),
+        (["launcher.partition=closed", "launcher.account=mine"], "launcher.account=mine is refused"),
+        (["launcher.minutes=3000"], "Requested time limit is invalid"),
+        (["launcher.warned=240", "launcher.minutes=4"], "launcher.warned=240 seconds are not less than"),
+        (["device=cuda"], "device=cuda needs a GPU for each task: add launcher.gres=gpu:1"),
+        (["launcher.gres=gpu:1"], "launcher.gres=gpu:1 is refused"),
+    ],
+)
+def test_what_slurm_refuses_is_named_before_anything_is_written(
+    bench: Callable[..., Done], tmp_path: Path, words: list[str], says: str
+) -> None:
+    done = bench("run", *SMOKE, "seeds=1", "launcher=slurm", f"output={tmp_path / 'study'}", *words)
+    assert done.code == 2 and says in done.err and not (tmp_path / "study").exists()
+
+
+@pytest.mark.slow
+def test_a_node_that_is_taken_away_loses_its_task_to_the_other_which_continues(
+    running: Cluster, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    words = ("run", *SMOKE, "seeds=1", "training.steps=200000", "evaluation.every=200000", "checkpoint_every=1000")
+    assert bench(*words, "launcher=slurm", "launcher.minutes=5", f"output={study}").code == 0
+    until(lambda: bool(list(study.glob("*/*/*/seed-0/checkpoint-*"))))
+    (run,) = study.glob("*/*/*/seed-0")
+    holder = leases.holder(run)
+    assert holder is not None
+    (node,) = running.call("squeue", "-h", "-r", "-o", "%N").split()
+    running.kill_node(node)  # and all that it runs, at once and without a word
+    os.kill(os.getpgid(holder.pid), signal.SIGKILL)
+    os.kill(holder.pid, signal.SIGKILL)
+    try:
+        running.call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+        until(lambda: bool(queue(running)) and "PENDING" in queue(running)[0])
+        running.call("scontrol", "update", f"JobId={queue(running)[0].split()[0]}", "StartTime=now")
+        until(lambda: events(study) == [["started", "started"]])
+        assert statuses(study) == ["running"] and leases.holder(run) != holder
+        told = next((study / "jobs").glob("*.events.jsonl")).read_text().splitlines()
+        first, second = (json.loads(line)["step"] for line in told if '"started"' in line)
+        assert first == 0 and second >= 1000 and second % 1000 == 0
+        assert running.call("squeue", "-h", "-r", "-o", "%N").split() == [{"n1": "n2", "n2": "n1"}[node]]
+    finally:
+        bench("cancel", str(study))
+        until(lambda: not queue(running))
+        running.start_node(node)
+        until(lambda: resumed(running, node))
+
+
+@pytest.mark.slow
+def test_a_command_that_waits_tells_of_its_tasks_as_of_local_workers(
+    bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    words = ("run", *SMOKE, "seeds=1", "launcher=slurm", "launcher.minutes=5", "launcher.wait=true")
+    done = bench(*words, f"output={study}")
+    assert done.code == 0, done.out + done.err
+    assert done.out.count(": started") == 1 and done.out.count(": finished") == 1 and "1 finished" in done.out
+
+
+def test_what_calls_a_foundation_model_is_refused_where_workers_are_on_several_machines(tmp_path: Path) -> None:
+    words = ["suite=minigrid_doorkey", "method=vlm_rb", "profile=smoke", "launcher=slurm", f"output={tmp_path}"]
+    served = matrix.plan([*words, "judge=openai", "judge.model=m", "judge.base_url=http://127.0.0.1:1/v1"])
+    told = [text for text in readiness.missing(served, tmp_path) if "foundation model" in text]
+    assert told == [
+        "launcher=slurm: 'vlm_rb' calls a foundation model (judge=openai), whose answers and budget only one machine "
+        "can record; use launcher=local, or a scripted judge"
+    ]
+    assert not any("foundation model" in text for text in readiness.missing(matrix.plan(words), tmp_path))
+
+
+def test_without_slurm_here_a_command_says_so_and_a_status_is_still_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="launcher=slurm needs sbatch, squeue, scancel, scontrol on this machine"):
+        Slurm().ready(Execution(), tmp_path)
+    with pytest.raises(UserError, match="squeue is not on this machine, so SLURM cannot be asked from here"):
+        Slurm().spawn(Execution(), tmp_path).queued()
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program `squeue` that prints a file, which this returns, and fails while there is none. No controller can be
+    told to fail just once."""
+    answer, program = tmp_path / "answer", tmp_path / "bin" / "squeue"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nexec cat {answer}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(slurm, "EVERY", 0.0)
+    return answer
+
+
+def waited_for(study: Path) -> tuple[slurm.Arrays, Path, str]:
+    """The arrays of a study with one task, its job file, and what squeue prints of the task."""
+    cell = {"suite": "s", "task": "t", "method": "m", "cell": "c0ffee"}
+    path = job_files.put(study, Job("mine", str(study), cell, (0,)))
+    job = job_files.read(path)
+    array = slurm._listed(study / "jobs", "m-c0ffee", [job.name])
+    arrays = slurm.Arrays(Slurm(wait=True), Execution(), study)
+    arrays._hearing[job.name] = job, job_files.Hearing(path, new=True)
+    return arrays, path, f"17_0|RUNNING|bench-{array}|0|None|(null)|{study.resolve()}\n"
+
+
+def test_a_task_whose_end_was_heard_before_it_left_the_queue_did_not_crash(tmp_path: Path, squeue: Path) -> None:
+    for kind, kinds in (("finished", []), ("started", ["crashed"])):
+        arrays, path, line = waited_for(tmp_path / kind)
+        squeue.write_text(line)
+        job_files.tell(path, {"event": kind})
+        assert [event.kind for event in arrays.poll(0.0)] == [kind] and arrays.open == 1
+        squeue.write_text("")
+        assert [event.kind for event in arrays.poll(0.0)] == kinds and arrays.open == 0
+
+
+def test_a_queue_that_cannot_be_asked_for_a_while_is_told_once(tmp_path: Path, squeue: Path) -> None:
+    arrays, path, line = waited_for(tmp_path / "study")
+    (notice,) = arrays.poll(0.0)
+    assert notice.kind == "notice" and "squeue: cat: " in notice.content["error"]
+    assert arrays.poll(0.0) == [] and arrays.open == 1
+    squeue.write_text(line)
+    assert arrays.poll(0.0) == [] and arrays.open == 1
+    squeue.write_text("")
+    job_files.tell(path, {"event": "finished"})
+    assert [event.kind for event in arrays.poll(0.0)] == ["finished"] and arrays.open == 0
+
+
+def test_programs_of_slurm_see_no_filters_of_the_user_and_no_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SQUEUE_STATES", "SBATCH_TEST_ONLY", "SCANCEL_STATE", "SLURM_CONF"):
+        monkeypatch.setenv(name, "x")
+    left = "[name for name in os.environ if name.startswith(('SQUEUE_', 'SBATCH_', 'SCANCEL_'))]"
+    program = f"import os; print(os.getsid(0), *{left})"
+    assert int(slurm._call(sys.executable, "-c", program)) != os.getsid(0)
+    assert slurm._call(sys.executable, "-c", "import os; print(os.environ['SLURM_CONF'])") == "x\n"
+
+
+def test_a_command_that_returns_tells_how_its_trackers_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = Study("mine", tmp_path, (), submitted=2)
+    run_._close_submitted(outcome, ("wandb", "mlflow"))
+    assert f"bench track {tmp_path} --to wandb,mlflow --follow" in capsys.readouterr().out
+    run_._close_submitted(outcome, ())
+    assert "bench track" not in capsys.readouterr().out
+
+
+def test_a_device_follows_from_the_resources_asked_for() -> None:
+    assert Slurm().slots(Execution(workers=3)) == [slurm.Slot("cpu")] * 3
+    assert Slurm(gres="gpu:1").slots(Execution()) == [slurm.Slot("cuda")]
+    assert Slurm(gres="gpu:1").slots(Execution(device="cpu")) == [slurm.Slot("cpu")]

@@ -1,0 +1,377 @@
+"""One process at a time writes a directory, whatever clocks and listings its machines have; no dead one keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness.records import leases
+from guidebench.harness.records.leases import BEAT, EXPIRES, LATE, Fenced, Held, Lease
+
+HERE, THERE = "the boot of this machine 1", "the boot of another machine 1"
+
+
+class Disk:
+    """A shared disk and two machines: time passes where a test says so, and the disk's clock is an hour off."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, offset: float = 3600.0) -> None:
+        self.now, self.offset, self._patch = 1_000.0, offset, patch
+        patch.setattr(leases, "_elapsed", lambda: self.now)
+        patch.setattr(leases, "_keep", lambda lease: None)  # a test beats itself
+        patch.setattr(leases, "_touch", self._touch)
+        patch.setattr(leases, "_link", self._link)
+        self._linked = leases_link
+        self.on(HERE)
+
+    def on(self, machine: str) -> None:
+        """Go to a machine: what follows happens there."""
+        self._patch.setattr(leases, "machine", lambda: machine)
+
+    def _touch(self, path: Path) -> None:
+        os.utime(path, (self.now + self.offset,) * 2)
+
+    def _link(self, folder: Path, epoch: int, attempt: int) -> bool:
+        made = self._linked(folder, epoch, attempt)
+        if made:
+            self._touch(folder / str(epoch))
+        return made
+
+
+leases_link = leases._link
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def taken(directory: Path) -> Lease:
+    lease = Lease(directory, "run")
+    lease.acquire()
+    return lease
+
+
+def test_a_lease_is_held_by_one_and_free_once_it_is_released(disk: Disk, tmp_path: Path) -> None:
+    first = taken(tmp_path)
+    assert first.held() and leases.holder(tmp_path).pid == os.getpid()  # type: ignore[union-attr]
+    with pytest.raises(Held, match=rf"run {tmp_path} is being written by another process \(pid {os.getpid()}\)"):
+        taken(tmp_path)
+    first.release()
+    assert not first.held() and leases.holder(tmp_path) is None
+    second = taken(tmp_path)
+    assert second.held() and second.attempt == 0
+    assert sorted(path.name for path in (tmp_path / ".lease").iterdir()) == ["1", "2"]
+
+
+@pytest.mark.parametrize("offset", [0.0, 3600.0, -3600.0])
+def test_another_machine_follows_when_signs_of_life_end_whatever_the_clocks_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, offset: float
+) -> None:
+    disk = Disk(monkeypatch, offset)
+    lost = taken(tmp_path)
+    disk.on(THERE)
+    disk.now += EXPIRES - 1
+    with pytest.raises(Held, match=r"\(pid \d+ on .+\)"):
+        taken(tmp_path)
+    disk.on(HERE)
+    lost.beat()  # it is late by now, and takes the next epoch, as nobody else did
+    assert lost.held() and lost.attempt == 0
+    disk.on(THERE)
+    disk.now += EXPIRES - 1
+    with pytest.raises(Held):
+        taken(tmp_path)
+    disk.now += 2
+    second = taken(tmp_path)
+    assert second.attempt == 3  # the first holder may be alive: it writes elsewhere
+    disk.on(HERE)
+    assert not lost.held() and lost.lost
+    with pytest.raises(Fenced, match=f"the run {tmp_path} was taken over by another process"):
+        lost.fence()
+    lost.release()  # and this frees nothing
+    disk.on(THERE)
+    assert second.held() and leases.holder(tmp_path) is not None
+
+
+def test_a_holder_that_gives_signs_of_life_is_never_followed(disk: Disk, tmp_path: Path) -> None:
+    lease = taken(tmp_path)
+    for _ in range(30):
+        disk.on(HERE)
+        disk.now += BEAT
+        lease.beat()
+        disk.on(THERE)
+        with pytest.raises(Held):
+            taken(tmp_path)
+    assert [path.name for path in (tmp_path / ".lease").iterdir()] == ["1"]
+
+
+def test_a_holder_fences_itself_before_another_may_follow(disk: Disk, tmp_path: Path) -> None:
+    lease = taken(tmp_path)
+    (tmp_path / ".lease" / "2").write_bytes(b"held{}")  # another machine was faster, when nothing had been heard
+    disk.now += LATE - 1
+    assert lease.held()
+    disk.now += 1
+    assert not lease.held() and lease.lost
+    assert LATE + BEAT < EXPIRES
+
+
+def test_a_holder_whose_disk_hangs_tries_again_and_loses_nothing(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = taken(tmp_path)
+
+    def hangs(path: Path) -> None:
+        raise OSError("stale file handle")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(leases, "_touch", hangs)
+        disk.now += BEAT
+        lease.beat()
+    disk.now += BEAT
+    lease.beat()
+    disk.now += LATE - 1
+    assert lease.held()
+
+
+def test_a_stale_listing_cannot_give_an_epoch_twice(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        taken(tmp_path).release()
+    holder = taken(tmp_path)
+    disk.on(THERE)
+    for seen in ([], [1], [1, 2, 3]):
+        with monkeypatch.context() as patched:
+            patched.setattr(leases, "_epochs", lambda folder, seen=seen: seen)
+            with pytest.raises(Held):
+                taken(tmp_path)
+            disk.on(HERE)
+            holder.beat()
+            disk.on(THERE)
+    holder.release()
+    with monkeypatch.context() as patched:
+        patched.setattr(leases, "_epochs", lambda folder: [])
+        late = taken(tmp_path)
+    assert late.held() and late.attempt == 0 and (tmp_path / ".lease" / "5").exists()
+
+
+def test_a_link_that_was_made_but_reported_as_existing_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def repeated(source: Path, target: Path) -> None:
+        link(source, target)
+        raise FileExistsError(17, "File exists")
+
+    monkeypatch.setattr(leases.os, "link", repeated)
+    assert taken(tmp_path).held()
+
+
+def test_on_a_disk_without_links_an_epoch_is_made_exclusively_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(source: Path, target: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(leases.os, "link", refused)
+    lease = taken(tmp_path)
+    with pytest.raises(Held):
+        taken(tmp_path)
+    lease.release()
+    assert taken(tmp_path).held()
+
+
+def test_of_many_that_try_at_once_one_succeeds(tmp_path: Path) -> None:
+    start, won, refused = threading.Barrier(16), [], []
+
+    def attempt() -> None:
+        lease = Lease(tmp_path, "run")
+        start.wait()
+        try:
+            lease.acquire()
+            won.append(lease)
+        except Held:
+            refused.append(lease)
+
+    threads = [threading.Thread(target=attempt) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(refused)) == (1, 15)
+    assert [path.name for path in (tmp_path / ".lease").iterdir()] == ["1"]
+
+
+@contextmanager
+def process(directory: Path, *before: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lease of a directory, after the lines `before`."""
+    program = "\n".join((
+        "import sys; from pathlib import Path; from guidebench.harness.records import leases",
+        *before,
+        "lease = leases.Lease(Path(sys.argv[1]), 'run'); lease.acquire(); print('held', flush=True); sys.stdin.read()",
+    ))  # fmt: skip
+    command = [sys.executable, "-c", program, str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None and started.stdout.readline() == "held\n"
+        yield started
+        started.kill()
+
+
+def test_the_lease_of_a_process_that_was_killed_here_is_free_at_once_and_its_directory_goes_on(tmp_path: Path) -> None:
+    with process(tmp_path) as holder:
+        with pytest.raises(Held, match=rf"pid {holder.pid}\)"):
+            taken(tmp_path)
+        holder.kill()
+        holder.wait()
+        lease = taken(tmp_path)
+    assert lease.held() and lease.attempt == 0
+
+
+def test_a_process_of_another_machine_keeps_its_lease_by_its_thread_and_loses_it_when_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "EXPIRES", 1.5)
+    monkeypatch.setattr(leases, "LATE", 1.0)
+    elsewhere = ("leases.machine = lambda: 'another'; leases.BEAT = 0.2", "leases.LATE, leases.EXPIRES = 1.0, 1.5")
+    with process(tmp_path, *elsewhere) as holder:
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            with pytest.raises(Held):
+                taken(tmp_path)
+            time.sleep(0.1)
+        holder.kill()
+        holder.wait()
+        lease = Lease(tmp_path, "run")
+        lease.acquire(patience=20.0)
+    assert lease.held() and lease.attempt == 2
+
+
+def test_a_holder_that_is_on_time_learns_that_it_was_followed(disk: Disk, tmp_path: Path) -> None:
+    for learn in (Lease.beat, Lease.fence):
+        lease = taken(tmp_path / learn.__name__)
+        disk.now += 1
+        learn(lease)
+        assert lease.held() and not lease.lost
+        (tmp_path / learn.__name__ / ".lease" / "2").write_bytes(b"held{}")
+        disk.now += 1
+        if learn is Lease.fence:
+            with pytest.raises(Fenced):
+                learn(lease)
+        else:
+            learn(lease)
+        assert lease.lost and not lease.held()
+        with pytest.raises(Fenced):
+            lease.fence()
+
+
+def test_an_epoch_that_cannot_be_read_counts_as_held(disk: Disk, tmp_path: Path) -> None:
+    (tmp_path / ".lease" / "1").mkdir(parents=True)  # opening it fails, and not because it is missing
+    with pytest.raises(Held, match=r"pid unknown.*\.lease/1 cannot be read: Is a directory"):
+        taken(tmp_path)
+    assert leases.holder(tmp_path) is not None
+
+
+@contextmanager
+def hidden(patch: pytest.MonkeyPatch, kill: type[OSError] | None = None) -> Iterator[None]:
+    """/proc as with hidepid; signals are refused with the error `kill`, or sent."""
+    read, send = Path.read_text, os.kill
+
+    def refused(path: Path, *given: str, **named: str) -> str:
+        if str(path).startswith("/proc/"):
+            raise PermissionError(13, "Permission denied")
+        return read(path, *given, **named)
+
+    def sent(pid: int, number: int) -> None:
+        if kill is not None:
+            raise kill
+        send(pid, number)
+
+    with patch.context() as patched:
+        patched.setattr(Path, "read_text", refused)
+        patched.setattr(leases.os, "kill", sent)
+        yield
+
+
+@pytest.mark.parametrize("kill", [None, PermissionError])
+def test_a_process_that_proc_hides_is_judged_by_its_age(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: type[OSError] | None
+) -> None:
+    taken(tmp_path)._epoch = 0  # its file stays
+    with hidden(monkeypatch, kill):
+        disk.now += EXPIRES - 1
+        with pytest.raises(Held, match=r"last sign of life 59 s ago, after 60 s without one its lease expires"):
+            taken(tmp_path)
+        disk.now += 1
+        assert taken(tmp_path).attempt == 2
+
+
+@pytest.mark.parametrize("pid", [None, 10**30])
+def test_a_process_that_has_ended_is_known_also_where_proc_hides_others(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: int | None
+) -> None:
+    if pid is None:
+        with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+            pid = ended.pid
+    (tmp_path / ".lease").mkdir()
+    content = {"machine": HERE, "process": f"{pid} 1", "host": "here", "pid": pid, "attempt": 0}
+    (tmp_path / ".lease" / "1").write_text(f"held{json.dumps(content)}")
+    disk._touch(tmp_path / ".lease" / "1")
+    with hidden(monkeypatch):
+        assert taken(tmp_path).attempt == 0
+
+
+def elsewhere(beat: float) -> tuple[str, ...]:
+    """Lines that put a process on another machine, where leases expire after 1.5 seconds."""
+    return "leases.machine = lambda: 'another'", f"leases.BEAT, leases.LATE, leases.EXPIRES = {beat}, 1.0, 1.5"
+
+
+def test_silence_of_another_machine_is_waited_out_with_one_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "EXPIRES", 1.5)
+    told: list[str] = []
+    with process(tmp_path, *elsewhere(0.2)) as holder:
+        holder.kill()
+        holder.wait()
+        lease = Lease(tmp_path, "study")
+        lease.acquire(tell=told.append)
+    assert lease.held() and len(told) == 1
+    assert f"study {tmp_path} was last written by another process (pid {holder.pid} on " in told[0]
+    assert "last sign of life 0 s ago" in told[0] or "last sign of life 1 s ago" in told[0]
+
+
+def test_another_machine_that_gives_signs_of_life_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "EXPIRES", 30.0)
+    with process(tmp_path, *elsewhere(0.5)), pytest.raises(Held, match="last sign of life"):
+        began = time.monotonic()
+        Lease(tmp_path, "study").acquire(tell=lambda text: None)
+    assert time.monotonic() - began < 15.0
+
+
+@pytest.mark.parametrize("content", [b"", b"held", b"held[1]", b'held{"machine": 3}', b"\xff\xfe"])
+def test_a_damaged_lease_expires_as_one_of_another_machine(disk: Disk, tmp_path: Path, content: bytes) -> None:
+    taken(tmp_path).release()
+    damaged = tmp_path / ".lease" / "1"
+    damaged.write_bytes(content)
+    disk._touch(damaged)
+    with pytest.raises(Held, match="pid unknown"):
+        taken(tmp_path)
+    disk.now += EXPIRES
+    assert taken(tmp_path).attempt == 2
+
+
+def test_what_forgets_its_lease_frees_it(tmp_path: Path) -> None:
+    lease = taken(tmp_path)
+    del lease
+    assert taken(tmp_path).held()
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,191 @@
+"""A run is trained once, by one worker at a time, also when several launchers and machines share its study."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness.commands import cli
+from guidebench.harness.errors import Notice, Stopped, UserError
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.loop.job import Job
+from guidebench.harness.plan import matrix
+from guidebench.harness.records import attempts, leases
+from guidebench.harness.records.leases import Fenced, Held, Lease
+from guidebench.harness.records.study import RunDirectory, StudyDirectory
+from guidebench.harness.run import ending
+from guidebench.harness.run import study as studies
+from guidebench.harness.run.worker import work
+
+WORDS = (
+    "method=per", "training.steps=500", "seeds=[0,1]", "evaluation.every=100", "evaluation.episodes=2",
+    "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
+    "learner.learning_starts=64",
+)  # fmt: skip
+
+
+def runs(study: Path) -> list[Path]:
+    return sorted(study.glob("*/*/per-*/seed-*"))
+
+
+def rows(study: Path) -> list[bytes]:
+    return [(run / "evaluations.parquet").read_bytes() for run in runs(study)]
+
+
+@pytest.fixture(scope="module")
+def whole(train_once: Callable[..., Path]) -> Path:
+    """A study to which nothing happened; only to be read."""
+    return train_once(*WORDS, packs=[(0, 1)])
+
+
+@pytest.fixture(scope="module")
+def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same study, stopped at step 320, with checkpoints at 300 and there; only to be read."""
+    study = tmp_path_factory.mktemp("stopped") / "study"
+    stop = (call == 320 for call in range(1, 10_000)).__next__
+    with pytest.raises(Stopped):
+        train_once(*WORDS, packs=[(0, 1)], checkpoint_every=100, directory=study, stop=stop)
+    return study
+
+
+@pytest.fixture
+def lost(stopped: Path, tmp_path: Path) -> Path:
+    """The stopped study as another machine leaves it that vanished an hour ago without a word."""
+    study = Path(shutil.copytree(stopped, tmp_path / "lost"))
+    for run in runs(study):
+        (lease,) = (run / ".lease").iterdir()
+        lease.write_bytes(lease.read_bytes().replace(b"over", b"held").replace(leases.machine().encode(), b"another"))
+        os.utime(lease, (lease.stat().st_atime, lease.stat().st_mtime - 3600))
+        (run / "run.json").write_text((run / "run.json").read_text().replace('"stopped"', '"running"'))
+    return study
+
+
+def test_a_run_that_a_vanished_machine_held_goes_on_beside_what_that_machine_may_still_write(
+    train: Callable[..., Path], whole: Path, lost: Path
+) -> None:
+    before = {run: {path.name: path.stat().st_mtime_ns for path in run.iterdir()} for run in runs(lost)}
+    seen: list[bool] = []
+
+    def look() -> bool:
+        for run in runs(lost):
+            now = {path.name: path.stat().st_mtime_ns for path in run.iterdir() if path.name != "attempt-2"}
+            seen.append({**before[run], ".lease": 0} == {**now, ".lease": 0} and (run / "attempt-2").is_dir())
+        return False
+
+    train(*WORDS, packs=[(0, 1)], directory=lost, stop=look)
+    assert all(seen) and len(seen) == 2 * 179  # asked at each step after 320 but the last
+    assert rows(lost) == rows(whole)
+    for run, other in zip(runs(lost), runs(whole), strict=True):
+        assert {path.name for path in run.iterdir()} == {path.name for path in other.iterdir()}
+        assert json.loads((run / "run.json").read_text())["status"] == "finished"
+
+
+def test_a_run_that_another_machine_holds_is_left_to_it_and_not_marked(
+    lost: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, free = runs(lost)
+    os.utime(held / ".lease" / "1")
+    before = (held / "run.json").read_bytes()
+    monkeypatch.setattr("guidebench.harness.run.worker.SILENCE", 0.0)
+    cell = json.loads((held.parent / "cell.json").read_text())
+    job = Job("lost", str(lost), cell, (0, 1))
+    told: list[dict[str, object]] = []
+    work(job, told.append, lambda: False)
+    assert (held / "run.json").read_bytes() == before and not (held / "attempt-2").exists()
+    assert json.loads((free / "run.json").read_text())["status"] == "finished"
+    (notice,) = (event for event in told if event["event"] == "notice")
+    assert f"run {held} is being written by another process (pid " in str(notice["error"])
+    assert {tuple(event["seeds"]) for event in told if event["event"] == "progress"} == {(1,)}  # type: ignore[arg-type]
+    with pytest.raises(Held):
+        work(job, told.append, lambda: False)
+    assert ending.record(StudyDirectory(lost), job, "error", "held by another") == {}
+    assert (held / "run.json").read_bytes() == before
+    assert cli.main(["status", str(lost)]) == 0
+    assert "1 of 2 runs finished, 1 running" in capsys.readouterr().out
+
+
+def test_a_worker_that_comes_when_its_runs_are_finished_trains_nothing(
+    train: Callable[..., Path], whole: Path, tmp_path: Path
+) -> None:
+    study = Path(shutil.copytree(whole, tmp_path / "again"))
+    before = {run: (run / "run.json").read_bytes() for run in runs(study)}
+
+    def stop() -> bool:
+        raise AssertionError("it took a step")
+
+    train(*WORDS, packs=[(0, 1)], directory=study, stop=stop)
+    assert {run: (run / "run.json").read_bytes() for run in runs(study)} == before
+    for run in runs(study):
+        Lease(run, "run").acquire()
+
+
+def test_a_run_that_was_killed_when_its_attempt_was_emptied_is_not_trained_again(
+    train: Callable[..., Path], whole: Path, tmp_path: Path
+) -> None:
+    study = Path(shutil.copytree(whole, tmp_path / "again"))
+    before = {run: (run / "run.json").read_bytes() for run in runs(study)}
+    for run in runs(study):
+        (run / "attempt-2").mkdir()
+        (run / "attempt-2" / ".publishing").touch()
+
+    def stop() -> bool:
+        raise AssertionError("it took a step")
+
+    train(*WORDS, packs=[(0, 1)], directory=study, stop=stop)
+    assert {run: (run / "run.json").read_bytes() for run in runs(study)} == before
+    assert not any((run / "attempt-2").exists() for run in runs(study))
+
+
+def test_a_command_moves_a_finished_attempt_only_if_no_worker_holds_it(lost: Path) -> None:
+    run = runs(lost)[0]
+    (attempts.begin(run, 2) / "run.json").write_text('{"status": "finished"}')
+    worker = Lease(run, "run")
+    worker.acquire()
+    studies._publish(RunDirectory(run))
+    assert (run / "attempt-2").is_dir()
+    worker.release()
+    studies._publish(RunDirectory(run))
+    assert not attempts.remain(run) and RunDirectory(run).status == "finished"
+
+
+def test_a_command_waits_for_the_silence_of_a_machine_that_had_its_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "EXPIRES", 1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(leases, "machine", lambda: "this one before its restart")
+        before = Lease(tmp_path, "study")
+        before.acquire()
+        before._epoch = 0  # killed: it gives no sign of life, and frees nothing
+    (tmp_path / "study.json").write_text('{"schema": 0, "cells": {}}')  # an error once the lease is held
+    plan = matrix.plan([*WORDS, "suite=minigrid_doorkey", f"output={tmp_path}"])
+    monkeypatch.setattr(studies, "name_of", lambda plan: "mine")
+    with pytest.warns(Notice, match="last sign of life . s ago"), pytest.raises(UserError, match="has schema 0"):
+        studies.carry_out(plan)
+
+
+def test_a_worker_that_lost_its_run_writes_no_checkpoint_and_no_status(
+    train: Callable[..., Path], stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = Path(shutil.copytree(stopped, tmp_path / "fenced"))
+    calls = iter(range(1, 10_000))
+
+    def stop() -> bool:
+        if next(calls) == 50:  # it slept, and meanwhile another machine took the next epoch of seed 1
+            (runs(study)[1] / ".lease" / "3").write_bytes(b"held{}")
+            monkeypatch.setattr(leases, "LATE", 0.0)
+        return False
+
+    before = (runs(study)[1] / "run.json").read_text().replace('"stopped"', '"running"')
+    with pytest.raises(Fenced, match=r"the run .*seed-1 was taken over by another process"):
+        train(*WORDS, packs=[(0, 1)], directory=study, checkpoint_every=100, stop=stop)
+    first, second = runs(study)
+    assert [checkpoints.step_of(path) for path in checkpoints.existing(second)] == [300, 320]
+    now = json.loads((second / "run.json").read_text())
+    assert now["status"] == "running" and now["step"] == json.loads(before)["step"] == 320
+    assert json.loads((first / "run.json").read_text())["status"] == "stopped"

@@ -1,0 +1,220 @@
+"""Each tracker, read back by its own means: no point is missing or there twice, whatever was killed or deleted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.errors import Stopped
+from guidebench.harness.records.leases import Lease
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.trackers import following
+from guidebench.harness.trackers.points import ALL
+from tests.harness.trackers.readers import READERS, Held
+
+SETTINGS = (
+    "method=uer", "training.steps=400", "evaluation.every=50", "evaluation.episodes=2", "seeds=[0]",
+    "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
+    "learner.learning_starts=64",
+)  # fmt: skip
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from guidebench.harness.trackers import following
+one = following.Following(Path(sys.argv[1]), sys.argv[2])
+one._save = lambda: os.kill(os.getpid(), signal.SIGKILL)
+one.look()
+raise SystemExit(f"not killed: {one.errors}")
+"""
+"""Follows a study and kills itself before it notes what it has sent."""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of MLflow's, whose tables take seconds to make."""
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of all local stores; no tracker reaches for the network."""
+    stores = tmp_path / "stores"
+    stores.mkdir()
+    if request.getfixturevalue("name") == "mlflow":
+        shutil.copy(request.getfixturevalue("database"), stores / "mlflow.db")
+    for name, value in {
+        "WANDB_MODE": "offline", "WANDB_DIR": str(stores), "TRACKIO_DIR": str(stores / "trackio"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{stores / 'mlflow.db'}", "MLFLOW_DISABLE_TELEMETRY": "true",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    if "trackio" in sys.modules:  # it reads its directory when it is imported
+        from trackio import sqlite_storage, utils
+
+        for module in (utils, sqlite_storage):
+            monkeypatch.setattr(module, "TRACKIO_DIR", stores / "trackio")
+    monkeypatch.chdir(stores)
+    return stores
+
+
+def look(study: Path, name: str) -> dict[str, str]:
+    with following.Following(study, name) as one:
+        one.look()
+        return dict(one.errors)
+
+
+def killed(study: Path, name: str) -> None:
+    """Follow the study in a process that is killed before it notes what it has sent."""
+    words = [sys.executable, "-c", KILLED, str(study), name]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@contextlib.contextmanager
+def training(study: Path) -> Iterator[None]:
+    """Make the study's only run look as if a worker held it."""
+    (run,) = (run for _, run in StudyDirectory(study).runs())
+    status, lock = run.status, Lease(run.path, "run")
+    lock.acquire()
+    run.update(status="running")
+    yield
+    run.update(status=status)
+    lock.release()
+
+
+def expected(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]]:
+    """Series -> points of the study's only run."""
+    (run,) = following.runs(StudyDirectory(study))
+    found: dict[str, list[tuple[int, float]]] = {}
+    for step, values in run.points(-1, until):
+        for series, value in values.items():
+            found.setdefault(series, []).append((step, value))
+    return found
+
+
+def same(held: list[Held], points: dict[str, list[tuple[int, float]]]) -> None:
+    """There is one run with just these points (TensorBoard keeps 32 bits of a number)."""
+    (one,) = held
+    assert {name: [step for step, _ in each] for name, each in one.series.items()} == {
+        name: [step for step, _ in each] for name, each in points.items()
+    }
+    for name, each in points.items():
+        assert [value for _, value in one.series[name]] == pytest.approx([value for _, value in each], rel=1e-6), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry.names("tracker"))
+def test_a_run_that_was_killed_and_resumed_has_each_point_once(train, where: Path, tmp_path: Path, name: str) -> None:
+    study, stop = tmp_path / "study", (call == 330 for call in range(1, 10_000)).__next__
+    with pytest.raises(Stopped):
+        train(*SETTINGS, packs=[(0,)], directory=study, stop=stop, checkpoint_every=130)
+    with training(study):  # the tracker has the run open when it is killed
+        killed(study, name)
+    killed(study, name)
+    assert look(study, name) == {}
+    first = expected(study, 330)
+    assert [step for step, _ in first["evaluations/return"]] == [50, 100, 150, 200, 250, 300]
+    same(READERS[name](study, where), first)
+
+    (newest,) = sorted(study.glob("*/*/*/seed-0/checkpoint-*"))[-1:]
+    shutil.rmtree(newest)  # as after a kill between two checkpoints: the run goes back further than it had come
+    assert look(study, name) == {}
+    same(READERS[name](study, where), first)
+
+    train(*SETTINGS, packs=[(0,)], directory=study, checkpoint_every=130)
+    killed(study, name)
+    assert look(study, name) == {} and look(study, name) == {}
+    whole = expected(study)
+    assert [step for step, _ in whole["evaluations/return"]] == [*range(50, 401, 50)] and len(whole) > 5
+    held = READERS[name](study, where)
+    for series in [series for series in whole if series.startswith("timings/")]:
+        # Times are written with each checkpoint, of which one was lost: the tracker has shown its time once.
+        del whole[series]
+        assert [step for step, _ in held[0].series.pop(series)] == [130, 260, 330, 390, 400]
+    same(held, whole)
+    assert held[0].settings["method"] == "uer" and str(held[0].settings["learner.batch_size"]) == "16"
+
+
+@pytest.fixture(scope="module")
+def finished(train_once) -> Path:
+    return train_once(*SETTINGS, packs=[(0,)], checkpoint_every=130)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry.names("tracker"))
+def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(finished: Path, where: Path, tmp_path, name) -> None:
+    study = tmp_path / "study"
+    shutil.copytree(finished, study)
+    assert look(study, name) == {}
+    if name == "tensorboard":
+        shutil.rmtree(study / "tensorboard")
+    elif name == "wandb":
+        (run,) = where.glob("wandb/offline-run-*")
+        shutil.rmtree(run)
+    elif name == "trackio":
+        import trackio
+
+        (run,) = trackio.Api().runs(f"guidebench-{json.loads((study / 'study.json').read_text())['study']}-runs")
+        assert run.delete()
+    else:
+        from mlflow import MlflowClient
+
+        client = MlflowClient(tracking_uri=os.environ["MLFLOW_TRACKING_URI"])
+        (experiment,) = (each for each in client.search_experiments() if each.name != "Default")
+        (run,) = client.search_runs([experiment.experiment_id])
+        client.delete_run(run.info.run_id)
+        client.delete_experiment(experiment.experiment_id)
+    assert look(study, name) == {}
+    same(READERS[name](study, where), expected(study))
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "value"),
+    [
+        ("wandb", "WANDB_DIR", "{}/file/below"),
+        ("mlflow", "MLFLOW_TRACKING_URI", "sqlite:///{}/file/below/mlflow.db"),
+        ("tensorboard", "", ""),
+    ],
+)
+def test_a_store_that_cannot_be_written_loses_nothing(
+    finished: Path, where: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str, value: str
+) -> None:
+    study = tmp_path / "study"
+    shutil.copytree(finished, study)
+    (tmp_path / "file").write_text("")
+    with monkeypatch.context() as patched:
+        if variable:
+            patched.setenv(variable, value.format(tmp_path))
+        else:
+            (study / "tensorboard").write_text("")
+        ((_, error),) = look(study, name).items()
+        assert "cannot be written" in error, error
+    if not variable:
+        (study / "tensorboard").unlink()
+    assert look(study, name) == {}
+    same(READERS[name](study, where), expected(study))
+
+
+def test_without_a_login_wandb_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from guidebench.harness.errors import UserError
+
+    for name in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(UserError, match=r"`wandb login`, or set WANDB_MODE=offline"):
+        following.ready(["wandb"])

@@ -1,0 +1,291 @@
+"""The guide on stores of two seeds: what is asked when, which transitions are rewarded by what, and returns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.baselines.storage import Storage
+from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
+from guidebench.harness.streams import Streams
+from guidebench.methods.kagi.guide import WaypointGuide, Ways
+from guidebench.methods.kagi.rewards import Shape
+from guidebench.methods.kagi.sight import Sight
+from guidebench.methods.robofume.guide import Source
+
+AT, ON, OFF = 0.95257, 0.5, 0.11920
+"""The reward at a waypoint, 15 and 25 pixels from it."""
+WAY = [[0.0, 0.5, 0.5], [0.5, 0.5, 0.5]]
+
+
+class Line:
+    """A suite whose observation is the gripper's column in a view of 100 pixels; row and height are 50."""
+
+    def cameras_of(self, task: str) -> tuple[str, ...]:
+        return ("top", "side")
+
+    def project(self, task: str, camera: str, points: Any, size: int) -> Any:
+        return points[:, :2] if camera == "top" else points[:, 1:]
+
+    def tip(self, task: str, observations: Any) -> Any:
+        return np.concatenate([observations, np.full((len(observations), 2), 50.0)], axis=1)
+
+    def located(self, task: str, snapshot: Any) -> Any:
+        return np.array([(10.0, 20, 30), (40, 50, 60)])
+
+
+class World:
+    """A dataset's store and that of a run of two seeds, whose returns are the sums of the shaped rewards."""
+
+    def __init__(
+        self,
+        path: Path,
+        both: bool = True,
+        source: Source = "task",
+        oracle: bool = False,
+        start: bool = True,
+        width: int = 3,
+        **shape: Any,
+    ):
+        sight = Sight(Line(), "line", 100, False)
+        ways = Ways(Shape(0.1, 15.0, **shape), 100, width, True, both, oracle, start)
+        self.guide = WaypointGuide(lambda row, shot: f"go to {shot[0]}", [sight, sight], ways, 1, 0.5, source)
+        build = Build(
+            seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,
+            events=("x",), steps=100, device="cpu", streams=[Streams(0), Streams(1)],
+            directories=(path / "0", path / "1"), capacity=12, slots=16,
+        )  # fmt: skip
+        self.stores = {name: Storage(build, self.guide.columns, folder=f"r{name}") for name in ("", "offline")}
+        self.returns: list[tuple[str, int, list[int], list[float]]] = []
+        self.guide.connect(self.stores, self.rewarded)
+        self.asked: list[Question] = []
+        self.notes: list[dict[str, Any]] = []
+        self.step = 1
+        self.shot = np.array([7, 0], np.uint8)
+        self.column = 20.0
+        """Where episodes of the run begin."""
+
+    @property
+    def ctx(self) -> Any:
+        return SimpleNamespace(
+            ask=self.asked.append, snapshot=lambda row: self.shot, step=self.step,
+            observation=np.full((2, 1), self.column, np.float32),
+            note=lambda log, row, values: self.notes.append({"log": log, "row": row, **values}),
+        )  # fmt: skip
+
+    def rewarded(self, name: str, row: int, slots: Any) -> None:
+        self.returns.append((name, row, slots.tolist(), self.rewards(name, slots, row)))
+
+    def rewards(self, name: str, slots: Any, row: int = 0) -> list[float]:
+        index = np.stack([np.asarray(slots)] * 2)
+        return [round(float(each), 5) for each in self.guide.shape(self.stores[name].gather(index)).reward[row]]
+
+    def transition(self, column: float, ended: bool = False, success: bool = False, opening: int | None = None) -> Any:
+        seen, none = np.full((2, 1), column, np.float32), np.zeros(2, bool)
+        opened = None if opening is None else np.full((2, 2), opening, np.uint8)
+        return Transition(
+            seen, np.zeros(2, np.int16), np.full(2, 9, np.float32), none, np.full(2, ended), seen,
+            np.zeros((2, 1), bool), np.full((2, 2), 7, np.uint8), np.full(2, success), opening=opened,
+        )  # fmt: skip
+
+    def give(self, columns: list[float], opening: int | None, success: bool = False) -> None:
+        for number, column in enumerate(columns):
+            last = number == len(columns) - 1
+            shown = self.transition(column, last, success and last, opening if number == 0 else None)
+            self.guide.given(self.stores["offline"].append(shown), shown, "offline", self.ctx)
+
+    def begin(self) -> None:
+        self.guide.begun(np.array([0, 1]), self.stores[""], self.ctx)
+
+    def play(self, column: float, ended: bool = False, success: bool = False) -> None:
+        shown = self.transition(column, ended, success)
+        self.guide.observed(self.stores[""].append(shown), shown, self.stores[""], self.ctx)
+
+    def answer(self, question: Question, value: Any) -> None:
+        response = Response(question.row, question.key, value, question.to)
+        self.guide.answered([response], self.stores[""], self.ctx)
+
+    def lead(self, question: Question, way: Any = WAY) -> None:
+        """Answer the segmenter's question and that about waypoints, which follows."""
+        self.answer(question, {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
+        self.answer(self.asked.pop(), None if way is None else {"waypoints": way, "blocks": [["a1", 0]], "retries": 1})
+
+
+def test_a_segmenter_is_asked_first_and_then_the_model_about_its_points(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.begin()
+    assert [(each.to, each.row, json.loads(each.content)) for each in world.asked] == [
+        ("segmenter", row, {"instruction": "go to 7"}) for row in (0, 1)
+    ]
+    world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
+    told = world.asked[-1]
+    assert (told.to, told.measures) == ("waypoints", None)
+    content = json.loads(told.content)
+    assert content.pop("start") == pytest.approx([0.2, 0.5, 0.5])
+    assert content == {"instruction": "go to 7", "grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]]}
+    assert told.snapshots is not None and told.snapshots.tolist() == [[7, 0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "settings", "told"),
+    [(40, {}, [0.4, 0.5, 0.5]), (40, {"width": 2}, [0.4, 0.5]), (np.nan, {}, None), (40, {"start": False}, None)],
+)
+def test_the_model_is_told_where_the_gripper_is(column: float, settings: Any, told: Any, tmp_path: Path) -> None:
+    """By the first state's observation; not where that shows no place, nor unless it is asked for."""
+    world = World(tmp_path, **settings)
+    world.column = column
+    world.begin()
+    world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
+    start = json.loads(world.asked[-1].content).get("start")
+    assert start == (told if told is None else pytest.approx(told))
+
+
+def test_of_the_datas_episodes_the_first_observation_tells_where_the_gripper_was(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.give([25, 50], opening=3)
+    world.give([35, 50], opening=4)
+    world.begin()
+    for question in [each for each in world.asked if each.row == 1]:
+        world.answer(question, {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
+    starts = [json.loads(each.content)["start"][0] for each in world.asked if each.to == "waypoints"]
+    assert starts == pytest.approx([0.25, 0.35, 0.2])
+
+
+def test_an_oracle_is_told_where_both_are_as_fractions(tmp_path: Path) -> None:
+    world = World(tmp_path, oracle=True)
+    world.begin()
+    world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
+    measures = world.asked[-1].measures
+    assert measures is not None and measures.dtype == np.float32
+    assert measures.tolist() == [pytest.approx([0.1, 0.2, 0.3]), pytest.approx([0.4, 0.5, 0.6])]
+
+
+def test_rewards_begin_when_the_waypoints_are_there_and_cover_what_came_before(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.begin()
+    world.play(25)
+    world.play(35)
+    assert world.rewards("", [0, 1]) == [0, 0]
+    world.lead(world.asked[0])
+    world.play(50)
+    world.play(65, ended=True, success=True)
+    assert world.rewards("", [0, 1, 2, 3]) == [OFF, ON, AT, 1]  # 25 and 15 pixels off, there, and success
+    assert world.rewards("", [0, 1, 2, 3], row=1) == [0, 0, 0, 1]
+    assert world.returns == [("", row, [0, 1, 2, 3], world.rewards("", [0, 1, 2, 3], row)) for row in (0, 1)]
+    world.lead(world.asked[1])  # the second seed's episode has ended
+    assert world.returns[-1] == ("", 1, [0, 1, 2, 3], [OFF, ON, AT, 1])
+    assert [(each["row"], each["first"], each["failed"], each["retries"]) for each in world.notes] == [
+        (0, 0, False, 1), (1, 0, False, 1),
+    ]  # fmt: skip
+    world.begin()
+    world.play(50)
+    assert world.rewards("", [4]) == [0], "every episode needs waypoints of its own"
+
+
+def test_the_dense_formulation_does_without_successes(tmp_path: Path) -> None:
+    world = World(tmp_path, both=False, source="none")
+    world.begin()
+    world.lead(world.asked[0])
+    world.play(50, ended=True, success=True)
+    assert world.rewards("", [0]) == [AT] and world.rewards("", [0], row=1) == [0]
+    assert not world.guide.wants_snapshots
+
+
+@pytest.mark.parametrize("way", [None, [[0.5, 0.5, 0.5]], [[0.5, 0.5, 0.5], [1.5, 0.5, 0.5]]])
+def test_an_episode_without_usable_waypoints_has_the_sparse_reward_and_is_counted(way: Any, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.begin()
+    world.lead(world.asked[0], way)
+    world.answer(world.asked[1], None)  # the segmenter saw nothing
+    world.play(50)
+    world.play(50, ended=True, success=True)
+    assert world.rewards("", [0, 1]) == world.rewards("", [0, 1], row=1) == [0, 1]
+    assert world.guide.metrics()["guide/failed"].tolist() == [1, 1]
+    assert [each["failed"] for each in world.notes] == [True, True] and "path" not in world.notes[0]
+
+
+def test_the_datas_episodes_are_relabelled_once_the_run_collects(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.give([25, 50], opening=3)
+    world.give([50, 50, 35], opening=4, success=True)
+    world.give([50], opening=None)
+    assert not world.asked and world.rewards("offline", range(6)) == [0, 0, 0, 0, 1, 0]
+    assert [(name, slots) for name, row, slots, _ in world.returns if row == 0] == [
+        ("offline", [0, 1]), ("offline", [2, 3, 4]), ("offline", [5]),
+    ]  # fmt: skip
+    world.returns.clear()
+    world.begin()
+    mine = [each for each in world.asked if each.row == 0]
+    assert [json.loads(each.content)["instruction"] for each in mine] == ["go to 3", "go to 4", "go to 7"]
+    for each in mine[:2]:
+        world.lead(each)
+    assert world.rewards("offline", range(6)) == [OFF, AT, AT, AT, 1, 0]
+    assert world.returns == [("offline", 0, [0, 1], [OFF, AT]), ("offline", 0, [2, 3, 4], [AT, AT, 1])]
+    assert world.rewards("offline", range(6), row=1) == [0, 0, 0, 0, 1, 0]
+    assert world.guide.metrics()["guide/unknown"].tolist() == [1, 1]
+    world.play(50, ended=True)
+    asked = len(world.asked)
+    world.begin()
+    assert len(world.asked) == asked + 2, "the data are asked about once"
+
+
+def test_onward_rewards_follow_the_farthest_waypoint_reached(tmp_path: Path) -> None:
+    way = [[0.0, 0.5, 0.5], [0.5, 0.5, 0.5], [0.9, 0.5, 0.5]]
+    found = []
+    for onward in (False, True):
+        world = World(tmp_path / str(onward), onward=onward)
+        world.begin()
+        world.lead(world.asked[0], way)
+        for column in (50, 10):
+            world.play(column)
+        found.append(world.rewards("", [0, 1]))
+    # From column 10 the next waypoint is 40 away, or onward 80: .5 (1 - tanh(2.5)), .5 (1 - tanh(6.5)).
+    assert found[0] == pytest.approx([0.00669, 0.00669], abs=1e-5)
+    assert found[1] == pytest.approx([0.00669, 0.0], abs=1e-5)
+
+
+def test_late_waypoints_reward_only_what_is_still_stored(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.begin()
+    first = world.asked[0]
+    for number in range(15):  # 12 are live
+        world.play(50, ended=number == 14)
+    world.lead(first)
+    assert world.returns[-1] == ("", 0, [*range(3, 15)], [AT] * 12)
+
+
+def test_a_guide_of_another_process_goes_on(tmp_path: Path) -> None:
+    world, other = World(tmp_path / "one"), World(tmp_path / "other")
+    for each in (world, other):
+        each.give([25, 50], opening=3)
+    restored = World(tmp_path / "third").guide
+    for row in (0, 1):
+        restored.load_state(row, json_like(world.guide.state(row)))
+    restored.connect(other.stores, other.rewarded)
+    other.guide = restored
+    for each in (world, other):
+        each.begin()
+        each.play(35)
+        each.lead(each.asked[0])
+    again = World(tmp_path / "fourth").guide
+    for row in (0, 1):
+        again.load_state(row, json_like(other.guide.state(row)))
+    again.connect(other.stores, other.rewarded)
+    other.guide = again
+    for each in (world, other):
+        each.lead(each.asked[1])
+        each.play(50, ended=True)
+    assert other.asked[0].content == world.asked[0].content and len(other.asked) == len(world.asked)
+    assert other.returns == world.returns and other.rewards("", [0, 1]) == world.rewards("", [0, 1]) == [ON, AT]
+
+
+def json_like(state: Any) -> Any:
+    """What a checkpoint keeps: arrays, plain values, and nothing shared with the guide."""
+    if isinstance(state, dict):
+        return {str(key): json_like(value) for key, value in state.items()}
+    return state.copy() if isinstance(state, np.ndarray) else state

@@ -1,0 +1,161 @@
+"""Which masks are things, which of them are grasped, where points are sampled, and the answer of the dialogue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Call, CallResult, SegmentCall
+from guidebench.harness.models.calls.segment import mask_json, mask_of
+from guidebench.methods.kagi.keypoints import Keypoints, chosen, core, farthest, halves, sample, spread, things, views
+from tests.methods.kagi.test_colours import painted
+
+SIZE = 40
+
+
+def box(top: int, left: int, height: int, width: int) -> Array:
+    """A mask of a view of 40 pixels that is a box."""
+    mask = np.zeros((SIZE, SIZE), bool)
+    mask[top : top + height, left : left + width] = True
+    return mask
+
+
+BLOCK, OTHER, BIN, TRAY = box(10, 10, 5, 5), box(20, 30, 4, 6), box(5, 20, 15, 15), box(25, 2, 14, 20)
+
+
+def asked(frames: Array, answer: Any, failure: str = "", **settings: Any) -> tuple[Any, list[SegmentCall]]:
+    calls: list[SegmentCall] = []
+
+    async def ask(call: Call) -> CallResult:
+        assert isinstance(call, SegmentCall)
+        calls.append(call)
+        return CallResult(answer, failure)  # type: ignore[arg-type]
+
+    return asyncio.run(Keypoints(**settings)({"instruction": "put it there"}, frames, ask)), calls
+
+
+def test_only_the_view_from_above_is_segmented_at_a_grid_of_points() -> None:
+    frames = np.zeros((1, SIZE, 2 * SIZE, 3), np.uint8)
+    frames[:, :, :SIZE] = 7
+    answer = [mask_json(BLOCK, 0.5, "thing"), mask_json(TRAY, 0.5, "place")]
+    said, calls = asked(frames, answer, grid=4)
+    assert len(calls) == Keypoints.calls == 1 and calls[0].text == "put it there"
+    assert calls[0].image.shape == (SIZE, SIZE, 3) and (calls[0].image == 7).all()
+    assert calls[0].points == spread(SIZE, 4) and calls[0].points[:2] == ((5.0, 5.0), (15.0, 5.0))
+    assert {*said} == {"grasp", "target", "objects"} and said["objects"] == 2
+    assert asked(frames, None, "timeout")[0] is None
+
+
+def test_frames_of_one_view_are_refused() -> None:
+    frames = np.zeros((1, SIZE, SIZE, 3), np.uint8)
+    with pytest.raises(UserError, match=r"40 by 40 pixels .* set drawing.camera=both"):
+        views(frames)
+    side = np.concatenate([frames, frames + 1], axis=2)
+    assert (views(side).above == 0).all() and (views(side).side == 1).all()
+
+
+def test_named_masks_are_sampled_and_unnamed_ones_only_counted() -> None:
+    masks = [mask_json(OTHER, 1.0), mask_json(BLOCK, 1.0, "thing"), mask_json(BIN, 1.0, "place")]
+    said = chosen(masks, SIZE, 0.9)
+    assert said is not None and said["objects"] == 3
+    for name, mask in (("grasp", BLOCK), ("target", BIN)):
+        points = np.array(said[name]) * SIZE
+        assert len(points) == 5 and mask[points[:, 1].astype(int), points[:, 0].astype(int)].all()
+    assert said["grasp"][0] == [12.5 / SIZE, 12.5 / SIZE], "the middle of the block comes first"
+    assert said["target"][0] == [27.5 / SIZE, 12.5 / SIZE]
+
+
+def test_an_object_that_nobody_sees_has_no_points() -> None:
+    assert chosen([mask_json(OTHER, 1.0), mask_json(BIN, 1.0, "place")], SIZE, 0.9) is None
+    assert chosen([mask_json(BLOCK, 1.0, "thing"), mask_json(BIN, 1.0)], SIZE, 0.9) is None
+    assert chosen([mask_json(BLOCK, 1.0)], SIZE, 0.9) is None, "there is nowhere to put it"
+    assert chosen([mask_json(BLOCK, 0.5), mask_json(BIN, 0.5)], SIZE, 0.9) is None, "such masks are no things"
+    assert chosen([], SIZE, 0.9) is None
+    place, everything = mask_json(BIN, 1.0, "place"), box(0, 0, SIZE, SIZE)
+    for shown in (np.zeros_like(BLOCK), everything):
+        assert chosen([mask_json(shown, 1.0, "thing"), place], SIZE, 0.9) is None, (
+            "nothing, and the ground, are no thing"
+        )
+    assert chosen([mask_json(BLOCK, 1.0, "thing"), mask_json(np.zeros_like(BIN), 1.0, "place")], SIZE, 0.9) is None
+
+
+def test_without_words_small_things_are_grasped_and_large_ones_are_targets() -> None:
+    masks = [mask_json(mask, score) for mask, score in ((TRAY, 0.99), (OTHER, 0.95), (BIN, 0.97), (BLOCK, 0.9))]
+    said = chosen(masks, SIZE, 0.9)
+    assert said is not None and said["objects"] == 4
+    small, large = (np.array(said[name]) * SIZE for name in ("grasp", "target"))
+    assert (BLOCK | OTHER)[small[:, 1].astype(int), small[:, 0].astype(int)].all()
+    assert (BIN | TRAY)[large[:, 1].astype(int), large[:, 0].astype(int)].all()
+    assert any(BLOCK[int(row), int(column)] for column, row in small), "each small thing has a point"
+    assert any(OTHER[int(row), int(column)] for column, row in small)
+    assert chosen(masks, SIZE, 0.9) == said and len(said["grasp"]) == len(said["target"]) == 5
+
+
+def test_masks_of_the_ground_specks_and_what_a_better_mask_shows_are_no_things() -> None:
+    ground, quarter = box(0, 0, 40, 11), box(0, 0, 40, 10)
+    shifted = box(10, 11, 5, 5)  # 20 of 30 pixels are BLOCK's: an overlap of 2/3, below .7
+    nearly = box(10, 10, 5, 4)  # 20 of 25: .8
+    scored = [(0.8, nearly), (0.9, BLOCK), (0.95, ground), (0.7, quarter), (0.6, shifted), (1.0, box(0, 0, 0, 0))]
+    found = things(scored)
+    assert [each.sum() for each in found] == [25, 400, 25] and (found[0] == BLOCK).all() and (found[2] == shifted).all()
+    assert things([(1.0, box(3, 3, 1, 1))]), "1 pixel of 1,600 is more than a speck"
+
+
+def test_the_border_is_where_areas_grow_most() -> None:
+    small, large = halves([TRAY, BLOCK, BIN, OTHER])  # 24, 25 | 225, 280
+    assert [mask.sum() for mask in small] == [25, 24] and [mask.sum() for mask in large] == [280, 225]
+    assert halves([BLOCK]) == ([BLOCK], []) and halves([]) == ([], [])
+    assert halves([BLOCK, BLOCK])[1] == []
+
+
+def test_points_are_the_middle_and_then_the_farthest_of_the_core() -> None:
+    mask = box(10, 10, 9, 9)  # depths 1 … 5; the core has depths of 2.5 and more: rows and columns 12 … 16
+    deepest, inner = core(mask)
+    assert deepest.tolist() == [14.5, 14.5] and len(inner) == 25 and inner.min() == 12.5 and inner.max() == 16.5
+    assert sample([mask]).tolist() == [[14.5, 14.5], [12.5, 12.5], [16.5, 12.5], [12.5, 16.5], [16.5, 16.5]]
+    edge = core(box(0, 0, 3, 3))
+    assert edge[0].tolist() == [1.5, 1.5] and len(edge[1]) == 9, "the view's border counts as an edge"
+
+
+def test_each_mask_has_a_point_and_of_many_the_farthest() -> None:
+    marks = [box(0, 4 * at, 3, 3) for at in range(7)]  # middles at columns 1.5, 5.5, … 25.5
+    assert sample(marks)[:, 0].tolist() == [1.5, 25.5, 13.5, 5.5, 9.5], "ties go to the first"
+    assert sample(marks[:2])[:2].tolist() == [[1.5, 1.5], [5.5, 1.5]]
+    assert sample([box(7, 7, 1, 1)]).tolist() == [[7.5, 7.5]] * 5, "too few pixels repeat"
+
+
+def test_farthest_points_by_hand() -> None:
+    line = np.array([[0.0, 0], [1, 0], [4, 0], [9, 0]])
+    assert farthest(line, np.zeros((0, 2)), 3)[:, 0].tolist() == [0, 9, 4]
+    assert farthest(line, np.array([[8.0, 0]]), 2)[:, 0].tolist() == [8, 0]
+
+
+def test_a_real_segmenter_finds_points_in_its_own_masks(tiny: Callable[[str], Path]) -> None:
+    from guidebench.harness.models.embedders.transformers_segmenter import Segmenter
+
+    model = Segmenter(model=str(tiny("sam2")), batch_size=1).spawn_model("cpu")
+    view = painted()
+    frames = np.concatenate([view, view], axis=1)[None]
+    answers: list[Any] = []
+
+    async def ask(call: Call) -> CallResult:
+        answers.append((await model.answer(call)).value)
+        assert call.fault(answers[-1]) == ""
+        return CallResult(answers[-1])
+
+    said = asyncio.run(Keypoints(8, 0.0)({"instruction": "not read"}, frames, ask))
+    again = asyncio.run(Keypoints(8, 0.0)({"instruction": "nor here"}, frames, ask))
+    shapes = [mask_of(mask["runs"], view.shape[:2]) for mask in answers[0]]
+    small = [shape for shape in shapes if shape.mean() <= 0.25]
+    assert len(shapes) == 64 and small and said == again, "random weights draw some masks of a quarter or less"
+    assert said is not None and len(said["grasp"]) == len(said["target"]) == 5 and said["objects"] <= len(small)
+    for name in ("grasp", "target"):
+        points = (np.array(said[name]) * len(view)).astype(int)
+        assert all(any(shape[row, column] for shape in small) for column, row in points)

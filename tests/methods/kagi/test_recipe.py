@@ -1,0 +1,111 @@
+"""Cells of KAGI and RoboFuME: their parts, settings and ablations, where the guide works, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan import config, matrix, variations
+from guidebench.harness.plan.config import Cell
+from guidebench.methods.kagi.waypoints import Waypoints
+
+pytest.importorskip("ogbench")
+SCRIPTED = ("segmenter=scripted", "waypoints=scripted", "classifier=oracle")
+
+
+def cell(*words: str, suite: str = "bin_sorting") -> Cell:
+    (found,) = matrix.plan([f"suite={suite}", "profile=smoke", "seeds=1", *words]).cells
+    return found
+
+
+def test_the_methods_learn_offline_and_then_online_from_the_papers_reward() -> None:
+    kagi, robofume = cell("method=kagi", *SCRIPTED), cell("method=robofume", "classifier=oracle")
+    for each in (kagi, robofume):
+        names = {part.role: part.name for part in each.names.parts}
+        assert (names["agent"], names["learner"], names["replay"]) == ("offline_online", "cal_ql", "uer")
+        assert names["offline"] == "bin_sorting" and each.section("drawing").camera == "both"
+    guide = kagi.section("guide")
+    assert (guide.formulation, guide.lam, guide.phi, guide.pixels, guide.views) == ("both", 0.1, 15.0, 100, "dual")
+    assert {part.role: part.name for part in kagi.names.parts}["waypoints"] == "scripted_waypoints"
+
+
+def test_a_formulation_asks_those_models_alone_that_it_needs() -> None:
+    asked = {
+        words: Waypoints(**dict(words)).unasked
+        for words in (
+            (), (("formulation", "sparse"),), (("formulation", "dense"),), (("sparse", "task"),),
+            (("formulation", "sparse"), ("sparse", "task")),
+        )
+    }  # fmt: skip
+    assert [*asked.values()] == [
+        (), ("segmenter", "waypoints"), ("classifier",), ("classifier",), ("classifier", "segmenter", "waypoints"),
+    ]  # fmt: skip
+
+
+def test_a_plan_tells_how_often_each_model_is_asked() -> None:
+    """Of 100 steps, 70 are online: 4 episodes of 20 steps begin, of which 3 end. The dataset has 2 * 4 + 2 + 5 = 15."""
+    data = ("offline.demonstrations=4", "offline.failures=2", "offline.others=5")
+    run = ("training.steps=100", "agent.offline_share=0.3", "suite.length=20", *data)
+    usages = []
+    for words in ((), ("guide.views=single", "guide.every=7", "guide.consensus=true")):
+        there = config.there(cell("method=kagi", *SCRIPTED, *run, *words))
+        found = [there["guide"].asked(there, role) for role in ("segmenter", "waypoints", "classifier")]
+        usages.append([(each.calls, each.images) for each in found])
+    assert usages == [[(19, 19), (19, 38), (60, 60)], [(19, 19), (19, 19), (36, 36)]]
+
+
+@pytest.mark.parametrize(("suite", "task"), [("metaworld_mt10", "mt10"), ("ogbench_scene", "drawer")])
+def test_the_guide_works_with_sac_on_other_suites_that_project(suite: str, task: str) -> None:
+    words = ("method=sac", f"task={task}", "guide=waypoints", "drawing.camera=both", "segmenter=transformers")
+    found = cell(*words, "waypoints=oracle", "classifier=oracle", suite=suite)
+    assert {part.role: part.name for part in found.names.parts}["guide"] == "waypoints"
+
+
+def test_every_ablation_is_a_cell_of_its_own() -> None:
+    plan = variations.ablations(
+        matrix.plan(["suite=bin_sorting", "method=kagi", "profile=smoke", *SCRIPTED[:1], "seeds=1"])
+    )
+    called = {name for name in registry.get("method", "kagi").ablations}
+    assert len({cell.id for cell in plan.cells}) == len(plan.cells) == 1 + len(called)
+    assert {"formulation=dense", "formulation=sparse", "views=single", "sparse=task", "demos=2x", "demos=5x"} < called
+    assert {cell.section("waypoints").model for cell in plan.cells} == {
+        "gpt-4o", "gpt-4-turbo", "gemini-1.5-pro", "qwen2_5_vl_7b",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("suite", "words", "message"),
+    [
+        ("bin_sorting", ("drawing.camera=top",), "set drawing.camera=both"),
+        ("ogbench_scene", (), "set drawing.camera=both"),
+        ("metaworld", ("drawing.camera=both", "drawing.orientation=mirrored"), "upright frames"),
+        ("metaworld", ("drawing.camera=both", "guide.projection=regressors"), "fits no regressors"),
+        ("minigrid_doorkey", (), "has no calibrated cameras"),
+        ("bin_sorting", ("training.capacity=20",), "training.capacity=20 does not hold an episode of 40 steps"),
+    ],
+)
+def test_cells_in_which_it_cannot_work_are_refused(suite: str, words: tuple[str, ...], message: str) -> None:
+    models = ("segmenter=transformers", "waypoints=openai", "waypoints.model=m", "classifier=oracle")
+    method = {"bin_sorting": "kagi", "minigrid_doorkey": "uer"}.get(suite, "sac")
+    with pytest.raises(UserError, match=message):
+        cell(f"method={method}", "guide=waypoints", *models, *words, suite=suite)
+
+
+def test_too_many_judged_states_and_guides_of_one_store_are_refused() -> None:
+    with pytest.raises(UserError, match=r"an episode has 750 steps, and at most 500.*guide\.every to 2"):
+        cell("method=sac", "task=task4", "guide=success_classifier", "classifier=oracle", suite="ogbench_scene")
+    with pytest.raises(UserError, match="this agent keeps the dataset in a store of its own"):
+        cell("method=cal_ql", "guide=rnd")
+
+
+def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from guidebench.harness.plan import config
+    from guidebench.suites.bin_sorting import calibration
+
+    found = cell("method=kagi", *SCRIPTED, "guide.projection=regressors")
+    monkeypatch.setattr(calibration, "FEWEST", 1000)
+    calibration.calibrate.cache_clear()
+    with pytest.raises(UserError, match="a regressor needs 1000 calibration points"):
+        found.section("guide").ready(config.there(found))
+    calibration.calibrate.cache_clear()

@@ -1,0 +1,43 @@
+"""Whole runs of KAGI with hand-written models: from data and then reset-free, killed while questions are open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guidebench import results
+from tests.skeletons.test_skeletons import survives
+
+pytest.importorskip("ogbench")
+SMALL = (
+    "suite=bin_sorting", "learner.hidden=[8]", "learner.batch_size=8", "learner.cql_actions=2",
+    "learner.learning_starts=8", "training.steps=100", "training.capacity=300", "evaluation.every=50",
+    "evaluation.episodes=1", "suite.length=20", "agent.offline_share=0.3", "seeds=[0,1]",
+)  # fmt: skip
+MODELS = ("classifier=oracle", "classifier.delay=7")
+LEADERS = ("segmenter=scripted", "segmenter.delay=3", "waypoints=scripted", "waypoints.delay=4")
+FILES = ("evaluations.parquet", "policy.safetensors", "classified.parquet")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("observed", ["state", "images"])
+def test_runs_are_killed_offline_and_online_with_questions_open(
+    observed: str, train: Callable[..., Path], tmp_path: Path, opengl: None
+) -> None:
+    """At step 32 the questions about the data are open, at 72 those about an episode that has begun at 71."""
+    words = (*SMALL, *MODELS, *LEADERS, "method=kagi", f"suite.observation={observed}", "drawing.size=100")
+    study = survives(train, tmp_path, words, {"training": 32, "evaluation": 50}, (*FILES, "waypoints.parquet"))
+    led = results.load(study, what="waypoints")
+    assert {*led["seed"]} == {0, 1} and led["collected"].any() and not led["collected"].all()
+    data = led.query("seed == 0 and not collected")
+    assert data["first"].is_unique and {*data["step"]} == {31 + 3 + 4}, "asked once, as the online phase begins"
+
+
+@pytest.mark.slow
+def test_robofume_is_killed_and_goes_on(train: Callable[..., Path], tmp_path: Path, opengl: None) -> None:
+    words = (*SMALL, *MODELS, "method=robofume", "suite.observation=state")
+    study = survives(train, tmp_path, words, {"training": 55}, FILES)
+    told = results.load(study, what="classified")
+    assert (told["states"] == 20).all() and (told[["false_positives", "false_negatives"]] == 0).all(axis=None)

@@ -1,0 +1,65 @@
+"""MOKA from the command line on bin_sorting, with hand-written models that see the drawn views."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ogbench")
+
+from guidebench import results
+from guidebench.harness.commands.cli import main
+
+COMMAND = "run suite=bin_sorting method=moka segmenter=scripted profile=smoke seeds=1 report=false evaluation.every=200"
+MOVED, MUTE = "suite.displaced=0.05", "waypoints.malformed=1"
+pytestmark = pytest.mark.slow
+
+
+def played(capsys: Any, output: Path, words: str) -> Any:
+    """The evaluations of a run and its log `paths`."""
+    assert main([*COMMAND.split(), *words.split(), f"output={output}"]) == 0, capsys.readouterr().err
+    return results.load(output), results.load(output, what="paths")
+
+
+def test_the_block_is_brought_where_the_models_say_and_missed_where_it_was_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], opengl: None
+) -> None:
+    exact, paths = played(capsys, tmp_path / "precise", "task=forward evaluation.episodes=6 waypoints=scripted")
+    assert exact.success.mean() == 1.0
+    assert paths.carried_out.all() and (paths.retries == 0).all() and paths.grasp.between(1, 5).all()
+    assert all(len(json.loads(blocks)) >= 2 for blocks in paths.blocks)
+    assert all("block into the" in text for text in paths.instruction) and paths.instruction.nunique() > 1
+    moved, _ = played(capsys, tmp_path / "imprecise", "task=forward evaluation.episodes=6 waypoints=scripted " + MOVED)
+    assert moved.success.mean() < 0.7
+
+
+def test_an_episode_without_usable_waypoints_stays_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], opengl: None
+) -> None:
+    found, paths = played(capsys, tmp_path / "lost", "task=forward evaluation.episodes=2 waypoints=scripted " + MUTE)
+    assert found.success.sum() == 0 and (paths.grasp == 0).all() and not paths.carried_out.any()
+
+
+def test_each_episode_of_sorting_follows_its_own_instruction_and_an_oracle_is_told_the_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], opengl: None
+) -> None:
+    found, paths = played(capsys, tmp_path / "oracle", "task=sorting evaluation.episodes=3 waypoints=oracle")
+    assert found.success.mean() == 1.0 and paths.instruction.nunique() > 1
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("suite=bin_sorting drawing.camera=side", "two views, and drawing.camera=side; set drawing.camera=both"),
+        ("suite=point_maze", "no such views or does not say how its actions move the gripper"),
+    ],
+)
+def test_suites_and_views_that_it_cannot_use_are_refused(
+    words: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = f"run method=moka segmenter=scripted waypoints=scripted profile=smoke {words}"
+    assert main(given.split()) != 0
+    assert reason in capsys.readouterr().err

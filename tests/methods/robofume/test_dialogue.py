@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Call, CallResult, JudgeCall
+from guidebench.harness.models.prompts import misfit
+from guidebench.methods.robofume.dialogue import (
+    PROMPTS,
+    TWO_VIEWS,
+    UNANSWERED,
+    SuccessDialogue,
+    least,
+    prompts,
+    question,
+)
+
+PUT = "put the red block into the left bin"
+BACK = "take the green block out of the right bin and put it on the tray"
+SIDE = "move the orange block to the near side of the tray"
+
+
+def told(dialogue: SuccessDialogue, frames: Any, values: Sequence[float | None], instruction: str = PUT) -> Any:
+    """The dialogue's value where its n-th call is answered with values[n], the later calls first, and the calls."""
+    made: list[JudgeCall] = []
+
+    async def ask(call: Call) -> CallResult:
+        assert isinstance(call, JudgeCall)
+        made.append(call)
+        value = values[len(made) - 1]
+        await asyncio.sleep(0.01 * (len(values) - len(made)))
+        return CallResult(None, "timeout") if value is None else CallResult(value)
+
+    return asyncio.run(dialogue({"instruction": instruction}, frames, ask)), made
+
+
+def frames(count: int, width: int = 16) -> Any:
+    return np.stack([np.full((8, width, 3), 10 * number, np.uint8) for number in range(count)])
+
+
+def test_each_state_is_one_clip_of_one_frame_and_its_answer_is_p() -> None:
+    found, made = told(SuccessDialogue(consensus=False), frames(3), [0.25, 0.5, 1.0])
+    assert found.dtype == np.float32 and found.tolist() == [0.25, 0.5, 1.0]
+    assert [call.clip[:, 0, 0, 0].tolist() for call in made] == [[0], [10], [20]]
+    assert {call.prompt for call in made} == {prompts(PUT, True)[0]}
+
+
+def test_a_consensus_is_the_least_of_four_prompts_and_yes_only_if_all_four_are() -> None:
+    values = [0.9, 0.8, 0.6, 0.5, 0.9, 0.9, 0.9, 0.49]
+    found, made = told(SuccessDialogue(consensus=True), frames(2), values)
+    assert found.tolist() == np.float32([0.5, 0.49]).tolist()
+    assert (found >= 0.5).tolist() == [True, False]
+    assert [call.prompt for call in made] == prompts(PUT, True) * 2
+
+
+def test_a_state_with_a_failed_call_is_no_success_and_a_question_without_any_answer_fails() -> None:
+    assert least([0.9, None, 0.75, 1.0], 2).tolist() == [UNANSWERED, 0.75]
+    assert UNANSWERED < 0
+    found, _ = told(SuccessDialogue(consensus=False), frames(2), [None, 0.75])
+    assert found.tolist() == [UNANSWERED, 0.75]
+    assert told(SuccessDialogue(consensus=False), frames(2), [None, None])[0] is None
+
+
+def test_calls_are_concurrent() -> None:
+    under_way, most = 0, 0
+
+    async def ask(call: Call) -> CallResult:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        return CallResult(1.0)
+
+    asyncio.run(SuccessDialogue(consensus=True)({"instruction": PUT}, frames(5), ask))
+    assert most == 5 * PROMPTS
+
+
+def test_it_says_how_many_calls_it_makes_at_most() -> None:
+    assert SuccessDialogue(consensus=False, frames=40).calls == 40
+    assert SuccessDialogue(consensus=True, frames=40).calls == 160
+
+
+@pytest.mark.parametrize(
+    ("instruction", "asks"),
+    [
+        (PUT, "Is the red block in the left bin, and has the gripper let go of it?"),
+        (BACK, "Is the green block on the tray, and has the gripper let go of it?"),
+        (SIDE, "Is the orange block at the near side of the tray, and has the gripper let go of it?"),
+        ("open the drawer", 'The robot was told: "open the drawer". Has it finished this?'),
+    ],
+)
+def test_prompts_ask_whether_the_thing_is_where_it_should_be(instruction: str, asks: str) -> None:
+    for joined in (False, True):
+        found = prompts(instruction, joined)
+        assert asks in found[0]
+        assert len({*found}) == PROMPTS and not any(map(misfit, found))
+        assert all(each.startswith(TWO_VIEWS) == joined for each in found)
+
+
+def test_one_view_or_two_follows_from_the_frames_shape() -> None:
+    _, two = told(SuccessDialogue(consensus=False), frames(1, 16), [1.0])
+    _, one = told(SuccessDialogue(consensus=False), frames(1, 8), [1.0])
+    assert [two[0].prompt, one[0].prompt] == [prompts(PUT, True)[0], prompts(PUT, False)[0]]
+
+
+def test_a_question_names_the_instruction_and_tells_an_oracle_what_is_true() -> None:
+    asked = question(1, np.arange(3), np.zeros((3, 8), np.uint8), np.zeros((3, 2), bool), np.array([0, 1, 1]) > 0, PUT)
+    assert (asked.row, asked.to, json.loads(asked.content)) == (1, "classifier", {"instruction": PUT})
+    assert asked.measures is not None and asked.measures.tolist() == [[0], [1], [1]]
+
+
+def test_a_question_of_unequal_parts_is_refused() -> None:
+    with pytest.raises(UserError, match="3 keys, 2 snapshots, 3 events and 3 successes"):
+        question(0, np.arange(3), np.zeros((2, 8), np.uint8), np.zeros((3, 2), bool), np.zeros(3, bool), PUT)

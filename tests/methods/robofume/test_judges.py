@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from guidebench.harness import registry, settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.parts import AskingPart
+from guidebench.methods.robofume.dialogue import question
+from guidebench.methods.robofume.judges import CLIPS, Told, Trained
+from guidebench.suites.bin_sorting import BinSorting, ScriptedClassifier
+from guidebench.suites.point_maze import PointMaze
+from tests.there import there
+
+RNG = np.random.default_rng
+
+
+class Asking(AskingPart):
+    needs: ClassVar = {"classifier": "judge"}
+    puts: ClassVar = {"classifier": ("judge",)}
+
+
+def asked(*success: bool) -> Any:
+    count = len(success)
+    events, snapshots = np.zeros((count, 3), bool), np.zeros((count, 4), np.uint8)
+    return question(0, np.arange(count), snapshots, events, np.array(success), "put the red block into the left bin")
+
+
+def fits(judge: Any, suite: Any = None, camera: str = "both") -> str:
+    suite = suite or BinSorting()
+    parts = {"suite": suite, "guide": Asking(), "classifier": judge, "drawing": suite.drawing()}
+    if suite == BinSorting():
+        parts["drawing"] = replace(suite.drawing(), camera=camera)
+    return judge.fits(there(parts, task="sorting"))
+
+
+@pytest.mark.parametrize("name", ["trained", "scripted", "oracle"])
+def test_each_is_named_by_its_role_and_judges_no_clips(name: str) -> None:
+    assert registry.meant("judge", name, "classifier") == f"{name}_classifier"
+    config = registry.get("judge", f"{name}_classifier")
+    assert all(field.meaning and field.source for field in settings.fields(config).values())
+    assert "single states" in config().fits(there({"suite": BinSorting(), "judge": config()}))
+    assert fits(config()) == ""
+
+
+def test_the_oracle_is_told_each_states_success() -> None:
+    assert Told()._answer(asked(False, True, True), RNG(0)).tolist() == [0, 1, 1]
+    assert Told()._answer(asked(True), RNG(0)).dtype == np.float32
+
+
+def test_its_errors_come_at_the_stated_rates_and_follow_the_generator() -> None:
+    assert Told(false_positive=1.0)._answer(asked(False, True), RNG(0)).tolist() == [1, 1]
+    assert Told(false_negative=1.0)._answer(asked(False, True), RNG(0)).tolist() == [0, 0]
+    many = asked(*[False] * 2000, *[True] * 2000)
+    answers = Told(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))
+    assert answers[:2000].mean() == pytest.approx(0.1, abs=0.03)
+    assert answers[2000:].mean() == pytest.approx(0.7, abs=0.03)
+    assert (answers == Told(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))).all()
+
+
+def test_an_oracle_that_is_not_told_says_how_to_tell_it() -> None:
+    with pytest.raises(UserError, match=r"does not tell its 2 states' successes.*dialogue\.question"):
+        Told()._answer(asked(True, False)._replace(measures=None), RNG(0))
+
+
+def test_a_classifier_that_could_not_be_trained_is_refused_with_the_plan() -> None:
+    assert "no task 'away' for judge.tasks" in fits(Trained(tasks=("away",)))
+    maze = PointMaze()
+    assert "no scripted policies that fail; with judge.failures=0" in Trained().fits(
+        there({"suite": maze, "guide": Asking(), "classifier": Trained()}, task=maze.tasks[0])
+    )
+    with pytest.raises(UserError, match="demonstrations"):
+        Trained(demonstrations=0)
+
+
+def test_the_scripted_one_reads_two_views_of_bin_sorting() -> None:
+    assert "set drawing.camera=both" in fits(ScriptedClassifier(), camera="side")
+    assert "written for the suite bin_sorting" in fits(ScriptedClassifier(), PointMaze())
+    assert CLIPS

@@ -1,0 +1,67 @@
+"""The success dialogue with foundation models: a server on loopback, and a tiny random model through its own loader."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness.models.calls import Call, CallResult
+from guidebench.harness.models.judges.openai_ import OpenAI
+from guidebench.harness.models.judges.transformers_ import Transformers
+from guidebench.methods.robofume.dialogue import SuccessDialogue
+from tests.harness.models.canned import completion, serving
+
+PUT = {"instruction": "put the red block into the left bin"}
+FRAMES = np.random.default_rng(0).integers(0, 256, (3, 32, 64, 3), np.uint8)
+
+
+def said(judge: Any, consensus: bool) -> Any:
+    """What the dialogue makes of FRAMES, asked of a judge's model."""
+
+    async def converse() -> Any:
+        model = judge.spawn_model("cpu")
+
+        async def ask(call: Call) -> CallResult:
+            reply = await model.answer(judge.sampled(call))
+            assert not call.fault(reply.value)
+            return CallResult(reply.value)
+
+        try:
+            return await SuccessDialogue(consensus)(PUT, FRAMES, ask)
+        finally:
+            await model.close()
+
+    return asyncio.run(converse())
+
+
+def test_a_server_that_denies_one_of_four_prompts_sees_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "unused")
+    asked: list[str] = []
+
+    def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> Any:
+        text = json.dumps(body["messages"])
+        asked.append(text)
+        return 200, completion("Answer: No" if "Has the red block been moved" in text else "Answer: Yes")
+
+    with serving(answer) as url:
+        judge = OpenAI(model="gpt-4o-mini", base_url=url, scoring="literal")
+        assert said(judge, consensus=False).tolist() == [1, 1, 1]
+        assert said(judge, consensus=True).tolist() == [0, 0, 0]
+    assert len(asked) == 3 + 12
+    assert all("data:image/" in text for text in asked)
+
+
+def test_a_local_model_gives_each_state_a_probability(tiny: Callable[[str], Path]) -> None:
+    pytest.importorskip("transformers")
+    judge = Transformers(model=str(tiny("qwen_vl")), dtype="float32", batch_size=2)
+    one, four = said(judge, consensus=False), said(judge, consensus=True)
+    assert one.dtype == np.float32 and one.shape == (3,)
+    assert ((one > 0) & (one < 1)).all() and len({*one.tolist()}) == 3
+    assert (four <= one + 1e-6).all()

@@ -1,0 +1,131 @@
+"""The suite's offline data: which episodes it holds, that they are what they are called, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results
+from guidebench.harness.commands import cli
+from guidebench.harness.episodes import datasets
+from guidebench.harness.episodes.datasets import Dataset, Wanted
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix, variations
+from guidebench.suites.bin_sorting import BinSorting, BinSortingData, offline
+
+from .conftest import STATE
+
+
+def obtained(suite: Any = STATE, **counts: Any) -> Dataset:
+    return datasets.obtain(Wanted("offline", BinSortingData(**counts), suite, "sorting"))
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return obtained(demonstrations=2, failures=6, others=2)
+
+
+def test_demonstrations_come_first_then_failures_then_other_tasks(data):
+    tasks = [episode.task for episode in data.episodes]
+    assert tasks == ["forward"] * 2 + ["backward"] * 2 + ["forward", "backward"] * 3 + ["other"] * 2
+    assert [bool(episode.success[-1]) for episode in data.episodes] == [True] * 4 + [False] * 6 + [True] * 2
+    assert not any(episode.success.any() for episode in data.episodes[4:10])
+    assert {episode.length for episode in data.episodes} == {40} and data.length == 480
+
+
+def test_rewards_are_the_true_sparse_ones_and_a_time_limit_ends_every_episode(data):
+    for episode in data.episodes:
+        np.testing.assert_array_equal(episode.reward, episode.success.astype(np.float32))
+        assert episode.truncated.nonzero()[0].tolist() == [39] and not episode.terminated.any()
+
+
+def test_the_grippers_action_has_the_size_that_is_set(data):
+    assert {round(float(abs(each)), 6) for episode in data.episodes for each in episode.action[:, 6]} == {0.7}
+    full = obtained(demonstrations=1, failures=0, others=0, grip=1.0)
+    np.testing.assert_array_equal(full.episodes[0].observation, data.episodes[0].observation)
+    np.testing.assert_array_equal(full.episodes[0].action[:, 6], np.sign(data.episodes[0].action[:, 6]))
+    with pytest.raises(UserError, match=r"offline.grip=0.5"):
+        matrix.plan(["suite=bin_sorting", "method=bc", "offline.grip=0.5"])
+
+
+def test_an_episode_begins_as_its_opening_says(data, tasks):
+    seen = {episode.opening.tobytes() for episode in data.episodes}
+    assert len(seen) == len(data.episodes), "no layout is played twice"
+    task = tasks("backward")
+    for number, episode in enumerate(data.episodes[2:4]):
+        observation = task.reset(offline._seed(1, number))
+        np.testing.assert_array_equal(observation, episode.observation[0])
+        np.testing.assert_array_equal(task.snapshot(), episode.opening)
+
+
+def test_the_three_ways_to_fail_take_turns_in_both_directions(data, tasks):
+    """Where the named block lies at the end, by its position from the tray: it stays where it was, ends between tray
+    and arm, or in the other bin."""
+    for number, episode in enumerate(data.episodes[4:10]):
+        first, last = (episode.observation[step, 13:16] / 5 for step in (0, 39))  # of the named block, from its centre
+        moved = float(np.linalg.norm(last[:2] - first[:2]))
+        if number < 2:
+            assert moved < 0.03
+        elif number < 4:
+            assert last[0] < -0.11 and abs(last[1]) < 0.05
+        else:
+            assert moved > 0.1 and abs(last[1]) > 0.15
+
+
+def test_fewer_demonstrations_are_the_first_of_more_and_change_nothing_else(data):
+    fewer = obtained(demonstrations=1, failures=6, others=2)
+    kept = [data.episodes[number] for number in (0, 2, *range(4, 12))]
+    for ours, theirs in zip(fewer.episodes, kept, strict=True):
+        assert ours.task == theirs.task
+        np.testing.assert_array_equal(ours.observation, theirs.observation)
+        np.testing.assert_array_equal(ours.action, theirs.action)
+
+
+def test_the_papers_numbers_are_the_defaults_and_its_reductions_are_ablations():
+    for method in ("bc", "cal_ql"):
+        plan = variations.ablations(matrix.plan(["suite=bin_sorting", f"method={method}"]), ["demos"])
+        given = [cell.section("offline") for cell in plan.cells]
+        assert [each.demonstrations for each in given] == [20, 10, 4]
+        assert {(each.failures, each.others) for each in given} == {(30, 200)}
+        assert all(cell.section("training").demonstrations == 0 for cell in plan.cells)
+        assert len({cell.id for cell in plan.cells}) == 3
+
+
+@pytest.mark.parametrize("name", ["demonstrations", "failures", "others"])
+def test_a_count_below_nothing_is_refused(name):
+    with pytest.raises(UserError, match=f"offline.{name}=-1"):
+        matrix.plan(["suite=bin_sorting", "method=bc", f"offline.{name}=-1"])
+
+
+def test_unknown_settings_and_other_suites_are_refused():
+    with pytest.raises(UserError, match=r"demonstratons.*demonstrations"):
+        matrix.plan(["suite=bin_sorting", "method=bc", "offline.demonstratons=3"])
+    with pytest.raises(UserError, match="it holds episodes of the suite bin_sorting alone"):
+        matrix.plan(["suite=point_maze", "task=umaze", "method=bc", "offline=bin_sorting"])
+
+
+def test_an_episode_too_short_to_succeed_is_told_by_its_length():
+    short = BinSorting(observation="state", length=3)
+    with pytest.raises(UserError, match=r"0 of 5 attempts gave demonstrations of forward and 1 are needed: raise"):
+        obtained(short, demonstrations=1, failures=0, others=0)
+
+
+def test_data_without_a_success_are_refused_before_training(tmp_path, capsys):
+    words = ["suite=bin_sorting", "method=cal_ql", "profile=smoke", f"output={tmp_path / 'study'}"]
+    assert cli.main(["run", *words, "offline.demonstrations=0", "offline.failures=2", "offline.others=0"]) == 2
+    told = capsys.readouterr()
+    assert "none of the 2 episodes of the dataset 'offline' has a success on 'sorting'" in told.err + told.out
+    assert cli.main(["run", *words, *(f"offline.{name}=0" for name in ("demonstrations", "failures", "others"))]) == 2
+    assert "holds no episode" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["bc", "cal_ql"])
+def test_the_papers_learners_run_on_it(method, train):
+    study = train("suite=bin_sorting", f"method={method}", "seeds=[0,1]", packs=[(0, 1)])
+    rows = results.load(study)
+    assert rows["length"].unique().tolist() == [40] and rows["step"].max() == 200
+    metrics = results.load(study, what="metrics")
+    assert metrics["loss"].notna().all()

@@ -1,0 +1,64 @@
+"""The scene's calibrated cameras: projection against drawn frames, the tip, and where things and their places are."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco")
+pytest.importorskip("ogbench")
+
+from guidebench.harness.capabilities import Locates, Projects
+from guidebench.harness.errors import UserError
+from guidebench.suites.ogbench_scene import CALIBRATED, OgbenchScene, SceneDrawing
+from guidebench.suites.ogbench_scene.task import SNAPSHOT, Scene
+
+SUITE = OgbenchScene()
+
+
+@pytest.mark.parametrize("camera", CALIBRATED)
+def test_a_projected_cube_is_where_it_is_drawn(camera, opengl):
+    """It is where a frame differs from one without it."""
+    draw, task, seen = SceneDrawing(camera=camera, size=100).spawn("task4"), Scene("task4"), 0
+    start = task._env.model.joint("object_joint_0").qposadr[0]
+    for seed in range(4):
+        task.reset(seed)
+        without = np.frombuffer(task.snapshot().tobytes(), SNAPSHOT).copy()
+        without["qpos"][0, start + 2] = -5
+        frames = draw(np.stack([task.snapshot(), without.view(np.uint8)])).astype(int)
+        cube = np.argwhere(np.abs(frames[0] - frames[1]).max(axis=-1) > 30)
+        thing, place = SUITE.located("task4", task.snapshot())
+        assert thing == pytest.approx(task.info()["privileged/block_0_pos"])
+        assert place == pytest.approx((0.33, -0.356, 0.066), abs=1e-3)  # the cube's goal, in the drawer
+        if len(cube) >= 4:
+            seen += 1
+            pixel = SUITE.project("task4", camera, thing[None], 100)[0]
+            assert np.linalg.norm(cube.mean(axis=0)[::-1] + 0.5 - pixel) < 2, seed
+    assert seen >= 2
+
+
+def test_the_tip_is_the_packages_effector():
+    task = Scene("drawer")
+    seen = [task.reset(0)] + [task.step(np.array([0.5, 1, -1, 0, 0])).observation for _ in range(4)]
+    tips = SUITE.tip("drawer", np.stack(seen))
+    assert tips.shape == (5, 3) and tips[-1] == pytest.approx(task.info()["proprio/effector_pos"], abs=1e-6)
+
+
+def test_the_drawer_is_to_be_pulled_out_and_the_button_stays_where_it_is(opengl):
+    task = Scene("drawer")
+    handle, place = SUITE.located("drawer", task.snapshot())
+    assert handle == pytest.approx(task._env._data.site("drawer_handle_center").xpos)
+    still = 0.16 + task._env._data.joint("drawer_slide").qpos[0]  # the joint's goal is -.16
+    assert np.linalg.norm(place - handle) == pytest.approx(still) and place[2] == pytest.approx(handle[2])
+    top, same = SUITE.located("button", Scene("button").snapshot())
+    assert np.array_equal(top, same) and 0 < top[2] < 0.2
+    assert isinstance(SUITE, Projects) and isinstance(SUITE, Locates)
+    with pytest.raises(UserError, match=r"shape \[3\] is none of ogbench_scene's"):
+        SUITE.located("button", np.zeros(3, np.uint8))
+
+
+def test_both_cameras_are_shown_side_by_side_under_perturbations_too(opengl):
+    shots = Scene("task3").snapshot()[None]
+    for how in ({}, {"perturbation": "sprite_swap"}):
+        both, top, side = (SceneDrawing(camera=name, size=48, **how).spawn("task3")(shots) for name in
+                           ("both", *CALIBRATED))  # fmt: skip
+        assert both.shape == (1, 48, 96, 3)
+        assert np.array_equal(both[:, :, :48], top) and np.array_equal(both[:, :, 48:], side)
