@@ -95,6 +95,7 @@ SMALL = {
     ],
     "apt_neighbours": ["--rounds", "1"],
     "cal_ql": ["--rounds", "1", "--turn", "1", "--batch", "16", "--hidden", "16", "--image", "20"],
+    "kagi_rewards": ["--rounds", "1", "--states", "400"],
     "replays": [
         *("--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"),
         *("--replays", "vlm_rb"),
@@ -209,6 +210,9 @@ def lines(results: dict[str, Any]) -> list[Line]:
         for row in cal_ql["rows"]:
             rates = [f"{row[f'{who}_per_second']:.1f} updates/s" for who in ("ours", "plain")]
             found.append(Line(f"Cal-QL, {row['observations']}: plain PyTorch", *rates, row["ratio"], "1.2"))
+    if rewards := results.get("kagi_rewards"):
+        what = f"KAGI's rewards of {rewards['states']:,} stored states, milliseconds"
+        found.append(Line(what, f"{rewards['milliseconds']:.1f} ms", "", rewards["milliseconds"], "<50"))
     if neighbours := results.get("apt_neighbours"):
         for row in neighbours["rows"]:
             rates = [f"{row[f'{way}_per_second']:,.0f}/s" for way in ("ours", "loop")]

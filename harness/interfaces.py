@@ -265,12 +265,12 @@ class Transition(NamedTuple):
     measures: Array | None = None
     """The tasks' `measures()` (`harness.capabilities.HasMeasures`) after the step, float32 [S, P], if the agent asked
     for them on behalf of an oracle; None for a step that no task took, such as a demonstration's."""
-    opening: Array | None = None
-    """Snapshots of the states in which the episodes began, uint8 [S, n], in the first transition of an episode of a
-    dataset that knows them (`Trajectory.opening`); None elsewhere."""
     told: Told | None = None
     """State and step in words, if the agent asked for them; None for a step that no task took, such as a
     demonstration's."""
+    opening: Array | None = None
+    """Snapshots of the states in which the episodes began, uint8 [S, n], in the first transition of an episode of a
+    dataset that knows them (`Trajectory.opening`); None elsewhere."""
 
 
 class Episode(NamedTuple):

@@ -47,6 +47,8 @@ RESERVED = (
     "matrices", "overviews", "files", "schema",
 )  # fmt: skip
 """Reserved names, which every report has: keys of summary.json and files."""
+LOADING = ("exec_module", "load_module")
+"""Functions of an import loader; a package such as wandb puts its own between the import and the section's module."""
 
 Found = TypeVar("Found")
 
@@ -220,7 +222,8 @@ def _where(error: BaseException) -> str:
     """Return the line of a section's module that raised, directly or in what it called; "" if there is none."""
     library = os.path.dirname(traceback.__file__)  # imports and json: not the section's lines
     ours = re.compile(rf"{re.escape(__file__)}$|<|{re.escape(library)}/(?!site-packages/)")
-    outside = [step for step in traceback.extract_tb(error.__traceback__) if not ours.match(step.filename)]
+    steps = [step for step in traceback.extract_tb(error.__traceback__) if step.name.lstrip("_") not in LOADING]
+    outside = [step for step in steps if not ours.match(step.filename)]
     last = next((step for step in reversed(outside) if step.filename == outside[0].filename), None)
     return f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
 

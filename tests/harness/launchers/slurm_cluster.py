@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -122,10 +123,18 @@ class Cluster:
                     process.kill()
                     process.wait()
 
-    def kill_node(self, node: str) -> None:
-        """End a node's daemon without a word, and with it nothing of what it runs."""
+    def kill_node(self, node: str, worker: int) -> None:
+        """End a node's daemon and the task of which `worker` is a process, as when power fails. The daemon of the task
+        comes first, or it would still tell that its task was killed."""
         self._started[node].kill()
         self._started[node].wait()
+        script = _parent(worker)
+        for process in (_parent(script), script, worker):
+            os.kill(process, signal.SIGKILL)
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _program(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -217,9 +216,7 @@ def test_a_node_that_is_taken_away_loses_its_task_to_the_other_which_continues(
     holder = leases.holder(run)
     assert holder is not None
     (node,) = running.call("squeue", "-h", "-r", "-o", "%N").split()
-    running.kill_node(node)  # and all that it runs, at once and without a word
-    os.kill(os.getpgid(holder.pid), signal.SIGKILL)
-    os.kill(holder.pid, signal.SIGKILL)
+    running.kill_node(node, holder.pid)
     try:
         running.call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
         until(lambda: bool(queue(running)) and "PENDING" in queue(running)[0])

@@ -186,9 +186,9 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
     for role, kinds in registry.roles().items():
         for kind in kinds - {registry.HUMAN}:
             for name in registry.names(kind):
-                part = registry.meant(kind, name, role)
+                part, short = registry.meant(kind, name, role), name.removesuffix(f"_{role}")
                 for field in settings.fields(registry.get(kind, part)):
-                    known |= {f"{role}.{field}", f"{role}.{name}.{field}"}
+                    known |= {f"{said}.{field}" for said in (role, f"{role}.{name}", f"{role}.{short}")}
     for suite in registry.names("suite"):
         known |= {f"drawing.{field}" for field in settings.fields(registry.get("suite", suite).drawing)}
         known |= {f"suite.{field}" for field in settings.fields(registry.get("suite", suite))}

@@ -132,7 +132,7 @@ def test_a_file_that_takes_for_ever_is_given_up(study: Path, monkeypatch: pytest
 
 def test_reading_leaves_the_study_as_it_was(study: Path) -> None:
     def listed(directory: Path) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in keeping.folder(directory).iterdir()}
+        return {str(path): path.read_bytes() for path in keeping.folder(directory).rglob("*") if path.is_file()}
 
     before = listed(study)
     calls.recorded(study, "cell/0")

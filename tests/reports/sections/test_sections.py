@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -154,6 +158,36 @@ def test_a_section_that_fails_is_a_note_and_costs_itself_alone(
     assert text.count(".py, line") == text.count("(bad_report.py, line"), "no line of Python's library or of ours"
     assert content["rows"][0]["best"] == 1.0 and "<h2>Learning curves</h2>" in page
     assert alone or content["sound"] == 1, "another section of the same module stands"
+
+
+def test_an_import_hook_of_another_package_is_not_the_line_that_raised(
+    plugin: Callable[..., Path], writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As wandb, once it is imported, puts a loader of its own around each module's."""
+    plugin("bad_report", "\nraise RuntimeError('no such thing')", {"section": "bad"})
+
+    class Hook(MetaPathFinder):
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+            spec = PathFinder.find_spec(name, path) if name == "bad_report" else None
+            if spec is not None and spec.loader is not None:
+                spec.loader = Around(spec.loader)
+            return spec
+
+    class Around(Loader):
+        def __init__(self, inner: Loader) -> None:
+            self.inner = inner
+
+        def create_module(self, spec: ModuleSpec) -> None:
+            return None
+
+        def exec_module(self, module: ModuleType) -> None:
+            self.inner.exec_module(module)
+
+    monkeypatch.setattr(sys, "meta_path", [Hook(), *sys.meta_path])
+    writer.cell("a", CURVES, steps=200)
+    content, _ = report(writer.finish())
+    (text,) = [text for text in content["notes"] if "no such thing" in text]
+    assert text.endswith("tell those who wrote it (bad_report.py, line 2)")
 
 
 def test_a_damaged_log_costs_the_sections_that_need_it_alone(writer: Writer) -> None:
