@@ -346,9 +346,11 @@ def _alone(build: Build, row: int) -> Build:
 
 def _of(transition: Transition, row: int) -> Transition:
     """Return the transition of one seed."""
-    *arrays, told = transition
-    fields: Any = (None if values is None else values[row : row + 1] for values in arrays)
-    return Transition(*fields)._replace(told=told and Told(*(words[row : row + 1] for words in told)))
+    fields: dict[str, Any] = {
+        name: None if values is None else values[row : row + 1] for name, values in transition._asdict().items()
+    }
+    told = transition.told
+    return Transition(**fields | {"told": told and Told(*(words[row : row + 1] for words in told))})
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

@@ -3,8 +3,9 @@ the best that tiles and lines allow, those of the oracle.
 
     python -m benchmarks.kagi_waypoints [--json] [--layouts 50] [--grid 6] [--picture PATH]
 
-Each layout of a task is drawn at 100 pixels and asked about once, with five grasp candidates within 1.5 cm of the
-block's middle and five target candidates within 4 cm of the spot where the scripted policy would release it.
+Each layout of a task is drawn at 100 pixels and asked about once, with the gripper's place as the guide tells it, five
+grasp candidates within 1.5 cm of the block's middle and five target candidates within 4 cm of the spot where the
+scripted policy would release it.
 `--picture` writes what the chat is shown of one layout as a PNG file and measures nothing.
 """
 
@@ -49,14 +50,15 @@ def point(place: Array) -> Array:
     return found
 
 
-def asked(task: Any, name: str, grid: Grid, rng: np.random.Generator) -> tuple[Asked, Array]:
-    """Return the question about a task's state, and (u, v, h) of block and spot, float [2, 3]."""
+def asked(task: Any, name: str, seed: int, grid: Grid, rng: np.random.Generator) -> tuple[Asked, Array]:
+    """Begin layout `seed`; return the question about it, and (u, v, h) of block and spot, float [2, 3]."""
+    tip = places(SUITE.tip(name, task.reset(seed)[None]))[0].tolist()
     located = SUITE.located(name, task.snapshot())
     around = [
         places(where + np.concatenate([rng.uniform(-reach, reach, (5, 2)), np.zeros((5, 1))], 1))[:, :2]
         for where, reach in zip(located, (0.015, 0.04), strict=True)
     ]
-    return Asked(task.instruction, Candidates(*(each.tolist() for each in around)), grid), places(located)
+    return Asked(task.instruction, Candidates(*(each.tolist() for each in around)), grid, tip), places(located)
 
 
 def measure(layouts: int, grid: Grid) -> dict[str, Any]:
@@ -67,8 +69,7 @@ def measure(layouts: int, grid: Grid) -> dict[str, Any]:
         rows: dict[str, list[list[float]]] = {"scripted": [], "oracle": []}
         for seed in range(FIRST, FIRST + layouts):
             rng = np.random.default_rng(seed)
-            task.reset(seed)
-            about, truth = asked(task, name, grid, rng)
+            about, truth = asked(task, name, seed, grid, rng)
             shown = prompts.message(about, draw(task.snapshot()[None])[0])
             keys, events = np.zeros(1, np.int64), np.zeros((1, 0), bool)
             told = Question(0, keys, None, events, about.content(), measures=truth.astype(np.float32))
@@ -113,8 +114,7 @@ def picture(path: Path, grid: Grid) -> None:
     from PIL import Image
 
     task: Any = SUITE.make("forward")
-    task.reset(1)
-    about, _ = asked(task, "forward", grid, np.random.default_rng(2))
+    about, _ = asked(task, "forward", 1, grid, np.random.default_rng(2))
     frame = BinDrawing(camera="both", size=400).spawn("forward")(task.snapshot()[None])[0]
     images = [part for part in prompts.message(about, frame).content if not isinstance(part, str)]
     Image.fromarray(np.concatenate(images, 1)).save(path, optimize=True)

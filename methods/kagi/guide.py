@@ -63,8 +63,8 @@ class Ways(NamedTuple):
     """Whether waypoints are asked for; else the sparse reward counts alone."""
     both: bool
     """Whether a sparse reward of 1 comes before the dense one."""
-    oracle: bool
-    """Whether the model of the waypoints is an oracle, to which questions tell the places."""
+    oracles: frozenset[str]
+    """Roles that an oracle fills, to which questions tell the places."""
     start: bool
     """Whether questions tell where the gripper is, so that paths begin there."""
 
@@ -167,7 +167,14 @@ class WaypointGuide(SparseGuide):
     def _ask(self, row: int, episode: Begun, ctx: Context) -> None:
         self._open[row][episode.store, episode.first] = episode
         content = json.dumps({"instruction": self._instruction(row, episode.snapshot)})
-        ctx.ask(_question(row, episode, SEGMENTER, content))
+        ctx.ask(self._question(row, episode, SEGMENTER, content))
+
+    def _question(self, row: int, episode: Begun, role: str, content: str) -> Question:
+        key = np.array([episode.store, episode.first], np.int64)
+        asked = Question(row, key, episode.snapshot[None], np.zeros((2, 0), bool), content, role)
+        if role in self._ways.oracles and (sight := self._sights[row]) is not None:
+            return asked._replace(measures=sight.places(episode.snapshot))
+        return asked
 
     def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
         """Ask for waypoints between the points that the segmenter found, and reward episodes by their waypoints."""
@@ -187,10 +194,7 @@ class WaypointGuide(SparseGuide):
         grid, start = Grid(heights=self._ways.width == 3), episode.tip[: self._ways.width] / self._ways.size
         known = start.tolist() if self._ways.start and np.isfinite(start).all() else None
         content = Asked(self._instruction(row, episode.snapshot), candidates, grid, known).content()
-        asked = _question(row, episode, WAYPOINTS, content)
-        if self._ways.oracle and (sight := self._sights[row]) is not None:
-            asked = asked._replace(measures=sight.places(episode.snapshot))
-        ctx.ask(asked)
+        ctx.ask(self._question(row, episode, WAYPOINTS, content))
 
     def _led(self, answer: Response, ctx: Context) -> None:
         found = usable(answer.value, self._ways.width)
@@ -265,11 +269,6 @@ class WaypointGuide(SparseGuide):
         now = state["now"]
         self._now[row] = None if now is None else (int(now["first"]), now["waypoints"])
         self._failed[row], self._unknown[row] = state["failed"], state["unknown"]
-
-
-def _question(row: int, episode: Begun, role: str, content: str) -> Question:
-    key = np.array([episode.store, episode.first], np.int64)
-    return Question(row, key, episode.snapshot[None], np.zeros((2, 0), bool), content, role)
 
 
 def _key(answer: Response) -> tuple[int, int]:

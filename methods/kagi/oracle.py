@@ -1,5 +1,5 @@
-"""Waypoints written from where the thing is and where it is to be, in the tiles and lines that a model has to choose
-from: what a model could do that never misjudges a position."""
+"""Keypoints and waypoints from where the thing is and where it is to be, in the form in which segmenter and model give
+theirs: what both could do if they never misjudged a position."""
 
 from __future__ import annotations
 
@@ -9,9 +9,39 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness.interfaces import Question
+from guidebench.harness.interfaces import Array, Question
 from guidebench.methods.kagi import questions
 from guidebench.methods.kagi.blocks import path
+
+APART = 0.02
+"""Distance of keypoints from a place, a fraction of the view's side (choice: about half a block of bin sorting)."""
+
+
+class PointReader:
+    """Answers as the dialogue `keypoints.Keypoints` would."""
+
+    def __init__(self, error: float) -> None:
+        """`error`: probability that thing and place are taken for each other."""
+        self._error = error
+
+    def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any] | None:
+        """Return keypoints by a question whose `measures`, float32 [2, 3], are the places (u, v, h) of the thing and of
+        where it is to be: each place itself and four points around it. None where the view from above does not show
+        both."""
+        places = _places(question)[:, :2].astype(float)
+        if not ((places >= 0) & (places <= 1)).all():
+            return None
+        if generator.random() < self._error:
+            places = places[::-1]
+        around = APART * np.array([(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)])
+        grasp, target = (np.round(np.clip(place + around, 0, 1), 6).tolist() for place in places)
+        return {"grasp": grasp, "target": target, "objects": 2}
+
+
+def _places(question: Question) -> Array:
+    places = question.measures
+    assert places is not None and places.shape == (2, 3), "the guide sends an oracle the places of both"
+    return places
 
 
 class PoseReader:
@@ -27,8 +57,7 @@ class PoseReader:
 
         An erroneous path is shifted by one tile to the left, to the right, up or down, the direction drawn uniformly
         from those in which no end of it would leave the view."""
-        asked, places = questions.read(json.loads(question.content)), question.measures
-        assert places is not None and places.shape == (2, 3), "the guide sends an oracle the places of both"
+        asked, places = questions.read(json.loads(question.content)), _places(question)
         if not np.isfinite(places).all():
             return None
         thing, place = places.astype(float)

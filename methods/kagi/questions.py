@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,19 @@ from guidebench.methods.kagi.blocks import Block, Grid
 
 ROLE = "waypoints"
 """Role of the chat that chooses waypoints."""
+SEGMENTER = "segmenter"
+"""Role of the segmenter, whose keypoints are the candidates."""
 POINTS = 9
 """Most candidates of a kind."""
 LARGEST = 12
 """Most tiles along a side of the view from above (choice: labels of more could not be read)."""
 DEFAULT = Grid()
+
+
+def oracles(parts: Mapping[str, Any]) -> frozenset[str]:
+    """Return which of the roles `segmenter` and `waypoints` an oracle fills, given the parts by role; their questions
+    tell where things are."""
+    return frozenset(role for role in (SEGMENTER, ROLE) if getattr(parts.get(role), "backend", "") == "oracle")
 
 
 class Candidates(NamedTuple):

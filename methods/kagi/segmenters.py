@@ -1,7 +1,9 @@
-"""KAGI's segmenter and tracker that need no model: hand-written ones, which see colours.
+"""KAGI's segmenters and tracker that need no model: hand-written ones, which see colours, and a privileged segmenter,
+which is told where things are.
 
-`segmenter=scripted` and `tracker=scripted` name the embedders `scripted_segmenter` and `scripted_tracker`; they embed
-nothing, and are of this kind because real ones are (`harness/models/embedders/transformers_segmenter.py`).
+`segmenter=scripted`, `segmenter=oracle` and `tracker=scripted` name the embedders `scripted_segmenter`,
+`oracle_segmenter` and `scripted_tracker`; they embed nothing, and are of this kind because real ones are
+(`harness/models/embedders/transformers_segmenter.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from guidebench.harness.settings import Bounds, Transport, Unit
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Json, SegmentCall, TrackCall
+    from guidebench.harness.models.oracle import Oracle
 
 SEES = "% hand-written: it looks for the colours that the instruction names"
 
@@ -72,6 +75,31 @@ class ScriptedSegmenter(Scripted):
     def spawn(self, suite: Suite, task: str) -> Callable[[SegmentCall], list[Json]]:
         """Return the callable that answers; it is given neither suite nor task."""
         return ColourSegmenter(self.error)
+
+
+@register.embedder("oracle_segmenter")
+@dataclass(frozen=True)
+class OracleSegmenter(ModelPart):
+    """Privileged: finds keypoints around the thing and around its place, on any suite that tells where both are."""
+
+    error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability that thing and place are taken for each other, drawn independently per question (choice: never)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 0
+    """Environment steps between a question and the use of its answer; null equals 0, since an oracle answers
+    immediately (choice: as the other segmenters)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% no model, it is told where things are"
+    backend: ClassVar[str] = "oracle"
+    privileged: ClassVar[bool] = True
+    title: ClassVar[str] = "privileged: it is told where things are"
+    answers: ClassVar[tuple[str, ...]] = ("segment",)
+
+    def spawn(self, suite: Suite, task: str) -> Oracle:
+        """Return the function that finds keypoints."""
+        from guidebench.methods.kagi.oracle import PointReader
+
+        return PointReader(self.error)
 
 
 @register.embedder("scripted_tracker")

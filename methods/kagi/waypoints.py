@@ -16,6 +16,7 @@ from guidebench.harness.parts import There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.methods.kagi.questions import oracles
 from guidebench.methods.robofume import FEWER, PRACTISED, SEEN, SuccessClassifier, instructions, online_steps
 from guidebench.methods.robofume.dialogue import ROLE as CLASSIFIER
 
@@ -103,8 +104,8 @@ class Waypoints(SuccessClassifier):
             return f"the projection is that of upright frames, and drawing.orientation={drawing.orientation}"
         if self.projection == "regressors" and not isinstance(suite, Calibrates):
             return f"{title} fits no regressors; set guide.projection=true"
-        if there[WAYPOINTS].backend == "oracle" and not isinstance(suite, Locates):
-            return f"{title} does not say where things are to be, so that no oracle can choose {WAYPOINTS}"
+        if (told := oracles(there.parts)) and not isinstance(suite, Locates):
+            return f"{title} does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
         return ""
 
     def ready(self, there: There) -> None:
@@ -114,7 +115,7 @@ class Waypoints(SuccessClassifier):
         if self.projection == "regressors":
             for camera in there.suite.cameras_of(there.task)[:2]:
                 there.suite.calibrate(there.task, camera, self.pixels)
-        if there[WAYPOINTS].backend == "oracle":
+        if oracles(there.parts):
             there.suite.located(there.task, there.suite.make(there.task).snapshot())
 
     def spawn(self, build: Build) -> Guide:
@@ -126,8 +127,8 @@ class Waypoints(SuccessClassifier):
         asks, fitted = self.formulation != "sparse", self.projection == "regressors"
         shape = Shape(self.lam, self.phi, self.onward)
         width = 3 if self.views == "dual" else 2
-        oracle = asks and build.parts[WAYPOINTS].backend == "oracle"
-        ways = Ways(shape, self.pixels, width, asks, self.formulation == "both", oracle, self.start)
+        told = oracles(build.parts)
+        ways = Ways(shape, self.pixels, width, asks, self.formulation == "both", told, self.start)
         suites = [build.suite(row) for row in range(build.rows)]
         sights: list[Sight | None] = [None] * build.rows
         if asks:

@@ -17,6 +17,7 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 from guidebench.methods.kagi import questions
 from guidebench.methods.kagi.keypoints import Keypoints
+from guidebench.methods.kagi.questions import oracles
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
@@ -95,8 +96,10 @@ class OpenLoop(AgentPart):
             )
         if (shown := getattr(there["drawing"], "camera", "")) != "both":
             return f"its models see two views, and drawing.camera={shown}; set drawing.camera=both"
-        if there[WAYPOINTS].backend == "oracle" and not isinstance(there.suite, Locates):
-            return f"the suite does not say where things are to be, so that no oracle can choose {WAYPOINTS}"
+        if (told := oracles(there.parts)) and not isinstance(there.suite, Locates):
+            return (
+                f"the suite does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
+            )
         return ""
 
     def asked(self, there: There, role: str) -> Usage | None:

@@ -11,7 +11,7 @@ import numpy as np
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actor, Array, Build, Context, Place, Question
-from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.questions import Asked, Candidates, oracles
 from guidebench.methods.kagi.sight import Sight
 from guidebench.methods.moka import SEGMENTER, WAYPOINTS, motion
 from guidebench.methods.moka.motion import Leg
@@ -28,9 +28,9 @@ class OpenLoopAgent(FixedPolicyAgent):
         super().__init__(build)
         self.config, self.task, self.suite = config, build.task, build.parts["suite"]
         self.instruction = instructions(build)
-        oracle = build.parts[WAYPOINTS].backend == "oracle"
-        self.sight = Sight(self.suite, build.task, 1, False) if oracle else None
-        """Tells what chooses waypoints where things are, if it is privileged."""
+        self.oracles = oracles(build.parts)
+        self.sight = Sight(self.suite, build.task, 1, False) if self.oracles else None
+        """Tells oracles where things are."""
 
     def actor(self, places: Sequence[Place]) -> Actor:
         return OpenLoopActor(self, places)
@@ -112,7 +112,7 @@ class OpenLoopActor:
         """Return a question about an episode's first state."""
         nothing = np.zeros(0, np.int64)
         asked = Question(place.row, nothing, opening[None], np.zeros((0, 0), bool), content, role, place.episode)
-        sight = self._agent.sight if role == WAYPOINTS else None
+        sight = self._agent.sight if role in self._agent.oracles else None
         return asked if sight is None else asked._replace(measures=sight.places(opening))
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:

@@ -47,13 +47,13 @@ class World:
         path: Path,
         both: bool = True,
         source: Source = "task",
-        oracle: bool = False,
+        oracles: tuple[str, ...] = (),
         start: bool = True,
         width: int = 3,
         **shape: Any,
     ):
         sight = Sight(Line(), "line", 100, False)
-        ways = Ways(Shape(0.1, 15.0, **shape), 100, width, True, both, oracle, start)
+        ways = Ways(Shape(0.1, 15.0, **shape), 100, width, True, both, frozenset(oracles), start)
         self.guide = WaypointGuide(lambda row, shot: f"go to {shot[0]}", [sight, sight], ways, 1, 0.5, source)
         build = Build(
             seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,
@@ -157,12 +157,21 @@ def test_of_the_datas_episodes_the_first_observation_tells_where_the_gripper_was
 
 
 def test_an_oracle_is_told_where_both_are_as_fractions(tmp_path: Path) -> None:
-    world = World(tmp_path, oracle=True)
+    world = World(tmp_path, oracles=("waypoints",))
     world.begin()
     world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
     measures = world.asked[-1].measures
     assert measures is not None and measures.dtype == np.float32
     assert measures.tolist() == [pytest.approx([0.1, 0.2, 0.3]), pytest.approx([0.4, 0.5, 0.6])]
+
+
+def test_questions_tell_places_to_those_roles_alone_that_an_oracle_fills(tmp_path: Path) -> None:
+    world = World(tmp_path, oracles=("segmenter",))
+    world.begin()
+    world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
+    first, last = world.asked[0], world.asked[-1]
+    assert (first.to, last.to) == ("segmenter", "waypoints") and last.measures is None
+    assert first.measures is not None and first.measures[0].tolist() == pytest.approx([0.1, 0.2, 0.3])
 
 
 def test_rewards_begin_when_the_waypoints_are_there_and_cover_what_came_before(tmp_path: Path) -> None:

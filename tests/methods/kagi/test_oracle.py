@@ -1,4 +1,4 @@
-"""The oracle answers in the tiles and lines that a model chooses from, and errs by one tile."""
+"""The oracles answer as segmenter and model would, and err by one tile or take thing and place for each other."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from guidebench.harness.interfaces import Question
 from guidebench.methods.kagi import questions
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.chats import OracleWaypoints
+from guidebench.methods.kagi.segmenters import OracleSegmenter
 from tests.methods.kagi.scenes import ASKED
 
 PLACES = [[0.40, 0.60, 0.70], [0.15, 0.50, 0.70]]
@@ -60,3 +61,28 @@ def test_errors_shift_the_path_by_one_tile_at_the_stated_rate() -> None:
     assert ask(error=1.0, seed=7) == ask(error=1.0, seed=7)
     assert ask(error=1.0)["grasp"] == 5, "the points are selected as without the error"
     assert pytest.approx(ask()["waypoints"][1]) == [2.5 / 6, 3.5 / 6, 4 / 6]
+
+
+def points(places: Any = PLACES, error: float = 0.0, seed: int = 0) -> Any:
+    question = Question(
+        0, np.zeros(2, np.int64), None, np.zeros((1, 0), bool), '{"instruction": ""}', "segmenter",
+        measures=np.array(places, np.float32),
+    )  # fmt: skip
+    oracle = OracleSegmenter(error=error).spawn(None, "forward")  # type: ignore[arg-type]
+    return oracle(question, np.random.default_rng(seed))
+
+
+def test_keypoints_are_the_place_and_four_points_around_it_in_the_view() -> None:
+    found = points([[0.40, 0.60, 0.70], [0.99, 0.01, 0.70]])
+    assert found["grasp"] == [[0.4, 0.6], [0.38, 0.6], [0.42, 0.6], [0.4, 0.58], [0.4, 0.62]]
+    assert found["target"] == [[0.99, 0.01], [0.97, 0.01], [1, 0.01], [0.99, 0], [0.99, 0.03]] and found["objects"] == 2
+
+
+@pytest.mark.parametrize("shown", [1.01, -0.01, np.nan, np.inf])
+def test_what_the_view_from_above_does_not_show_has_no_keypoints(shown: float) -> None:
+    assert points([[0.4, shown, 0.7], PLACES[1]]) is None
+
+
+def test_thing_and_place_are_taken_for_each_other_at_the_stated_rate() -> None:
+    wrong = [points(error=0.3, seed=seed)["grasp"][0] == [0.15, 0.5] for seed in range(300)]
+    assert abs(np.mean(wrong) - 0.3) < 3 * np.sqrt(0.21 / 300)

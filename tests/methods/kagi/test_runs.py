@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,3 +42,23 @@ def test_robofume_is_killed_and_goes_on(train: Callable[..., Path], tmp_path: Pa
     study = survives(train, tmp_path, words, {"training": 55}, FILES)
     told = results.load(study, what="classified")
     assert (told["states"] == 20).all() and (told[["false_positives", "false_negatives"]] == 0).all(axis=None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("suite", "task"), [("metaworld_mt10", "drawer-open"), ("ogbench_scene", "drawer")])
+def test_it_leads_on_other_suites_that_project(suite: str, task: str, train: Callable[..., Path]) -> None:
+    """Nothing is a success, so the critics' values differ from those of the sparse reward by the dense one alone."""
+    if suite == "metaworld_mt10":
+        pytest.importorskip("metaworld")
+    words = (
+        f"suite={suite}", f"task={task}", "method=sac", "guide=waypoints", "drawing.camera=both", "segmenter=oracle",
+        "waypoints=oracle", "classifier=oracle", "learner.hidden=[8]", "learner.batch_size=8",
+        "learner.learning_starts=10", "training.steps=60", "training.capacity=600", "evaluation.every=60",
+        "evaluation.episodes=1",
+    )  # fmt: skip
+    study = train(*words, packs=[(0,)])
+    (led,) = results.load(study, what="waypoints").to_dict("records")
+    assert led["collected"] and not led["failed"] and len(json.loads(led["path"])) >= 2
+    sparse = train(*words, "guide.formulation=sparse", packs=[(0,)])
+    values = [results.load(each, what="metrics")["q_mean"].iloc[-1] for each in (study, sparse)]
+    assert values[0] != values[1]
