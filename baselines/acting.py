@@ -1,4 +1,4 @@
-"""Base class of agents: named learners and experiences, and a default for every hook."""
+"""Base classes of agents: one with a default for every hook, and one with a learner and a guide."""
 
 from __future__ import annotations
 
@@ -143,22 +143,6 @@ class BaseAgent:
         self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~moving
         return update
 
-    def guide_with(self, guide: Guide, learner: Learner) -> None:
-        """Connect a guide with the stores, and the learner with the rewards that the guide changes later."""
-        stores = {
-            name: experience.store for name, experience in self.experiences.items() if hasattr(experience, "store")
-        }
-
-        if not learner.columns:  # nothing that it stores could follow from rewards
-            guide.connect(stores, lambda name, row, slots: None)
-            return
-
-        def rewarded(name: str, row: int, slots: Array) -> None:
-            index = np.broadcast_to(slots, (len(self.active), len(slots)))
-            learner.write_returns(row, slots, guide.shape(stores[name].gather(index)).reward[row], stores[name])
-
-        guide.connect(stores, rewarded)
-
     def evaluated(self, returns: Array, ctx: Context) -> None:
         for experience in self.experiences.values():
             experience.evaluated(returns)
@@ -203,3 +187,46 @@ class BaseAgent:
 
     def adopted(self, policy: Mapping[str, Array]) -> Mapping[str, Array]:
         return policy
+
+
+class GuidedAgent(BaseAgent):
+    """One learner and one guide; `experience` stores what the run collects, and `begin`, `end` and `reward` are the
+    guide's."""
+
+    experience: Experience
+
+    def __init__(
+        self, build: Build, learner: Learner, guide: Guide, experience: Experience, *others: Experience
+    ) -> None:
+        """`others` are experiences of which the guide's columns are part, such as a dataset's."""
+        named = {each.name: each for each in (experience, *others)}
+        super().__init__(build, {"": learner}, named)
+        self.learner, self.guide, self.experience = learner, guide, experience
+        self.wants_snapshots |= guide.wants_snapshots
+        self.wants_measures, self.wants_told = guide.wants_measures, guide.wants_told
+        stores = {name: each.store for name, each in named.items()}
+
+        def unused(name: str, row: int, slots: Array) -> None:
+            """Do nothing, since nothing that the learner stores could follow from rewards."""
+
+        def rewarded(name: str, row: int, slots: Array) -> None:
+            index = np.broadcast_to(slots, (len(self.active), len(slots)))
+            learner.write_returns(row, slots, guide.shape(stores[name].gather(index)).reward[row], stores[name])
+
+        guide.connect(stores, rewarded if learner.columns else unused)
+
+    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
+        self.guide.begun(rows, self.experience.store, ctx)
+
+    def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
+        self.guide.ended(episodes, self.experience.store, ctx)
+
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        return self.guide.reward(observation, rows)
+
+    def state(self, row: int) -> State:
+        return {**super().state(row), "guide": self.guide.state(row)}
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self.guide.load_state(row, state["guide"])

@@ -10,22 +10,18 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from guidebench.baselines.acting import BaseAgent
+from guidebench.baselines.acting import GuidedAgent
 from guidebench.baselines.learners.bc import Bc
 from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import (
     Agent,
-    Array,
     Batch,
     Build,
     Context,
-    Episode,
-    Guide,
     Metrics,
     Response,
     RunPhase,
-    State,
     Transition,
     Update,
 )
@@ -94,7 +90,7 @@ class OfflineOnline(AgentPart):
             )
 
 
-class OfflineOnlineAgent(BaseAgent):
+class OfflineOnlineAgent(GuidedAgent):
     """Trains S seeds from a dataset and then from both experiences."""
 
     datasets_unseen = True
@@ -103,16 +99,11 @@ class OfflineOnlineAgent(BaseAgent):
         from guidebench.baselines.experience import Experience
 
         self.config = config
-        self.learner = build.parts["learner"].spawn(build)
-        replay = build.parts["replay"]
-        self.guide: Guide = build.parts["guide"].spawn(build)
-        columns = self.guide.columns
-        self.collected = Experience(build, replay, columns, (self.learner,))
-        self.offline = Experience(build, replay, columns, (self.learner,), name=ROLE)
-        super().__init__(build, {"": self.learner}, {"": self.collected, ROLE: self.offline})
-        self.wants_snapshots |= self.guide.wants_snapshots
-        self.wants_measures, self.wants_told = self.guide.wants_measures, self.guide.wants_told
-        self.guide_with(self.guide, self.learner)
+        learner, guide = build.parts["learner"].spawn(build), build.parts["guide"].spawn(build)
+        collected, self.offline = (
+            Experience(build, build.parts["replay"], guide.columns, (learner,), name=name) for name in ("", ROLE)
+        )
+        super().__init__(build, learner, guide, collected, self.offline)
 
     def phases(self) -> tuple[RunPhase, ...]:
         steps = self.config.offline_steps(self._steps)
@@ -123,16 +114,10 @@ class OfflineOnlineAgent(BaseAgent):
         if ctx.step == 0 or ctx.phase.source != "environment":  # demonstrations or the dataset
             self.guide.given(self.offline.add(transition, ctx), transition, ROLE, ctx)
         else:
-            self.guide.observed(self.collected.add(transition, ctx), transition, self.collected.store, ctx)
-
-    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
-        self.guide.begun(rows, self.collected.store, ctx)
-
-    def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
-        self.guide.ended(episodes, self.collected.store, ctx)
+            self.guide.observed(self.experience.add(transition, ctx), transition, self.experience.store, ctx)
 
     def answered(self, answers: Sequence[Response], ctx: Context) -> None:
-        self.guide.answered(answers, self.collected.store, ctx)
+        self.guide.answered(answers, self.experience.store, ctx)
 
     def update(self, ctx: Context) -> Metrics:
         due = self.learner.updates_due(ctx.step, ctx.phase.updates)
@@ -146,9 +131,9 @@ class OfflineOnlineAgent(BaseAgent):
         it: as many transitions as its part of a batch holds [choice]."""
         size = self.learner.batch_size
         given = int(size * self.config.mixing)
-        if ctx.phase.source != "environment" or (self.collected.stored < size - given).any():
+        if ctx.phase.source != "environment" or (self.experience.stored < size - given).any():
             given = size
-        sources = [(self.offline, given), (self.collected, size - given)]
+        sources = [(self.offline, given), (self.experience, size - given)]
         drawn = [
             (experience, experience.sample(count, ctx, n_step=self.learner.n_step))
             for experience, count in sources
@@ -161,19 +146,9 @@ class OfflineOnlineAgent(BaseAgent):
         for experience, each in drawn:
             own = slice(start, start := start + each.draw.index.shape[1])
             experience.feedback(each, part(update, own))
-        stored = {"collected": self.collected.stored.astype(np.float64)}
-        told = {**self.offline.metrics(ctx.step), **self.collected.metrics(ctx.step), **self.guide.metrics()}
+        stored = {"collected": self.experience.stored.astype(np.float64)}
+        told = {**self.offline.metrics(ctx.step), **self.experience.metrics(ctx.step), **self.guide.metrics()}
         return {**update.metrics, **stored, **told}
-
-    def reward(self, observation: Array, rows: Array) -> Array | None:
-        return self.guide.reward(observation, rows)
-
-    def state(self, row: int) -> State:
-        return {**super().state(row), "guide": self.guide.state(row)}
-
-    def load_state(self, row: int, state: State) -> None:
-        super().load_state(row, state)
-        self.guide.load_state(row, state["guide"])
 
 
 def joined(batches: list[Batch]) -> Batch:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from guidebench.baselines.acting import BaseAgent
+from guidebench.baselines.acting import GuidedAgent
 from guidebench.harness.interfaces import (
     Agent,
     Array,
     Build,
     Context,
-    Episode,
     Guide,
     Learner,
     Loss,
@@ -74,28 +73,18 @@ def _judge(replay: ReplayPart) -> str:
     return next((role for role, kind in replay.needs.items() if kind == "judge"), "judge")
 
 
-class StandardAgent(BaseAgent):
+class StandardAgent(GuidedAgent):
     """Trains S seeds with one experience store, one learner and one guide."""
 
     def __init__(
         self, build: Build, learner: Learner, experience: Experience, guide: Guide, adds: tuple[str, ...] = ()
     ) -> None:
         """`adds` names the learner's losses to which the guide adds."""
-        super().__init__(build, {"": learner}, {"": experience})
-        self.learner, self.experience, self.guide = learner, experience, guide
-        self.wants_snapshots |= guide.wants_snapshots
-        self.wants_measures, self.wants_told = guide.wants_measures, guide.wants_told
-        self.guide_with(guide, learner)
+        super().__init__(build, learner, guide, experience)
         self._losses = (Loss(f"the guide {type(guide).__name__}", adds, guide.losses),) if adds else ()
 
     def phases(self) -> tuple[RunPhase, ...]:
         return self.guide.phases(self._steps)
-
-    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
-        self.guide.begun(rows, self.experience.store, ctx)
-
-    def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
-        self.guide.ended(episodes, self.experience.store, ctx)
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         slot = self.experience.add(transition, ctx)
@@ -151,13 +140,3 @@ class StandardAgent(BaseAgent):
             ctx.streams[row].load_state(streams)
             sampler.load_state(row, sampled)
             self.guide.load_state(row, guide)
-
-    def reward(self, observation: Array, rows: Array) -> Array | None:
-        return self.guide.reward(observation, rows)
-
-    def state(self, row: int) -> State:
-        return {**super().state(row), "guide": self.guide.state(row)}
-
-    def load_state(self, row: int, state: State) -> None:
-        super().load_state(row, state)
-        self.guide.load_state(row, state["guide"])

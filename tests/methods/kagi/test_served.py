@@ -3,7 +3,6 @@ vision-language model."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 import json
@@ -14,14 +13,13 @@ import numpy as np
 import pytest
 
 from guidebench.harness.execution import Models
-from guidebench.harness.models import keeping
-from guidebench.harness.models.calls import Asker, Call, CallResult
 from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.chats.transformers_ import Transformers
 from guidebench.methods.kagi import marks
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.dialogue import WaypointDialogue
 from tests.harness.models.canned import completion, serving
+from tests.harness.models.conversing import held
 from tests.methods.kagi.scenes import ASKED, CANDIDATES, painted
 from tests.methods.kagi.test_dialogue import FOUND, REPLY, changed
 
@@ -32,21 +30,7 @@ FRAMES = painted({"green": (0.4, 0.6, 0.65)})[None]
 def choose(directory: Path, chat: Any, models: Models) -> tuple[Any, int]:
     """The answer, and the calls that were really made."""
 
-    async def run() -> tuple[Any, int]:
-        desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
-
-        async def ask(call: Call) -> CallResult:
-            nonlocal billed
-            told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
-            billed += told.billed.calls
-            return told
-
-        try:
-            return await WaypointDialogue(1)(json.loads(ASKED.content()), FRAMES, ask), billed
-        finally:
-            await desk.close()
-
-    return asyncio.run(run())
+    return held(WaypointDialogue(1), json.loads(ASKED.content()), FRAMES, chat, directory, models)
 
 
 def test_a_server_is_shown_both_views_and_nothing_is_asked_again_from_the_cassette(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm import Llm, Scripted
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.execution import Models
-from guidebench.harness.models import keeping
-from guidebench.harness.models.calls import Asker, Call, CallResult, Message
+from guidebench.harness.models.calls import Message
 from guidebench.harness.models.chats.openai_ import OpenAI
 from tests.baselines.teachers.llm.talking import PUSH, segment
 from tests.harness.models.canned import completion, serving
+from tests.harness.models.conversing import held
 
 pytest.importorskip("openai")
 SEGMENTS = np.stack([segment(1, 10), segment(1, 10, nearer=0.9)])
@@ -29,22 +28,8 @@ def verdict(directory: Path, chat: OpenAI, models: Models) -> tuple[Verdict, int
     """What the teacher says of PAIR, and the calls that were really made."""
     teacher = Llm()
 
-    async def run() -> tuple[Any, int]:
-        desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
-
-        async def ask(call: Call) -> CallResult:
-            nonlocal billed
-            told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
-            billed += told.billed.calls
-            return told
-
-        try:
-            content = json.loads(teacher.spawn(None).question(PAIR).content)  # type: ignore[arg-type]
-            return await PairDialogue(teacher, PUSH, "press the button")(content, None, ask), billed
-        finally:
-            await desk.close()
-
-    value, billed = asyncio.run(run())
+    content = json.loads(teacher.spawn(None).question(PAIR).content)  # type: ignore[arg-type]
+    value, billed = held(PairDialogue(teacher, PUSH, "press the button"), content, None, chat, directory, models)
     return teacher.spawn(None).verdict(PAIR, json.loads(json.dumps(value))), billed  # type: ignore[arg-type]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 import json
@@ -16,11 +15,10 @@ from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.vlm import Vlm
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.execution import Models
-from guidebench.harness.models import keeping
-from guidebench.harness.models.calls import Asker, Call, CallResult
 from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.chats.transformers_ import Transformers
 from tests.harness.models.canned import completion, serving
+from tests.harness.models.conversing import held
 
 pytest.importorskip("openai")
 FRAMES = np.stack([np.full((56, 56, 3), 20, np.uint8), np.full((56, 56, 3), 220, np.uint8)])
@@ -32,21 +30,7 @@ def verdict(directory: Path, chat: Any, models: Models, **settings: Any) -> tupl
     config = Vlm(**settings)
     teacher = config.spawn(None)  # type: ignore[arg-type]
 
-    async def run() -> tuple[Any, int]:
-        desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
-
-        async def ask(call: Call) -> CallResult:
-            nonlocal billed
-            told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
-            billed += told.billed.calls
-            return told
-
-        try:
-            return await ImageDialogue(config, "switch the light on")(None, FRAMES, ask), billed
-        finally:
-            await desk.close()
-
-    value, billed = asyncio.run(run())
+    value, billed = held(ImageDialogue(config, "switch the light on"), None, FRAMES, chat, directory, models)
     return teacher.verdict(PAIR, json.loads(json.dumps(value))), billed
 
 

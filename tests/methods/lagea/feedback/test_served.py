@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,11 @@ import numpy as np
 import pytest
 
 from guidebench.harness.execution import Models
-from guidebench.harness.models import keeping
-from guidebench.harness.models.calls import Asker, Call, CallResult
 from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.chats.transformers_ import Transformers
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 from tests.harness.models.canned import completion, serving
+from tests.harness.models.conversing import held
 from tests.methods.lagea.feedback.replies import REPLY, changed
 
 pytest.importorskip("openai")
@@ -27,22 +25,8 @@ CONTENT = {"history": [], "frames": [0, 5, 9], "steps": 9, "succeeded": False}
 def reflect(directory: Path, chat: Any, models: Models, structured: bool = True) -> tuple[Any, int]:
     """The reflection, and the calls that were really made."""
 
-    async def run() -> tuple[Any, int]:
-        desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
-
-        async def ask(call: Call) -> CallResult:
-            nonlocal billed
-            told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
-            billed += told.billed.calls
-            return told
-
-        try:
-            dialogue = ReflectionDialogue(structured, False, 1, "all", "push the puck")
-            return await dialogue(CONTENT, FRAMES, ask), billed
-        finally:
-            await desk.close()
-
-    return asyncio.run(run())
+    dialogue = ReflectionDialogue(structured, False, 1, "all", "push the puck")
+    return held(dialogue, CONTENT, FRAMES, chat, directory, models)
 
 
 def test_a_server_is_shown_the_frames_and_nothing_is_asked_again_from_the_cassette(tmp_path: Path) -> None:
