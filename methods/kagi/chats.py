@@ -16,7 +16,7 @@ from guidebench.harness.interfaces import Suite
 from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
-from guidebench.methods.kagi.questions import ROLE
+from guidebench.methods.kagi.questions import WAYPOINTS
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Message
@@ -62,7 +62,7 @@ class ScriptedWaypoints(ModelPart):
         except UserError:
             return (
                 f"the instruction {instruction!r} is one without a known colour, by which it finds the thing to be "
-                f"moved ({', '.join(HUES)}); choose another task, or {ROLE}=oracle or a model"
+                f"moved ({', '.join(HUES)}); choose another task, or {WAYPOINTS}=oracle or a model"
             )
         return ""
 
@@ -99,7 +99,7 @@ class OracleWaypoints(ModelPart):
         if not isinstance(there.suite, Locates):
             return (
                 f"the suite does not tell where the thing to be moved is and where it is to be (`located`); choose "
-                f"bin_sorting, or another {ROLE}=…"
+                f"bin_sorting, or another {WAYPOINTS}=…"
             )
         return ""
 
@@ -112,5 +112,9 @@ class OracleWaypoints(ModelPart):
 
 def _elsewhere(there: There, chat: ModelPart) -> str:
     """Return why a chat that chooses waypoints is not in its role, or ""."""
-    asked = any(ROLE in getattr(part, "needs", ()) for part in there.parts.values())
-    return "" if asked and there[ROLE] == chat else f"it chooses waypoints, for KAGI's guide alone, in the role {ROLE}"
+    asked = any(WAYPOINTS in getattr(part, "needs", ()) for part in there.parts.values())
+    return (
+        ""
+        if asked and there[WAYPOINTS] == chat
+        else f"it chooses waypoints, for KAGI's guide alone, in the role {WAYPOINTS}"
+    )

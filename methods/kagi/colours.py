@@ -15,6 +15,7 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
+from guidebench.methods.kagi.keypoints import SPECK
 
 HUES: Mapping[str, tuple[float, float]] = {
     "red": (320, 15), "orange": (15, 42), "yellow": (42, 92), "green": (92, 178), "blue": (178, 253),
@@ -30,8 +31,6 @@ GREY = 0.2
 """Largest saturation of a bin."""
 DARK = 0.2
 """Least brightness of a bin and of the tray, of 1."""
-SPECK = 5e-4
-"""Share of an image's pixels below which a blob is none; a block of bin sorting takes ten times as much."""
 BEYOND = 0.35
 """Part of the tray's half side beyond its middle from which a place counts as one of its sides."""
 SIDES: Mapping[str, tuple[int, int]] = {"near": (0, 1), "far": (0, -1), "left": (1, -1), "right": (1, 1)}

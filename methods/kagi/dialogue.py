@@ -22,8 +22,8 @@ class WaypointDialogue:
         """Return the model's answer (`questions.answer`) to a question (`questions.Asked.content`); None if no reply
         was valid or a call was not answered.
 
-        `frames`: uint8 [1, size, 2 * size, 3], the view from above at the left and the view from the side at the right
-        (or, without heights, [1, size, size, 3]). UserError for other frames, ValueError for other contents."""
+        `frames`: uint8 [1, size, 2 * size, 3], the view from above at the left and the view from the side at the
+        right. UserError for other frames, ValueError for other contents."""
         assert frames is not None and len(frames) == 1, "an episode's first state is shown"
         asked = questions.read(content)
 

@@ -21,7 +21,7 @@ from guidebench.harness.interfaces import (
     TransitionColumn,
 )
 from guidebench.methods.kagi.blocks import Grid
-from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, Asked, Candidates
 from guidebench.methods.kagi.rewards import Shape, dense, usable
 from guidebench.methods.kagi.sight import Sight
 from guidebench.methods.robofume.guide import Source, SparseGuide
@@ -33,7 +33,6 @@ DENSE = TransitionColumn("dense", "mutable", initial=float("nan"))
 LOG = "waypoints"
 RUNNING = -1
 """Length of an episode that has not ended."""
-SEGMENTER, WAYPOINTS = "segmenter", "waypoints"
 
 
 class Begun(NamedTuple):

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.questions import POINTS, Candidates
@@ -39,19 +38,6 @@ LINKS: tuple[Colour, Colour] = ((0, 186, 160), (72, 132, 254))
 """Colours of the lines from points to labels."""
 LIGHT, DARK, PAPER, INK = (239, 239, 239), (41, 41, 41), (254, 254, 254), (21, 21, 21)
 """The two tones of lines, and the margin's ground and text."""
-
-
-def views(frame: Array) -> tuple[Array, Array | None]:
-    """Return the view from above and the view from the side, uint8 [size, size, 3] each, of a frame
-    [size, 2 * size, 3] that shows them side by side; None for the second of a frame [size, size, 3]. UserError for
-    another shape."""
-    height, width = frame.shape[:2]
-    if frame.ndim != 3 or frame.shape[2] != 3 or width not in (height, 2 * height):
-        raise UserError(
-            f"a frame of shape {list(frame.shape)} shows no two views side by side, [size, 2 * size, 3]; set "
-            f"drawing.camera=both"
-        )
-    return frame[:, :height], frame[:, height:] if width > height else None
 
 
 def enlarged(view: Array) -> Array:

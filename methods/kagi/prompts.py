@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from guidebench.baselines.conversing import Misread
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.kagi import marks
 from guidebench.methods.kagi.blocks import FEWEST, MOST, Block, Grid
 from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.sight import views
 
 OPENING = """\
 You plan the path of a robot arm's gripper for one attempt at a task.
@@ -76,19 +76,15 @@ def schema(grid: Grid, candidates: Candidates) -> dict[str, Any]:
 
 def message(asked: Asked, frame: Array) -> Message:
     """Return the message that asks for waypoints. `frame`: uint8 [size, 2 * size, 3], the view from above at the left
-    and the view from the side at the right; without heights it may be the first alone, [size, size, 3]. UserError for
-    a frame without the views."""
+    and the view from the side at the right, which is shown only for heights. UserError for another frame."""
     instruction, candidates, grid, start = asked
-    above, aside = marks.views(frame)
-    if grid.heights and aside is None:
-        raise UserError(f"a frame of shape {list(frame.shape)} lacks the view from the side; set drawing.camera=both")
+    above, aside = views(frame)
     opening = OPENING.format(
         instruction=" ".join(instruction.split()), size=grid.size, last=grid.last, tile=f"{grid.last}{grid.size}",
         grasp=len(candidates.grasp), target=len(candidates.target),
     )  # fmt: skip
     shown: list[str | Array] = [opening, marks.from_above(above, grid, candidates)]
     if grid.heights:
-        assert aside is not None
         shown += [ASIDE.format(size=grid.size), marks.from_the_side(aside, grid)]
     beginning = BEGINNINGS[0]
     if start is not None:

@@ -11,10 +11,8 @@ import numpy as np
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi.blocks import Block, Grid
 
-ROLE = "waypoints"
-"""Role of the chat that chooses waypoints."""
-SEGMENTER = "segmenter"
-"""Role of the segmenter, whose keypoints are the candidates."""
+SEGMENTER, WAYPOINTS = "segmenter", "waypoints"
+"""Roles of the model that finds the candidates and of the chat that chooses waypoints."""
 POINTS = 9
 """Most candidates of a kind."""
 LARGEST = 12
@@ -25,7 +23,7 @@ DEFAULT = Grid()
 def oracles(parts: Mapping[str, Any]) -> frozenset[str]:
     """Return which of the roles `segmenter` and `waypoints` an oracle fills, given the parts by role; their questions
     tell where things are."""
-    return frozenset(role for role in (SEGMENTER, ROLE) if getattr(parts.get(role), "backend", "") == "oracle")
+    return frozenset(role for role in (SEGMENTER, WAYPOINTS) if getattr(parts.get(role), "backend", "") == "oracle")
 
 
 class Candidates(NamedTuple):

@@ -20,6 +20,7 @@ from guidebench.harness.interfaces import Array, Suite
 from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
+from guidebench.methods.kagi.questions import SEGMENTER
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Json, SegmentCall, TrackCall
@@ -60,7 +61,7 @@ class ScriptedSegmenter(Scripted):
         knows. Makes the task."""
         from guidebench.methods.kagi import colours
 
-        if there["segmenter"] != self:
+        if there[SEGMENTER] != self:
             return ""
         try:
             instruction = there.suite.make(there.task).instruction

@@ -1,17 +1,37 @@
-"""Where the views show the gripper, and the thing and its place: fractions (u, v) of the view from above, and the row h
-of the view from the side."""
+"""The two views of a frame, and where they show the gripper, the thing and its place: fractions (u, v) of the view from
+above, and the row h of the view from the side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 
 Project = Callable[[Array], Array]
 """Points of the world [n, 3], metres -> pixels (column, row) [n, 2]."""
+
+
+class Views(NamedTuple):
+    """The two views of frames, uint8 [..., size, size, 3] each."""
+
+    above: Array
+    side: Array
+
+
+def views(frames: Array) -> Views:
+    """Return the view from above, on the left, and the side view of frames uint8 [..., size, 2 * size, 3]; raise
+    UserError for frames of another shape."""
+    *_, height, width, _ = frames.shape
+    if width != 2 * height:
+        raise UserError(
+            f"frames of {width} by {height} pixels do not show the two views side by side that KAGI's models look at; "
+            f"set drawing.camera=both"
+        )
+    return Views(frames[..., :height, :], frames[..., height:, :])
 
 
 class Sight:

@@ -14,7 +14,7 @@ import numpy as np
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, Json, TrackCall
-from guidebench.methods.kagi.keypoints import views
+from guidebench.methods.kagi.sight import views
 
 Project = Callable[[Array], Array]
 """Points [n, 3] of the world, in metres -> where a view shows them, (column, row) as fractions of its side, [n, 2]; NaN

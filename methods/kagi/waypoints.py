@@ -16,14 +16,13 @@ from guidebench.harness.parts import There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
-from guidebench.methods.kagi.questions import oracles
+from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, oracles
 from guidebench.methods.robofume import FEWER, PRACTISED, SEEN, SuccessClassifier, instructions, online_steps
 from guidebench.methods.robofume.dialogue import ROLE as CLASSIFIER
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
 
-SEGMENTER, WAYPOINTS = "segmenter", "waypoints"
 LED = Log(
     "the waypoints of an episode, or that there are none",
     {

@@ -15,14 +15,12 @@ from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
-from guidebench.methods.kagi import questions
 from guidebench.methods.kagi.keypoints import Keypoints
-from guidebench.methods.kagi.questions import oracles
+from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, oracles
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
 
-WAYPOINTS, SEGMENTER = questions.ROLE, "segmenter"
 SET = "choice: a depth that is set in advance, as MOKA's are (KAGI, appendix)"
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actor, Array, Build, Context, Place, Question
-from guidebench.methods.kagi.questions import Asked, Candidates, oracles
+from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, Asked, Candidates, oracles
 from guidebench.methods.kagi.sight import Sight
-from guidebench.methods.moka import SEGMENTER, WAYPOINTS, motion
+from guidebench.methods.moka import motion
 from guidebench.methods.moka.motion import Leg
 from guidebench.methods.robofume import instructions
 

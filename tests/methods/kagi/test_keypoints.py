@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, SegmentCall
 from guidebench.harness.models.calls.segment import mask_json, mask_of
-from guidebench.methods.kagi.keypoints import Keypoints, chosen, core, farthest, halves, sample, spread, things, views
+from guidebench.methods.kagi.keypoints import Keypoints, chosen, core, farthest, halves, sample, spread, things
 from tests.methods.kagi.test_colours import painted
 
 SIZE = 40
@@ -51,14 +49,6 @@ def test_only_the_view_from_above_is_segmented_at_a_grid_of_points() -> None:
     assert calls[0].points == spread(SIZE, 4) and calls[0].points[:2] == ((5.0, 5.0), (15.0, 5.0))
     assert {*said} == {"grasp", "target", "objects"} and said["objects"] == 2
     assert asked(frames, None, "timeout")[0] is None
-
-
-def test_frames_of_one_view_are_refused() -> None:
-    frames = np.zeros((1, SIZE, SIZE, 3), np.uint8)
-    with pytest.raises(UserError, match=r"40 by 40 pixels .* set drawing.camera=both"):
-        views(frames)
-    side = np.concatenate([frames, frames + 1], axis=2)
-    assert (views(side).above == 0).all() and (views(side).side == 1).all()
 
 
 def test_named_masks_are_sampled_and_unnamed_ones_only_counted() -> None:

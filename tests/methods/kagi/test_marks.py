@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from guidebench.harness.errors import UserError
 from guidebench.methods.kagi import marks
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.questions import Candidates
@@ -25,15 +24,6 @@ def test_the_view_within_the_margins_is_found_again_at_any_size() -> None:
     for size in range(200, 1025):
         margin = round(size / marks.MARGIN)
         assert len(marks.inner(np.zeros((size + margin, size + margin, 3), np.uint8))) == size
-
-
-def test_a_frame_shows_one_view_or_two_side_by_side() -> None:
-    frame = painted({})
-    above, beside = marks.views(frame)
-    assert beside is not None and np.array_equal(np.concatenate([above, beside], 1), frame)
-    assert marks.views(above)[1] is None
-    with pytest.raises(UserError, match=r"\[100, 150, 3\] shows no two views side by side"):
-        marks.views(frame[:, :150])
 
 
 def test_the_grid_stands_at_sixths_and_everything_else_is_as_it_was() -> None:

@@ -7,10 +7,21 @@ import pytest
 
 pytest.importorskip("ogbench")
 
-from guidebench.methods.kagi.sight import Sight
+from guidebench.harness.errors import UserError
+from guidebench.methods.kagi.sight import Sight, views
 from guidebench.suites.bin_sorting import BinSorting
 
 SUITE = BinSorting(observation="state")
+
+
+def test_a_frame_shows_two_views_side_by_side() -> None:
+    frames = np.zeros((3, 40, 80, 3), np.uint8)
+    frames[:, :, 40:] = 1
+    for shown, shape in ((frames, (3, 40, 40, 3)), (frames[0], (40, 40, 3))):
+        above, side = views(shown)
+        assert above.shape == side.shape == shape and (above == 0).all() and (side == 1).all()
+    with pytest.raises(UserError, match=r"40 by 40 pixels .* set drawing.camera=both"):
+        views(frames[:, :, :40])
 
 
 def test_the_tip_has_column_and_row_from_above_and_row_from_the_side() -> None:
