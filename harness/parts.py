@@ -194,6 +194,9 @@ class AskingPart(Part):
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
     """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model. A
     judge in such a role is asked by the part's dialogue and gets no clips."""
+    later: ClassVar[Mapping[str, str]] = NOTHING
+    """Role (of `needs`) that was added when cells without it were on record -> the setting of the part, marked `Later`,
+    that has it asked. While that setting has its default, the role is excluded from the cell id."""
     shares: ClassVar[Mapping[str, type]] = NOTHING
     """Role -> class of the dialogue, made without arguments, that the part has in that role. Parts that name the same
     class may share the role."""

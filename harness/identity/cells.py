@@ -69,7 +69,7 @@ def rehashed(content: Mapping[str, Any]) -> str:
     """Recompute the cell id from a record's names, versions and settings, even if other versions of the parts are
     installed. Raise UserError if a part is not installed."""
     names = names_of(content)
-    values = config.hashed(names, {key: entry["value"] for key, entry in content["settings"].items()})
+    values = {key: entry["value"] for key, entry in content["settings"].items()}
     stage = rehashed(content["stage"]) if "stage" in content else ""
     return config.identity(names, content["versions"], values, config.begun(stage, _kept(content)))
 

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -71,7 +71,7 @@ class Cell:
 
     @functools.cached_property
     def id(self) -> str:
-        values = hashed(self.names, {key: value.value for key, value in self.settings.items()})
+        values = {key: value.value for key, value in self.settings.items()}
         stage = begun(self.stage.id, self.keeps) if self.stage else ""
         return identity(self.names, versions(self.names), values, stage)
 
@@ -273,17 +273,36 @@ def _brief(value: Any) -> str:
     return f"{' '.join(text[:20].split())}…{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
-def hashed(names: Names, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a cell's settings that its id hashes: all but `Transport` ones, and `Later` ones at their
-    default. Settings that this version lacks are hashed."""
+def _hashed(names: Names, values: Mapping[str, Any], left: Set[str]) -> dict[str, Any]:
+    """Return those of a cell's settings that its id hashes: all but those of the roles `left`, `Transport` ones, and
+    `Later` ones at their default. Settings that this version lacks are hashed."""
     known = cell_fields(names)
 
     def counts(key: str, value: Any) -> bool:
         section, _, name = key.partition(".")
         field = known.get(section, {}).get(name)
-        return field is None or not (field.transport or (field.later and value == field.default))
+        absent = field is not None and (field.transport or (field.later and value == field.default))
+        return not (absent or section in left)
 
     return {key: value for key, value in values.items() if counts(key, value)}
+
+
+def _left_out(names: Names, values: Mapping[str, Any]) -> set[str]:
+    """Return the roles that a cell's id leaves out: those that were added later (`AskingPart.later`) to every part that
+    needs them, and are not asked because the setting that says so has its default."""
+    known, needed, unasked = cell_fields(names), set[str](), set[str]()
+
+    def usual(section: str, name: str) -> bool:
+        default = known[section][name].default
+        return bool(values.get(f"{section}.{name}", default) == default)
+
+    for part in names.parts:
+        config = registry.get(part.kind, part.name)
+        later = config.later if issubclass(config, AskingPart) else {}
+        own = {role for role, setting in later.items() if usual(part.role, setting)}
+        unasked |= own
+        needed |= config.needs.keys() - own
+    return unasked - needed
 
 
 @functools.lru_cache(maxsize=65536)
@@ -300,17 +319,18 @@ def begun(stage: str, keeps: Sequence[str]) -> str:
 
 
 def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any], stage: str = "") -> str:
-    """Return the id of a cell, computed identically from a plan and from a record. `stage`: what `begun` says of its
-    pre-training stage, or ""."""
+    """Return the id of a cell, computed identically from a plan and from a record. `values`: all of its settings;
+    `stage`: what `begun` says of its pre-training stage, or ""."""
+    left = _left_out(names, values)
     content = {
         "schema": SCHEMA,
         "suite": names.suite,
         "task": names.task,
         "method": names.method,
         "profile": names.profile,
-        "parts": {part.role: [part.kind, part.name] for part in names.parts},
-        "versions": version,
-        "settings": values,
+        "parts": {part.role: [part.kind, part.name] for part in names.parts if part.role not in left},
+        "versions": {role: number for role, number in version.items() if role not in left},
+        "settings": _hashed(names, values, left),
         **({"stage": stage} if stage else {}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]

@@ -21,16 +21,18 @@ from guidebench.harness.interfaces import (
     TransitionColumn,
 )
 from guidebench.methods.kagi.blocks import Grid
-from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, Asked, Candidates
+from guidebench.methods.kagi.filming import Film
+from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, Asked, Candidates
 from guidebench.methods.kagi.rewards import Shape, dense, usable
 from guidebench.methods.kagi.sight import Sight
+from guidebench.methods.kagi.tracking import positions, to_follow, with_object
 from guidebench.methods.robofume.guide import Source, SparseGuide
 
 TIP = TransitionColumn("tip", "fixed", (3,), batched=False)
 """Where the views show the gripper's tip in the state after a transition (`Sight.tips`), pixels."""
 DENSE = TransitionColumn("dense", "mutable", initial=float("nan"))
 """The dense reward; NaN without waypoints."""
-LOG = "waypoints"
+LOG, FOLLOWED = "waypoints", "tracked"
 RUNNING = -1
 """Length of an episode that has not ended."""
 
@@ -66,6 +68,8 @@ class Ways(NamedTuple):
     """Roles that an oracle fills, to which questions tell the places."""
     start: bool
     """Whether questions tell where the gripper is, so that paths begin there."""
+    follows: bool = False
+    """Whether the object is followed in what the run collects, and rewarded too."""
 
 
 class WaypointGuide(SparseGuide):
@@ -74,6 +78,9 @@ class WaypointGuide(SparseGuide):
     When an episode begins, the segmenter and then the waypoints' model are asked about its first state. The episodes of
     a dataset are asked about when the first episode of the environment begins, until when they have the sparse reward;
     so have those of which the first state is not known, demonstrations, and episodes without usable waypoints.
+
+    Where the object is followed, the tracker is asked about the states of an episode that the run collected when it has
+    ended and its waypoints are known; with the answer, the mean of both rewards takes the place of the gripper's.
     """
 
     def __init__(
@@ -99,6 +106,11 @@ class WaypointGuide(SparseGuide):
         """First transition of each seed's episode, and its waypoints in pixels [m, k] once they are known."""
         self._failed, self._unknown = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         """Episodes without usable waypoints, and episodes of datasets without a first state."""
+        self.wants_snapshots |= ways.follows
+        self._films: list[dict[int, Film]] = [{} for _ in range(rows)]
+        """By first transition: episodes of the run of which the object is to be followed."""
+        self._untracked = np.zeros(rows, np.int64)
+        """Episodes of which the tracker saw the object in no state."""
 
     # What is observed
 
@@ -130,7 +142,10 @@ class WaypointGuide(SparseGuide):
                 self._ask(row, episode, ctx)
             self._given[row] = []
             self._now[row] = (store.written, None)
-            self._ask(row, Begun(0, store.written, RUNNING, tips[row], ctx.snapshot(row).copy()), ctx)
+            begun = Begun(0, store.written, RUNNING, tips[row], ctx.snapshot(row).copy())
+            if self._ways.follows:
+                self._films[row][begun.first] = Film(begun.first, [begun.snapshot])
+            self._ask(row, begun, ctx)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Reward the transition by the waypoints of its episode, if they are known."""
@@ -146,6 +161,10 @@ class WaypointGuide(SparseGuide):
                     self._reward(store, row, first if self._ways.shape.onward else number, number, waypoints)
                 if ended[row] and (mine := self._open[row].get((0, first))):
                     self._open[row][0, first] = mine._replace(length=number - first + 1)
+                if film := self._films[row].get(first):
+                    assert transition.snapshot is not None, "snapshots were wanted"
+                    film.step(transition.snapshot[row], bool(ended[row]))
+                    self._track(row, film, ctx)
                 if ended[row]:
                     self._now[row] = None
         super().observed(slot, transition, store, ctx)
@@ -183,6 +202,8 @@ class WaypointGuide(SparseGuide):
                 self._segmented(answer, ctx)
             elif answer.to == WAYPOINTS:
                 self._led(answer, ctx)
+            elif answer.to == TRACKER:
+                self._tracked(answer.row, int(answer.key[0]), answer.value, ctx)
 
     def _segmented(self, answer: Response, ctx: Context) -> None:
         row, episode = answer.row, self._open[answer.row][_key(answer)]
@@ -190,6 +211,8 @@ class WaypointGuide(SparseGuide):
             self._conclude(row, episode, None, None, ctx)
             return
         candidates = Candidates(answer.value["grasp"], answer.value["target"])
+        if film := self._film(row, episode):
+            film.grasp = np.array(candidates.grasp, np.float64)
         grid, start = Grid(heights=self._ways.width == 3), episode.tip[: self._ways.width] / self._ways.size
         known = start.tolist() if self._ways.start and np.isfinite(start).all() else None
         content = Asked(self._instruction(row, episode.snapshot), candidates, grid, known).content()
@@ -213,25 +236,65 @@ class WaypointGuide(SparseGuide):
             "collected": episode.store == 0, "first": episode.first, "failed": found is None,
             "instruction": self._instruction(row, episode.snapshot), **told,
         })  # fmt: skip
+        film = self._film(row, episode)
         if found is None:
+            if film:
+                del self._films[row][film.first]
             return
         store, waypoints = self._stores[name], found * self._ways.size
         if episode.length == RUNNING:
             self._now[row] = (episode.first, waypoints)
             self._reward(store, row, episode.first, store.written - 1, waypoints)
-            return
-        last = episode.first + episode.length - 1
-        self._reward(store, row, episode.first, last, waypoints)
-        self.renewed(name, row, episode.first, last)
+        else:
+            last = episode.first + episode.length - 1
+            self._reward(store, row, episode.first, last, waypoints)
+            self.renewed(name, row, episode.first, last)
+        if film:
+            sight, instruction = self._sights[row], self._instruction(row, episode.snapshot)
+            assert sight is not None, "waypoints are asked for"
+            film.waypoints = waypoints
+            film.content = to_follow(instruction, film.grasp[said["grasp"] - 1].tolist(), found, sight.cameras)
+            self._track(row, film, ctx)
 
-    def _reward(self, store: Store, row: int, first: int, last: int, waypoints: Array) -> None:
-        """Write the dense rewards of a row's transitions `first` to `last`, as far as they are still stored."""
+    def _film(self, row: int, episode: Begun) -> Film | None:
+        """Return the film of an episode if the run collected it and its object is followed."""
+        return self._films[row].get(episode.first) if episode.store == 0 else None
+
+    def _track(self, row: int, film: Film, ctx: Context) -> None:
+        """Ask where the object was in an episode, if it is time."""
+        if film.due and film.content:
+            ctx.ask(film.question(row))
+        elif film.due:
+            self._tracked(row, film.first, None, ctx)
+
+    def _tracked(self, row: int, first: int, said: Any, ctx: Context) -> None:
+        """Reward an ended episode by where its object was in its states, or count it as one in which it was lost."""
+        film = self._films[row].pop(first)
+        after = positions(said or [None] * (film.length + 1))[1:] * self._ways.size
+        seen = int(np.isfinite(after[:, 0]).sum())
+        self._untracked[row] += seen == 0
+        ctx.note(FOLLOWED, row, {"first": first, "failed": said is None, "states": film.length, "seen": seen})
+        if seen:
+            assert film.waypoints is not None, "they were known when the tracker was asked"
+            name, last = next(iter(self._stores)), first + film.length - 1
+            self._reward(self._stores[name], row, first, last, film.waypoints, after)
+            self.renewed(name, row, first, last)
+
+    def _reward(
+        self, store: Store, row: int, first: int, last: int, waypoints: Array, places: Array | None = None
+    ) -> None:
+        """Write the dense rewards of a row's transitions `first` to `last`, as far as they are still stored; `places`:
+        where the object is after each of them, pixels [n, 3], if it is rewarded too."""
         numbers = np.arange(first, last + 1)
-        slots = store.slot(numbers[store.holds(numbers)])
+        held = store.holds(numbers)
+        slots = store.slot(numbers[held])
         if not len(slots):
             return
         tips = store.read(TIP.name, row, slots)[:, : self._ways.width].astype(np.float64)
-        store.write(DENSE.name, row, slots, dense(tips, waypoints, self._ways.shape))
+        rewards = dense(tips, waypoints, self._ways.shape)
+        if places is not None:
+            rewards = with_object(rewards, dense(places, waypoints, self._ways.shape)[held])
+        store.write(DENSE.name, row, slots, rewards)
 
     # What is learnt from
 
@@ -246,14 +309,20 @@ class WaypointGuide(SparseGuide):
 
     def metrics(self) -> Metrics:
         """Return those of `SparseGuide`, and the numbers of episodes so far without usable waypoints, `guide/failed`,
-        and of episodes of datasets whose first state is not known, `guide/unknown`."""
+        of episodes of datasets whose first state is not known, `guide/unknown`, and, where the object is followed, of
+        episodes in which the tracker saw it in no state, `guide/untracked`."""
         counts = {"guide/failed": self._failed, "guide/unknown": self._unknown} if self._ways.asks else {}
+        if self._ways.follows:
+            counts["guide/untracked"] = self._untracked
         return {**super().metrics(), **{name: values.astype(float) for name, values in counts.items()}}
 
     def state(self, row: int) -> State:
         now = self._now[row]
+        films = [film.state() for film in self._films[row].values()]
+        followed = {"films": films, "untracked": int(self._untracked[row])} if self._ways.follows else {}
         return {
             **super().state(row),
+            **followed,
             "open": _kept([*self._open[row].values()]),
             "given": _kept(self._given[row]),
             "now": None if now is None else {"first": now[0], "waypoints": now[1]},
@@ -268,6 +337,9 @@ class WaypointGuide(SparseGuide):
         now = state["now"]
         self._now[row] = None if now is None else (int(now["first"]), now["waypoints"])
         self._failed[row], self._unknown[row] = state["failed"], state["unknown"]
+        if self._ways.follows:
+            self._films[row] = {film.first: film for film in map(Film.restored, state["films"])}
+            self._untracked[row] = state["untracked"]
 
 
 def _key(answer: Response) -> tuple[int, int]:

@@ -11,8 +11,9 @@ import numpy as np
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi.blocks import Block, Grid
 
-SEGMENTER, WAYPOINTS = "segmenter", "waypoints"
-"""Roles of the model that finds the candidates and of the chat that chooses waypoints."""
+SEGMENTER, WAYPOINTS, TRACKER = "segmenter", "waypoints", "tracker"
+"""Roles of the model that finds the candidates, of the chat that chooses waypoints, and of the model that follows the
+object."""
 POINTS = 9
 """Most candidates of a kind."""
 LARGEST = 12

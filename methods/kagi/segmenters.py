@@ -20,7 +20,7 @@ from guidebench.harness.interfaces import Array, Suite
 from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
-from guidebench.methods.kagi.questions import SEGMENTER
+from guidebench.methods.kagi.questions import SEGMENTER, TRACKER
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Json, SegmentCall, TrackCall
@@ -45,6 +45,26 @@ class Scripted(ModelPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = SEES
     backend: ClassVar[str] = "scripted"
+    role: ClassVar[str]
+
+    def fits(self, there: There) -> str:
+        """Return why it cannot answer in this cell, or "": it is in its role, and the task's instruction names nothing
+        that it knows. Makes the task."""
+        if there[self.role] != self:
+            return ""
+        try:
+            instruction = there.suite.make(there.task).instruction
+        except UserError:  # what this machine lacks is told by the suite itself
+            return ""
+        try:
+            self.read(instruction)
+        except UserError as unknown:
+            return str(unknown)
+        return ""
+
+    def read(self, instruction: str) -> None:
+        """Raise UserError for an instruction that does not name what it looks for."""
+        raise NotImplementedError
 
 
 @register.embedder("scripted_segmenter")
@@ -55,23 +75,12 @@ class ScriptedSegmenter(Scripted):
 
     title: ClassVar[str] = "hand-written: masks of the colours and places that the instruction names"
     answers: ClassVar[tuple[str, ...]] = ("segment",)
+    role: ClassVar[str] = SEGMENTER
 
-    def fits(self, there: There) -> str:
-        """Return why it cannot answer in this cell, or "": the task's instruction names no colour or place that it
-        knows. Makes the task."""
+    def read(self, instruction: str) -> None:
         from guidebench.methods.kagi import colours
 
-        if there[SEGMENTER] != self:
-            return ""
-        try:
-            instruction = there.suite.make(there.task).instruction
-        except UserError:  # what this machine lacks is told by the suite itself
-            return ""
-        try:
-            colours.colour_in(instruction), colours.place_in(instruction)
-        except UserError as unknown:
-            return str(unknown)
-        return ""
+        colours.colour_in(instruction), colours.place_in(instruction)
 
     def spawn(self, suite: Suite, task: str) -> Callable[[SegmentCall], list[Json]]:
         """Return the callable that answers; it is given neither suite nor task."""
@@ -110,6 +119,12 @@ class ScriptedTracker(Scripted):
 
     title: ClassVar[str] = "hand-written: it follows the colour that the instruction names"
     answers: ClassVar[tuple[str, ...]] = ("track",)
+    role: ClassVar[str] = TRACKER
+
+    def read(self, instruction: str) -> None:
+        from guidebench.methods.kagi import colours
+
+        colours.colour_in(instruction)
 
     def spawn(self, suite: Suite, task: str) -> Callable[[TrackCall], Array]:
         """Return the callable that answers; it is given neither suite nor task."""

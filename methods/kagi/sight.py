@@ -3,6 +3,7 @@ above, and the row h of the view from the side."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 
 Project = Callable[[Array], Array]
-"""Points of the world [n, 3], metres -> pixels (column, row) [n, 2]."""
+"""Points of the world [n, 3], metres -> pixels (column, row) [n, 2]; NaN behind the camera."""
 
 
 class Views(NamedTuple):
@@ -48,6 +49,16 @@ class Sight:
             regressor: Project = self._suite.calibrate(self._task, camera, self._size)
             return regressor
         return lambda points: np.asarray(self._suite.project(self._task, camera, points, self._size))
+
+    @property
+    def cameras(self) -> tuple[Project, Project]:
+        """Return the suite's true projections into the view from above and into that from the side, to fractions of its
+        side, whether or not regressors are fitted."""
+        above, side = (
+            functools.partial(self._suite.project, self._task, camera, size=1)
+            for camera in self._suite.cameras_of(self._task)[:2]
+        )
+        return above, side
 
     def shown(self, points: Array) -> Array:
         """Return (x, y, z) of points [n, 3] in the world, in pixels, float64 [n, 3]: column and row in the view from

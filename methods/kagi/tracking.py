@@ -6,6 +6,7 @@ in its place.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -14,11 +15,8 @@ import numpy as np
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, Json, TrackCall
-from guidebench.methods.kagi.sight import views
+from guidebench.methods.kagi.sight import Project, views
 
-Project = Callable[[Array], Array]
-"""Points [n, 3] of the world, in metres -> where a view shows them, (column, row) as fractions of its side, [n, 2]; NaN
-behind the camera."""
 PROBES = np.stack(np.meshgrid(*[np.linspace(-0.5, 0.5, 3)] * 3), axis=-1).reshape(-1, 3)
 """Points of the world by which a camera's matrix is found."""
 FEWEST = 6
@@ -69,12 +67,28 @@ def with_object(robot: Array, thing: Array) -> Array:
     return np.where(np.isnan(thing), robot, (robot + thing) / 2)
 
 
+def to_follow(instruction: str, grasp: Sequence[float], waypoints: Array, cameras: tuple[Project, Project]) -> str:
+    """Return what `Tracking` is asked to follow, JSON: the grasp point (u, v), and in the side view the column that
+    belongs to it (`column_beside`) and the height of the waypoint at which it is grasped. Return "" where the side view
+    does not show this point.
+
+    `waypoints`: fractions [m, 3]. That waypoint is the lowest of those nearest to (u, v) (choice: KAGI does not say
+    which point on the object is tracked). `cameras`: to fractions of the view from above and of that from the side.
+    """
+    gaps = np.round(np.linalg.norm(waypoints[:, :2] - np.asarray(grasp), axis=1), 6)
+    height = float(waypoints[gaps == gaps.min(), 2].max())
+    column = column_beside(*cameras, (*grasp, height))
+    if not 0 <= column < 1:
+        return ""
+    return json.dumps({"instruction": instruction, "point": [float(each) for each in grasp], "side": [column, height]})
+
+
 def column_beside(above: Project, side: Project, point: Sequence[float]) -> float:
     """Return the column, as a fraction, at which the side view shows what is at (u, v) in the view from above and in
     the row h of the side view, given `point` = (u, v, h).
 
-    u, v and h are three linear equations for a point of the world, by the cameras' matrices. Raise UserError if the
-    views do not determine it, as two equal views do not.
+    Both views map to fractions of their side. u, v and h are three linear equations for a point of the world, by the
+    cameras' matrices. Raise UserError if the views do not determine it, as two equal views do not.
     """
     upper, beside = matrix(above), matrix(side)
     u, v, h = point

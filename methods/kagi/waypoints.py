@@ -15,9 +15,10 @@ from guidebench.harness.logs import Column, Log, count
 from guidebench.harness.parts import There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, cite
-from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, oracles
+from guidebench.harness.settings import Bounds, Later, Unit, cite
+from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, oracles
 from guidebench.methods.robofume import FEWER, PRACTISED, SEEN, SuccessClassifier, instructions, online_steps
+from guidebench.methods.robofume.dialogue import FRAMES
 from guidebench.methods.robofume.dialogue import ROLE as CLASSIFIER
 
 if TYPE_CHECKING:
@@ -33,6 +34,15 @@ LED = Log(
         "blocks": Column(str, "the blocks that the model chose, as JSON", optional=True),
         "path": Column(str, "the waypoints (u, v, h), fractions of a view's side, as JSON", optional=True),
         "retries": count("replies that could not be read before", optional=True),
+    },
+)
+TRACKED = Log(
+    "whether the object of an episode that the run collected was followed",
+    {
+        "first": count("number of its first transition in its store"),
+        "failed": Column(bool, "whether the tracker gave no answer, or could not be asked"),
+        "states": count("states after the first one"),
+        "seen": count("of these, states in which both views show the object"),
     },
 )
 
@@ -68,19 +78,33 @@ class Waypoints(SuccessClassifier):
     RANSAC (KAGI, §III-B: regressors; choice: the projection is known in simulation)."""
     retries: Annotated[int, Bounds(0), Unit("replies")] = 2
     """Further attempts of the model after an invalid reply (choice)."""
+    object: Annotated[bool, Later] = False
+    """Whether the dense reward of what the run collects is the mean of the gripper's and of that of a point on the
+    object, which a tracker follows (KAGI, §III-B: optional; the mean, and false: choice)."""
 
     version: ClassVar[int] = 1
-    needs: ClassVar[Mapping[str, str]] = {SEGMENTER: "embedder", WAYPOINTS: "chat", **SuccessClassifier.needs}
-    puts: ClassVar[Mapping[str, tuple[str, ...]]] = {SEGMENTER: ("segment",), **SuccessClassifier.puts}
-    logs: ClassVar[Mapping[str, Log]] = {WAYPOINTS: LED, **SuccessClassifier.logs}
+    needs: ClassVar[Mapping[str, str]] = {
+        SEGMENTER: "embedder", WAYPOINTS: "chat", TRACKER: "embedder", **SuccessClassifier.needs
+    }  # fmt: skip
+    later: ClassVar[Mapping[str, str]] = {TRACKER: "object"}
+    puts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        SEGMENTER: ("segment",), TRACKER: ("track",), **SuccessClassifier.puts
+    }  # fmt: skip
+    logs: ClassVar[Mapping[str, Log]] = {WAYPOINTS: LED, "tracked": TRACKED, **SuccessClassifier.logs}
     citation: ClassVar[str | Path] = Path(__file__).with_name("kagi.bib")
 
     @property
     def unasked(self) -> tuple[str, ...]:
-        """Return the roles that the formulation leaves out. The dense reward alone needs no classifier: where there are
-        no waypoints, what the run collected has the reward 0."""
+        """Return the roles that the formulation leaves out, and the tracker unless the object is followed. The dense
+        reward alone needs no classifier: where there are no waypoints, what the run collected has the reward 0."""
         classifier = () if self.sparse == "classifier" and self.formulation != "dense" else (CLASSIFIER,)
-        return (*classifier, *((SEGMENTER, WAYPOINTS) if self.formulation == "sparse" else ()))
+        tracker = () if self.follows else (TRACKER,)
+        return (*classifier, *((SEGMENTER, WAYPOINTS) if self.formulation == "sparse" else ()), *tracker)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the object is followed: the sparse reward alone has no use for it."""
+        return self.object and self.formulation != "sparse"
 
     def fits(self, there: There) -> str:
         """Return why it cannot work in this cell, or ""."""
@@ -103,12 +127,20 @@ class Waypoints(SuccessClassifier):
             return f"the projection is that of upright frames, and drawing.orientation={drawing.orientation}"
         if self.projection == "regressors" and not isinstance(suite, Calibrates):
             return f"{title} fits no regressors; set guide.projection=true"
+        if self.follows and self.views == "single":
+            return "the object is followed in both views, and guide.views=single; set guide.views=dual"
+        if self.follows and (horizon := int(suite.horizon(there.task))) > FRAMES:
+            return (
+                f"an episode has {horizon} steps, and the object is followed in at most {FRAMES}; set "
+                f"guide.object=false, or choose a task with shorter episodes"
+            )
         if (told := oracles(there.parts)) and not isinstance(suite, Locates):
             return f"{title} does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
         return ""
 
     def ready(self, there: There) -> None:
-        """Raise UserError where regressors find too few inliers, or an oracle would not be told the places."""
+        """Raise UserError where regressors find too few inliers, an oracle would not be told the places, or the views
+        do not determine a point on the object."""
         if self.formulation == "sparse":
             return
         if self.projection == "regressors":
@@ -116,6 +148,11 @@ class Waypoints(SuccessClassifier):
                 there.suite.calibrate(there.task, camera, self.pixels)
         if oracles(there.parts):
             there.suite.located(there.task, there.suite.make(there.task).snapshot())
+        if self.follows:
+            from guidebench.methods.kagi.sight import Sight
+            from guidebench.methods.kagi.tracking import column_beside
+
+            column_beside(*Sight(there.suite, there.task, self.pixels, False).cameras, (0.5, 0.5, 0.5))
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.kagi.guide import WaypointGuide, Ways
@@ -127,7 +164,7 @@ class Waypoints(SuccessClassifier):
         shape = Shape(self.lam, self.phi, self.onward)
         width = 3 if self.views == "dual" else 2
         told = oracles(build.parts)
-        ways = Ways(shape, self.pixels, width, asks, self.formulation == "both", told, self.start)
+        ways = Ways(shape, self.pixels, width, asks, self.formulation == "both", told, self.start, self.follows)
         suites = [build.suite(row) for row in range(build.rows)]
         sights: list[Sight | None] = [None] * build.rows
         if asks:
@@ -144,6 +181,9 @@ class Waypoints(SuccessClassifier):
         if role == CLASSIFIER:
             return super().asked(there, role)
         steps, horizon, data = online_steps(there), int(there.suite.horizon(there.task)), there[OFFLINE]
+        if role == TRACKER:
+            ended, views = steps // horizon, 2
+            return Usage(views * ended, images=views * ended * (horizon + 1))
         stored = 0 if data is None else data.count
         if stored is None:
             return None
@@ -159,6 +199,10 @@ class Waypoints(SuccessClassifier):
             from guidebench.methods.kagi.keypoints import Keypoints
 
             return Keypoints()
+        if role == TRACKER:
+            from guidebench.methods.kagi.tracking import Tracking
+
+            return Tracking()
         from guidebench.methods.kagi.dialogue import WaypointDialogue
 
         return WaypointDialogue(self.retries)
@@ -189,6 +233,7 @@ register.method("kagi")(
             "projection=regressors": {"guide.projection": "regressors"},
             "start=false": {"guide.start": False},
             "onward": {"guide.onward": True},
+            "object": {"guide.object": True},
             "model=gpt-4v": {"waypoints.openai.model": "gpt-4-turbo"},
             "model=gemini-1.5": {"waypoints.openai.model": "gemini-1.5-pro"},
             "model=qwen2.5-vl": {"waypoints.openai.model": "qwen2_5_vl_7b"},

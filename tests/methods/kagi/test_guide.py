@@ -30,7 +30,7 @@ class Line:
         return ("top", "side")
 
     def project(self, task: str, camera: str, points: Any, size: int) -> Any:
-        return points[:, :2] if camera == "top" else points[:, 1:]
+        return (points[:, :2] if camera == "top" else points[:, 1:]) * size / 100
 
     def tip(self, task: str, observations: Any) -> Any:
         return np.concatenate([observations, np.full((len(observations), 2), 50.0)], axis=1)
@@ -50,10 +50,11 @@ class World:
         oracles: tuple[str, ...] = (),
         start: bool = True,
         width: int = 3,
+        follows: bool = False,
         **shape: Any,
     ):
         sight = Sight(Line(), "line", 100, False)
-        ways = Ways(Shape(0.1, 15.0, **shape), 100, width, True, both, frozenset(oracles), start)
+        ways = Ways(Shape(0.1, 15.0, **shape), 100, width, True, both, frozenset(oracles), start, follows)
         self.guide = WaypointGuide(lambda row, shot: f"go to {shot[0]}", [sight, sight], ways, 1, 0.5, source)
         build = Build(
             seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,
@@ -110,10 +111,11 @@ class World:
         response = Response(question.row, question.key, value, question.to)
         self.guide.answered([response], self.stores[""], self.ctx)
 
-    def lead(self, question: Question, way: Any = WAY) -> None:
+    def lead(self, question: Question, way: Any = WAY, grasp: int = 2) -> None:
         """Answer the segmenter's question and that about waypoints, which follows."""
-        self.answer(question, {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
-        self.answer(self.asked.pop(), None if way is None else {"waypoints": way, "blocks": [["a1", 0]], "retries": 1})
+        self.answer(question, {"grasp": [[0.3, 1.2], [0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
+        said = {"grasp": grasp, "waypoints": way, "blocks": [["a1", 0]], "retries": 1}
+        self.answer(self.asked.pop(), None if way is None else said)
 
 
 def test_a_segmenter_is_asked_first_and_then_the_model_about_its_points(tmp_path: Path) -> None:
@@ -293,8 +295,144 @@ def test_a_guide_of_another_process_goes_on(tmp_path: Path) -> None:
     assert other.returns == world.returns and other.rewards("", [0, 1]) == world.rewards("", [0, 1]) == [ON, AT]
 
 
+def followed(path: Path, **settings: Any) -> tuple[World, Question]:
+    """A world whose first seed has played an episode at the columns 25 and 35, and the question about its object."""
+    world = World(path, follows=True, **settings)
+    world.begin()
+    world.lead(world.asked[0])
+    world.play(25)
+    assert [each.to for each in world.asked] == ["segmenter", "segmenter"]
+    world.play(35, ended=True)
+    return world, world.asked[-1]
+
+
+def test_the_tracker_is_asked_about_an_ended_episode_once_its_waypoints_are_known(tmp_path: Path) -> None:
+    world, told = followed(tmp_path)
+    assert world.guide.wants_snapshots and (told.to, told.row, told.key.tolist()) == ("tracker", 0, [0])
+    assert told.snapshots is not None and told.snapshots.tolist() == [[7, 0], [7, 7], [7, 7]]
+    # The second candidate is at (.1, .2), the waypoint nearest to it at the height .5; the side view's column is v.
+    assert json.loads(told.content) == {
+        "instruction": "go to 7", "point": [0.1, 0.2], "side": [pytest.approx(0.2), 0.5],
+    }  # fmt: skip
+    world.lead(world.asked[1])
+    assert [(each.to, each.row) for each in world.asked[2:]] == [("tracker", 0), ("tracker", 1)]
+
+
+def test_the_objects_reward_joins_the_grippers(tmp_path: Path) -> None:
+    world, told = followed(tmp_path)
+    assert world.rewards("", [0, 1]) == [OFF, ON]
+    world.returns.clear()
+    world.answer(told, [[0.1, 0.5, 0.5], [0.35, 0.5, 0.5], None])
+    mean = round((OFF + ON) / 2, 5)
+    assert world.rewards("", [0, 1]) == [mean, ON], "25 and 15 pixels off; then the object is lost"
+    assert world.returns == [("", 0, [0, 1], [mean, ON])]
+    assert world.notes[-1] == {"log": "tracked", "row": 0, "first": 0, "failed": False, "states": 2, "seen": 1}
+    assert world.guide.metrics()["guide/untracked"].tolist() == [0, 0]
+    assert world.rewards("", [0, 1], row=1) == [0, 0], "it has no waypoints yet"
+
+
+@pytest.mark.parametrize(("said", "failed"), [(None, True), ([[0.1, 0.5, 0.5], None, None], False)])
+def test_without_the_object_the_grippers_reward_stays_and_the_episode_is_counted(
+    said: Any, failed: bool, tmp_path: Path
+) -> None:
+    world, told = followed(tmp_path)
+    world.returns.clear()
+    world.answer(told, said)
+    assert world.rewards("", [0, 1]) == [OFF, ON] and not world.returns
+    assert world.guide.metrics()["guide/untracked"].tolist() == [1, 0]
+    assert world.notes[-1] == {"log": "tracked", "row": 0, "first": 0, "failed": failed, "states": 2, "seen": 0}
+
+
+def test_an_object_that_the_side_view_does_not_show_is_not_asked_about(tmp_path: Path) -> None:
+    """The first candidate is at v = 1.2, which is the side view's column here."""
+    world = World(tmp_path, follows=True)
+    world.begin()
+    world.lead(world.asked[0], grasp=1)
+    world.play(35, ended=True)
+    assert [each.to for each in world.asked] == ["segmenter", "segmenter"] and world.rewards("", [0]) == [ON]
+    assert world.guide.metrics()["guide/untracked"].tolist() == [1, 0] and world.notes[-1]["failed"]
+
+
+def test_episodes_without_waypoints_and_those_of_the_data_are_not_followed(tmp_path: Path) -> None:
+    world = World(tmp_path, follows=True)
+    world.give([25, 50], opening=3)
+    world.begin()
+    data, run = (each for each in world.asked if each.row == 0)
+    world.lead(data)
+    world.play(50)
+    world.lead(run, None)
+    world.play(50, ended=True)
+    assert {each.to for each in world.asked} == {"segmenter"}
+    assert world.rewards("offline", [0, 1]) == [OFF, AT]
+    assert world.guide.metrics()["guide/untracked"].tolist() == [0, 0] and not world.guide.state(0)["films"]
+
+
+def test_a_late_object_rewards_what_is_still_stored_by_its_own_frames(tmp_path: Path) -> None:
+    world = World(tmp_path, follows=True)
+    world.begin()
+    world.lead(world.asked[0])
+    for number in range(15):  # 12 are live: transitions 3 to 14
+        world.play(50, ended=number == 14)
+    there, away = [0.5, 0.5, 0.5], [0.35, 0.5, 0.5]
+    world.answer(world.asked[-1], [away] * 11 + [there] * 5)  # the first frame is that of the first state
+    mean = round((AT + ON) / 2, 5)
+    assert world.returns[-1] == ("", 0, [*range(3, 15)], [mean] * 7 + [AT] * 5)
+
+
+def test_an_object_follows_the_farthest_waypoint_that_it_has_reached(tmp_path: Path) -> None:
+    way = [[0.0, 0.5, 0.5], [0.5, 0.5, 0.5], [0.9, 0.5, 0.5]]
+    world = World(tmp_path, follows=True, onward=True)
+    world.begin()
+    world.lead(world.asked[0], way)
+    world.play(90)
+    world.play(90, ended=True)
+    world.answer(world.asked[-1], [None, [0.5, 0.5, 0.5], [0.1, 0.5, 0.5]])
+    # The gripper is at the end; the object is 40 and then, going on to the same waypoint, 80 pixels from it.
+    assert world.rewards("", [0, 1]) == pytest.approx([(AT + 0.00669) / 2, AT / 2], abs=1e-5)
+
+
+def test_a_guide_that_follows_objects_goes_on_in_another_process(tmp_path: Path) -> None:
+    """In an episode, and while the tracker's answer is awaited."""
+    world, other = (World(tmp_path / name, follows=True) for name in ("one", "other"))
+    for each in (world, other):
+        each.begin()
+        each.lead(each.asked[0])
+        each.play(25)
+
+    def go_on(path: str) -> None:
+        restored = World(tmp_path / path, follows=True).guide
+        for row in (0, 1):
+            restored.load_state(row, json_like(other.guide.state(row)))
+        restored.connect(other.stores, other.rewarded)
+        other.guide = restored
+
+    go_on("third")
+    for each in (world, other):
+        each.play(35, ended=True)
+    mine, its = world.asked[-1], other.asked[-1]
+    assert mine.snapshots is not None and its.snapshots is not None and np.array_equal(mine.snapshots, its.snapshots)
+    assert (its.to, its.content) == (mine.to, mine.content)
+    go_on("fourth")
+    for each in (world, other):
+        each.answer(each.asked[-1], [[0.1, 0.5, 0.5], [0.35, 0.5, 0.5], None])
+        each.lead(each.asked[1], None)
+    assert other.returns == world.returns and other.rewards("", [0, 1]) == [round((OFF + ON) / 2, 5), ON]
+    assert not any(other.guide.state(row)["films"] for row in (0, 1))
+
+
+def test_a_guide_that_follows_no_object_keeps_nothing_of_it(tmp_path: Path) -> None:
+    world = World(tmp_path, source="none")
+    world.begin()
+    world.lead(world.asked[0])
+    world.play(35, ended=True)
+    assert not world.guide.wants_snapshots and {each.to for each in world.asked} == {"segmenter"}
+    assert not {"films", "untracked"} & {*world.guide.state(0)} and "guide/untracked" not in world.guide.metrics()
+
+
 def json_like(state: Any) -> Any:
     """What a checkpoint keeps: arrays, plain values, and nothing shared with the guide."""
     if isinstance(state, dict):
         return {str(key): json_like(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [json_like(each) for each in state]
     return state.copy() if isinstance(state, np.ndarray) else state

@@ -6,11 +6,13 @@ import pytest
 
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
+from guidebench.harness.identity import cells
 from guidebench.harness.plan import config, matrix, variations
 from guidebench.harness.plan.config import Cell
 from guidebench.methods.kagi.waypoints import Waypoints
 
 pytest.importorskip("ogbench")
+MODELS = ("scripted", "transformers")
 SCRIPTED = ("segmenter=scripted", "waypoints=scripted", "classifier=oracle")
 
 
@@ -35,11 +37,13 @@ def test_a_formulation_asks_those_models_alone_that_it_needs() -> None:
         words: Waypoints(**dict(words)).unasked
         for words in (
             (), (("formulation", "sparse"),), (("formulation", "dense"),), (("sparse", "task"),),
-            (("formulation", "sparse"), ("sparse", "task")),
+            (("formulation", "sparse"), ("sparse", "task")), (("object", True),),
+            (("object", True), ("formulation", "sparse")),
         )
     }  # fmt: skip
     assert [*asked.values()] == [
-        (), ("segmenter", "waypoints"), ("classifier",), ("classifier",), ("classifier", "segmenter", "waypoints"),
+        ("tracker",), ("segmenter", "waypoints", "tracker"), ("classifier", "tracker"), ("classifier", "tracker"),
+        ("classifier", "segmenter", "waypoints", "tracker"), (), ("segmenter", "waypoints", "tracker"),
     ]  # fmt: skip
 
 
@@ -53,6 +57,28 @@ def test_a_plan_tells_how_often_each_model_is_asked() -> None:
         found = [there["guide"].asked(there, role) for role in ("segmenter", "waypoints", "classifier")]
         usages.append([(each.calls, each.images) for each in found])
     assert usages == [[(19, 19), (19, 38), (60, 60)], [(19, 19), (19, 19), (36, 36)]]
+    there = config.there(cell("method=kagi", *SCRIPTED, *run, "guide.object=true", "tracker=scripted"))
+    tracked = there["guide"].asked(there, "tracker")
+    assert (tracked.calls, tracked.images) == (6, 126), "3 episodes of 21 states, in two views"
+
+
+def test_a_cell_without_the_object_is_the_cell_that_it_was_before_there_was_a_tracker() -> None:
+    """Whatever its tracker would be; its record of before, without the role and the setting, has the same id."""
+    plain = cell("method=kagi", *SCRIPTED)
+    for word in ("tracker=scripted", "guide.object=false"):
+        assert cell("method=kagi", *SCRIPTED, word).id == plain.id
+    trackers = [cell("method=kagi", *SCRIPTED, "guide.object=true", f"tracker={name}") for name in MODELS]
+    assert len({plain.id, *(each.id for each in trackers)}) == 3
+    record = cells.record(plain)
+    assert cells.rehashed(record) == cells.recorded(record).id == plain.id
+    del record["parts"]["tracker"], record["versions"]["tracker"]
+    record["settings"] = {
+        key: value
+        for key, value in record["settings"].items()
+        if not key.startswith("tracker.") and key != "guide.object"
+    }
+    assert cells.rehashed(record) == cells.recorded(record).id == plain.id
+    assert "scripted_tracker" not in plain.model and trackers[0].model.endswith("scripted_tracker")
 
 
 @pytest.mark.parametrize(("suite", "task"), [("metaworld_mt10", "mt10"), ("ogbench_scene", "drawer")])
@@ -69,6 +95,7 @@ def test_every_ablation_is_a_cell_of_its_own() -> None:
     called = {name for name in registry.get("method", "kagi").ablations}
     assert len({cell.id for cell in plan.cells}) == len(plan.cells) == 1 + len(called)
     assert {"formulation=dense", "formulation=sparse", "views=single", "sparse=task", "demos=2x", "demos=5x"} < called
+    assert [cell.section("guide").follows for cell in plan.cells].count(True) == 1 and "object" in called
     assert {cell.section("waypoints").model for cell in plan.cells} == {
         "gpt-4o", "gpt-4-turbo", "gemini-1.5-pro", "qwen2_5_vl_7b",
     }  # fmt: skip
@@ -82,6 +109,12 @@ def test_every_ablation_is_a_cell_of_its_own() -> None:
         ("metaworld", ("drawing.camera=both", "drawing.orientation=mirrored"), "upright frames"),
         ("metaworld", ("drawing.camera=both", "guide.projection=regressors"), "fits no regressors"),
         ("minigrid_doorkey", (), "has no calibrated cameras"),
+        ("bin_sorting", ("guide.object=true", "guide.views=single"), "followed in both views, and guide.views=single"),
+        (
+            "ogbench_scene",
+            ("drawing.camera=both", "guide.object=true", "guide.every=2", "task=task4", "training.capacity=2000"),
+            "an episode has 750 steps, and the object is followed in at most 500",
+        ),
         ("bin_sorting", ("training.capacity=20",), "training.capacity=20 does not hold an episode of 40 steps"),
     ],
 )

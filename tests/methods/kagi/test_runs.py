@@ -37,6 +37,19 @@ def test_runs_are_killed_offline_and_online_with_questions_open(
 
 
 @pytest.mark.slow
+def test_runs_that_follow_the_object_are_killed(train: Callable[..., Path], tmp_path: Path, opengl: None) -> None:
+    """Each episode of 20 steps is asked about as it ends, the first one at step 50, and answered 30 steps later: at
+    step 75, after which the run is killed a second time, two questions are open, and the third episode has begun."""
+    words = (*SMALL, *MODELS, *LEADERS, "method=kagi", "suite.observation=state", "drawing.size=100")
+    words += ("guide.object=true", "tracker=scripted", "tracker.delay=30")
+    files = (*FILES, "waypoints.parquet", "tracked.parquet")
+    study = survives(train, tmp_path, words, {"evaluation": 50, "training": 80}, files)
+    told = results.load(study, what="tracked").query("seed == 0")
+    assert told["step"].tolist() == [80, 100] and told["first"].tolist() == [0, 20]
+    assert (told["states"] == 20).all() and (told["seen"] > 0).all() and not told["failed"].any()
+
+
+@pytest.mark.slow
 def test_robofume_is_killed_and_goes_on(train: Callable[..., Path], tmp_path: Path, opengl: None) -> None:
     words = (*SMALL, *MODELS, "method=robofume", "suite.observation=state")
     study = survives(train, tmp_path, words, {"training": 55}, FILES)

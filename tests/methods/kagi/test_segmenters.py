@@ -140,11 +140,17 @@ def test_the_tracker_follows_a_carried_block_in_both_views() -> None:
     assert np.abs(found - true)[kept].max() < 0.06
 
 
-def test_tasks_whose_instruction_it_cannot_read_are_refused_while_a_command_is_planned() -> None:
+@pytest.mark.parametrize(
+    ("role", "models"),
+    [("segmenter", "segmenter=scripted"), ("tracker", "segmenter=transformers guide.object=true tracker=scripted")],
+)
+def test_tasks_whose_instruction_it_cannot_read_are_refused_while_a_command_is_planned(role: str, models: str) -> None:
     pytest.importorskip("metaworld")
     words = (
         "suite=metaworld_mt10 task=drawer-open method=sac guide=waypoints drawing.camera=both waypoints=oracle "
-        "classifier=oracle segmenter=scripted"
+        f"classifier=oracle {models}"
     )
-    with pytest.raises(UserError, match="names no colour that the hand-written segmenter knows"):
+    with pytest.raises(
+        UserError, match=f"^{role} 'scripted_{role}' does not fit .* names no colour that the hand-writ"
+    ):
         matrix.plan(words.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, TrackCall
-from guidebench.methods.kagi.tracking import Tracking, column_beside, matrix, positions, with_object
+from guidebench.methods.kagi.tracking import Tracking, column_beside, matrix, positions, to_follow, with_object
 
 
 def test_a_point_is_followed_in_both_views() -> None:
@@ -74,6 +75,20 @@ def test_the_column_beside_a_point_by_hand() -> None:
     # (.3, -.4, .2) is 1.8 m below the upper camera and 1.7 m before the other one.
     u, v, h = 0.5 + 0.3 / 3.6, 0.5 + 0.4 / 3.6, 0.5 - 0.2 / 3.4
     assert column_beside(pinhole, beside, (u, v, h)) == pytest.approx(0.5 - 0.4 / 3.4)
+
+
+def test_what_is_followed_is_the_grasp_point_at_the_height_of_its_lowest_waypoint() -> None:
+    """The view from above shows (.3, -.4, .2) at (u, v), to which the second and the third waypoint are nearest."""
+    u, v, h = 0.5 + 0.3 / 3.6, 0.5 + 0.4 / 3.6, 0.5 - 0.2 / 3.4
+    path = np.array([[0.1, 0.1, 0.9], [0.6, 0.6, h - 0.1], [0.6, 0.6, h], [0.9, 0.6, 0.9]])
+    told = json.loads(to_follow("take it", [u, v], path, (pinhole, beside)))
+    assert told == {"instruction": "take it", "point": [u, v], "side": [pytest.approx(0.5 - 0.4 / 3.4), h]}
+
+
+def test_a_point_that_the_side_view_does_not_show_is_not_followed() -> None:
+    """(.3, -3, .2), 3 metres to the left of what the side view shows."""
+    u, v, h = 0.5 + 0.3 / 3.6, 0.5 + 3 / 3.6, 0.5 - 0.2 / 3.4
+    assert to_follow("take it", [u, v], np.array([[u, v, h]]), (pinhole, beside)) == ""
 
 
 def test_views_that_determine_no_point_are_refused() -> None:
