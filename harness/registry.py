@@ -140,6 +140,13 @@ def _check(kind: str, name: str, thing: Any) -> None:
                 f"{kind} {name!r} consults the role {role!r}, but its `needs` has no model in that role; name in "
                 f"`consults` only roles that `needs` maps to {', '.join(MODELS[:-1])} or {MODELS[-1]}"
             )
+    fields = {field.name for field in dataclasses.fields(thing)}
+    for role, setting in getattr(declared, "later", {}).items():
+        if role not in declared.needs or setting not in fields:
+            raise UserError(
+                f"{kind} {name!r} declares the role {role!r} as added `later`, by the setting {setting!r}; name a role "
+                f"of its `needs` and one of its settings"
+            )
     silent = getattr(declared, "dialogue", None) in (None, parts.AskingPart.dialogue)
     if spoken(declared) and silent:
         raise UserError(f"{kind} {name!r} needs {_listed(declared.needs)}; define `dialogue` (harness/parts.py)")

@@ -173,6 +173,13 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
             .replace("= 1", "= 1; needs = {'eye': 'embedder'}"),
             "guide 'mine' needs an embedder as 'eye'; define .dialogue.",
         ),
+        (
+            "guide",
+            JUDGE.replace("judge", "guide")
+            .replace("ModelPart", "AskingPart")
+            .replace("= 1", "= 1; needs, later = {'reader': 'learner'}, {'reader': 'looks'}"),
+            "guide 'mine' declares the role 'reader' as added .later., by the setting 'looks'; name a role of its",
+        ),
     ],
 )
 def test_what_would_stop_a_listing_is_left_out(plugin, capsys, kind: str, source: str, says: str) -> None:
