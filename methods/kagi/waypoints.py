@@ -129,7 +129,7 @@ class Waypoints(SuccessClassifier):
             return f"{title} fits no regressors; set guide.projection=true"
         if self.follows and self.views == "single":
             return "the object is followed in both views, and guide.views=single; set guide.views=dual"
-        if self.follows and (horizon := int(suite.horizon(there.task))) > FRAMES:
+        if self.follows and (horizon := int(there.suite.horizon(there.task))) > FRAMES:
             return (
                 f"an episode has {horizon} steps, and the object is followed in at most {FRAMES}; set "
                 f"guide.object=false, or choose a task with shorter episodes"
