@@ -26,7 +26,7 @@ class Film:
     waypoints: Array | None = None
     """In pixels, float64 [m, 3]; None while they are awaited."""
     content: str = ""
-    """What the tracker is asked (`tracking.content`)."""
+    """What the tracker is asked (`tracking.to_follow`)."""
 
     def step(self, snapshot: Array, ended: bool) -> None:
         """Add the state after a transition."""
