@@ -7,8 +7,10 @@ reading a log does not need the part to be installed. Records may come from untr
 
 from __future__ import annotations
 
+import base64
 import math
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -121,6 +123,12 @@ def amount(meaning: str, optional: bool = False) -> Column:
 
 
 EPISODE, FRAME, SNAPSHOT, SUCCEEDED = "episode", "frame", "snapshot", "succeeded"
+ROLE, ASKED = "role", "asked"
+
+
+def packed(snapshot: bytes) -> str:
+    """Return a snapshot's bytes as a text for a log: compressed by zlib, in base64."""
+    return base64.b64encode(zlib.compress(snapshot)).decode()
 
 
 def shows_frames(log: Log) -> bool:
@@ -133,8 +141,17 @@ def shows_frames(log: Log) -> bool:
 
 def describes_episodes(log: Log) -> bool:
     """Return whether a log has a row per episode, of which the texts are shown beside its frames: it has the column
-    `episode`, a count, and none called `frame`. A column `succeeded` says whether the episode was a success."""
-    return EPISODE in log.columns and log.columns[EPISODE].kind is int and FRAME not in log.columns
+    `episode`, a count, and none called `frame` or `snapshot`. A column `succeeded` says whether the episode was a
+    success."""
+    return EPISODE in log.columns and log.columns[EPISODE].kind is int and not {FRAME, SNAPSHOT} & {*log.columns}
+
+
+def shows_questions(log: Log) -> bool:
+    """Return whether a log holds questions that can be shown as a model saw them: its columns include `episode`, the
+    training episode that the question is about, `role`, whom it was put to, `asked`, its content, and `snapshot`, from
+    which its one frame is drawn (as in `shows_frames`)."""
+    kinds = {name: column.kind for name, column in log.columns.items()}
+    return [kinds.get(name) for name in (EPISODE, ROLE, ASKED, SNAPSHOT)] == [int, str, str, str]
 
 
 TRIAL, FIRST, STEPS, ACTION = "trial", "first", "steps", "action"

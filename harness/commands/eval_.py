@@ -1,7 +1,7 @@
 """Evaluate a finished run again: on new layouts, or on another task with the same spaces; optionally with video or
 judged frames.
 
-Files in RUN/videos, RUN/frames, RUN/logged and RUN/acted appear on the run's page.
+Files in RUN/videos, RUN/frames, RUN/logged, RUN/questions and RUN/acted appear on the run's page.
 """
 
 from __future__ import annotations

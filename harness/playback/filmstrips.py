@@ -1,7 +1,8 @@
 """Filmstrips of an episode of a trained run: one image per clip, with the score of the run's judge.
 
 They are written to RUN/frames, for the run's page: NAME-00017.png is the clip whose first frame follows the 17th move,
-and NAME.json describes the clips. Where a log of the run shows frames, these are drawn too (`logged_frames`).
+and NAME.json describes the clips. Where a log of the run shows frames or questions to models, these are drawn too
+(`logged_frames`, `asked_frames`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from guidebench.harness.loop.probes import ORDINALS, STRETCH
 from guidebench.harness.parts import clip_length
 from guidebench.harness.plan.config import there
 from guidebench.harness.plan.names import Names
-from guidebench.harness.playback import logged_frames
+from guidebench.harness.playback import asked_frames, logged_frames
 from guidebench.harness.playback.reevaluation import SHIFT, load_run
 from guidebench.harness.playback.sample_frames import strip
 from guidebench.harness.records.files import write_bytes, write_json
@@ -91,7 +92,8 @@ class Filmstrips:
         write_json(self._directory / f"{name}.json", about)
         judged = f"judged by {cell.names.part(cell.judge)}" if scorer else unjudged or "the run has no judge"
         drawn = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judged}"
-        self.told = "\n".join(filter(None, [drawn, logged_frames.write(self._run, cell)]))
+        more = [logged_frames.write(self._run, cell), asked_frames.write(self._run, cell)]
+        self.told = "\n".join(filter(None, [drawn, *more]))
 
     def _scorer(self, suite: Any, task: str) -> tuple[Scorer | None, str]:
         """Return the function that scores a clip and "", or None and the reason why clips cannot be scored."""

@@ -75,7 +75,7 @@ def drawn(run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing:
     found: list[LoggedEpisode] = []
     if not chosen:
         return found
-    draw, expected = drawing.spawn(task), _size(suite, task)
+    draw, expected = drawing.spawn(task), size_of(suite, task)
     for number in chosen:
         mine = sorted((row for row in rows if row[EPISODE] == number), key=lambda row: row[FRAME])
         _check_frames(log, mine)
@@ -135,7 +135,7 @@ def _check_frames(log: str, rows: Iterable[Mapping[str, Any]]) -> None:
         seen.add(row[FRAME])
 
 
-def _size(suite: Any, task: str) -> int:
+def size_of(suite: Any, task: str) -> int:
     """Return the bytes of a snapshot of a task."""
     made = suite.make(task)
     made.reset(0)

@@ -20,19 +20,21 @@ from guidebench.harness.interfaces import (
     Transition,
     TransitionColumn,
 )
+from guidebench.harness.logs import TEXT, packed
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.filming import Film
 from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, Asked, Candidates
 from guidebench.methods.kagi.rewards import Shape, dense, usable
 from guidebench.methods.kagi.sight import Sight
-from guidebench.methods.kagi.tracking import positions, to_follow, with_object
+from guidebench.methods.kagi.tracking import matrices, positions, to_follow, with_object
+from guidebench.methods.kagi.waypoints import POINTS
 from guidebench.methods.robofume.guide import Source, SparseGuide
 
 TIP = TransitionColumn("tip", "fixed", (3,), batched=False)
 """Where the views show the gripper's tip in the state after a transition (`Sight.tips`), pixels."""
 DENSE = TransitionColumn("dense", "mutable", initial=float("nan"))
 """The dense reward; NaN without waypoints."""
-LOG, FOLLOWED = "waypoints", "tracked"
+LOG, FOLLOWED, QUESTIONS, PATHS = "waypoints", "tracked", "questions", "paths"
 RUNNING = -1
 """Length of an episode that has not ended."""
 
@@ -70,6 +72,8 @@ class Ways(NamedTuple):
     """Whether questions tell where the gripper is, so that paths begin there."""
     follows: bool = False
     """Whether the object is followed in what the run collects, and rewarded too."""
+    spacing: int = 1
+    """Fewest environment steps between the begins of traced episodes, of which question and path are logged."""
 
 
 class WaypointGuide(SparseGuide):
@@ -104,6 +108,10 @@ class WaypointGuide(SparseGuide):
         """Episodes of datasets that have not been asked about."""
         self._now: list[tuple[int, Array | None] | None] = [None] * rows
         """First transition of each seed's episode, and its waypoints in pixels [m, k] once they are known."""
+        self._traced: list[dict[int, int]] = [{} for _ in range(rows)]
+        """First transition -> number of traced episodes."""
+        self._begun, self._due = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        """Episodes of the run so far, and the step from which the next one is traced."""
         self._failed, self._unknown = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         """Episodes without usable waypoints, and episodes of datasets without a first state."""
         self.wants_snapshots |= ways.follows
@@ -142,6 +150,10 @@ class WaypointGuide(SparseGuide):
                 self._ask(row, episode, ctx)
             self._given[row] = []
             self._now[row] = (store.written, None)
+            if ctx.step >= self._due[row]:
+                self._traced[row][store.written] = int(self._begun[row])
+                self._due[row] = ctx.step + self._ways.spacing
+            self._begun[row] += 1
             begun = Begun(0, store.written, RUNNING, tips[row], ctx.snapshot(row).copy())
             if self._ways.follows:
                 self._films[row][begun.first] = Film(begun.first, [begun.snapshot])
@@ -167,6 +179,7 @@ class WaypointGuide(SparseGuide):
                     self._track(row, film, ctx)
                 if ended[row]:
                     self._now[row] = None
+                    self._note_path(store, row, first, number, ctx)
         super().observed(slot, transition, store, ctx)
 
     def _locate(self, slot: int, transition: Transition, store: Store) -> None:
@@ -184,8 +197,11 @@ class WaypointGuide(SparseGuide):
 
     def _ask(self, row: int, episode: Begun, ctx: Context) -> None:
         self._open[row][episode.store, episode.first] = episode
-        content = json.dumps({"instruction": self._instruction(row, episode.snapshot)})
-        ctx.ask(self._question(row, episode, SEGMENTER, content))
+        ctx.ask(self._question(row, episode, SEGMENTER, self._told(row, episode)))
+
+    def _told(self, row: int, episode: Begun) -> str:
+        """Return what the segmenter is told of an episode."""
+        return json.dumps({"instruction": self._instruction(row, episode.snapshot)})
 
     def _question(self, row: int, episode: Begun, role: str, content: str) -> Question:
         key = np.array([episode.store, episode.first], np.int64)
@@ -208,6 +224,7 @@ class WaypointGuide(SparseGuide):
     def _segmented(self, answer: Response, ctx: Context) -> None:
         row, episode = answer.row, self._open[answer.row][_key(answer)]
         if answer.value is None:
+            self._note_question(row, episode, SEGMENTER, self._told(row, episode), ctx)
             self._conclude(row, episode, None, None, ctx)
             return
         candidates = Candidates(answer.value["grasp"], answer.value["target"])
@@ -216,6 +233,7 @@ class WaypointGuide(SparseGuide):
         grid, start = Grid(heights=self._ways.width == 3), episode.tip[: self._ways.width] / self._ways.size
         known = start.tolist() if self._ways.start and np.isfinite(start).all() else None
         content = Asked(self._instruction(row, episode.snapshot), candidates, grid, known).content()
+        self._note_question(row, episode, WAYPOINTS, content, ctx)
         ctx.ask(self._question(row, episode, WAYPOINTS, content))
 
     def _led(self, answer: Response, ctx: Context) -> None:
@@ -229,12 +247,14 @@ class WaypointGuide(SparseGuide):
         name = [*self._stores][episode.store]
         self._failed[row] += found is None
         told = {} if found is None else {
+            **{kind: f"{letter}{said[kind]}" for kind, letter in (("grasp", "P"), ("target", "Q")) if kind in said},
             "blocks": json.dumps(said.get("blocks", [])), "path": json.dumps(np.round(found, 4).tolist()),
             "retries": int(said.get("retries", 0)),
         }  # fmt: skip
         ctx.note(LOG, row, {
             "collected": episode.store == 0, "first": episode.first, "failed": found is None,
             "instruction": self._instruction(row, episode.snapshot), **told,
+            "episode": self._traced[row].get(episode.first) if episode.store == 0 else None,
         })  # fmt: skip
         film = self._film(row, episode)
         if found is None:
@@ -255,6 +275,28 @@ class WaypointGuide(SparseGuide):
             film.waypoints = waypoints
             film.content = to_follow(instruction, film.grasp[said["grasp"] - 1].tolist(), found, sight.cameras)
             self._track(row, film, ctx)
+
+    def _note_question(self, row: int, episode: Begun, role: str, content: str, ctx: Context) -> None:
+        """Log the last question about a traced episode, with what its images are drawn from."""
+        snapshot = packed(episode.snapshot.tobytes())
+        if episode.store or episode.first not in self._traced[row] or max(len(snapshot), len(content)) > TEXT:
+            return
+        sight = self._sights[row]
+        cameras = matrices(sight.cameras) if sight is not None and self._ways.width == 3 else None
+        ctx.note(QUESTIONS, row, {
+            "episode": self._traced[row][episode.first], "first": episode.first, "role": role, "asked": content,
+            "snapshot": snapshot,
+            "cameras": None if cameras is None else json.dumps([[[float(f"{x:.6g}") for x in line] for line in each]
+                                                                for each in cameras.tolist()]),
+        })  # fmt: skip
+
+    def _note_path(self, store: Store, row: int, first: int, last: int, ctx: Context) -> None:
+        """Log where the gripper went in a traced episode, transitions `first` to `last`."""
+        if first in self._traced[row]:
+            numbers = np.unique(np.linspace(first, last, POINTS).round().astype(np.int64))
+            tips = store.read(TIP.name, row, store.slot(numbers[store.holds(numbers)]))
+            shown = np.round(tips[np.isfinite(tips).all(axis=1)].astype(float), 1).tolist()
+            ctx.note(PATHS, row, {"first": first, "tips": json.dumps(shown)})
 
     def _film(self, row: int, episode: Begun) -> Film | None:
         """Return the film of an episode if the run collected it and its object is followed."""
@@ -326,6 +368,9 @@ class WaypointGuide(SparseGuide):
             "open": _kept([*self._open[row].values()]),
             "given": _kept(self._given[row]),
             "now": None if now is None else {"first": now[0], "waypoints": now[1]},
+            "traced": np.array([*self._traced[row].items()], np.int64).reshape(-1, 2),
+            "begun": int(self._begun[row]),
+            "due": int(self._due[row]),
             "failed": int(self._failed[row]),
             "unknown": int(self._unknown[row]),
         }
@@ -336,6 +381,8 @@ class WaypointGuide(SparseGuide):
         self._given[row] = _episodes(state["given"])
         now = state["now"]
         self._now[row] = None if now is None else (int(now["first"]), now["waypoints"])
+        self._traced[row] = dict(state["traced"].tolist())
+        self._begun[row], self._due[row] = state["begun"], state["due"]
         self._failed[row], self._unknown[row] = state["failed"], state["unknown"]
         if self._ways.follows:
             self._films[row] = {film.first: film for film in map(Film.restored, state["films"])}

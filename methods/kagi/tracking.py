@@ -87,16 +87,35 @@ def column_beside(above: Project, side: Project, point: Sequence[float]) -> floa
     """Return the column, as a fraction, at which the side view shows what is at (u, v) in the view from above and in
     the row h of the side view, given `point` = (u, v, h).
 
-    Both views map to fractions of their side. u, v and h are three linear equations for a point of the world, by the
-    cameras' matrices. Raise UserError if the views do not determine it, as two equal views do not.
+    Both views map to fractions of their side. Raise UserError if they do not determine it, as two equal views do not.
     """
-    upper, beside = matrix(above), matrix(side)
-    u, v, h = point
-    rows = np.stack([u * upper[2] - upper[0], v * upper[2] - upper[1], h * beside[2] - beside[1]])
-    if np.linalg.cond(rows[:, :3]) > 1e8:
+    (column,) = columns_beside(matrix(above), matrix(side), np.array([point], float))
+    if not np.isfinite(column):
         raise UserError("the view from above and the side view do not determine a point; they must differ in direction")
-    place = np.linalg.solve(rows[:, :3], -rows[:, 3])
-    return float(side(place[None])[0, 0])
+    return float(column)
+
+
+def columns_beside(above: Array, side: Array, places: Array) -> Array:
+    """Return the columns, float64 [n], at which the side view shows places (u, v, h) [n, 3], all fractions, by the
+    cameras' matrices [3, 4] (`matrix`): u, v and h are three linear equations for a point of the world. NaN where the
+    views do not determine it."""
+    u, v, h = (places[:, None, number] for number in range(3))
+    rows = np.stack([u * above[2] - above[0], v * above[2] - above[1], h * side[2] - side[1]], axis=1)
+    found = np.full(len(places), np.nan)
+    known = np.isfinite(rows).all((1, 2))
+    known[known] = np.linalg.cond(rows[known, :, :3]) <= 1e8
+    points = np.linalg.solve(rows[known, :, :3], -rows[known, :, 3:])[..., 0]
+    seen = points @ side[:, :3].T + side[:, 3]
+    found[known] = seen[:, 0] / seen[:, 2]
+    return found
+
+
+def matrices(cameras: Sequence[Project]) -> Array | None:
+    """Return the matrix of each camera, float64 [n, 3, 4]; None where one shows too few points to tell."""
+    try:
+        return np.stack([matrix(camera) for camera in cameras])
+    except UserError:
+        return None
 
 
 def matrix(project: Project) -> Array:

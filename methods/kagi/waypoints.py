@@ -24,13 +24,21 @@ from guidebench.methods.robofume.dialogue import ROLE as CLASSIFIER
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
 
+TRACED = 8
+"""Most episodes of a run that are traced, evenly spread over its steps: of these the question and the gripper's path
+are logged (choice: a run's page shows eight)."""
+POINTS = 100
+"""Most positions of a traced episode that are logged, evenly chosen (choice: every step of bin sorting's)."""
 LED = Log(
     "the waypoints of an episode, or that there are none",
     {
         "collected": Column(bool, "whether the run collected the episode; else it is one of the dataset"),
+        "episode": count("number of the episode among those that the run collected, if it is traced", optional=True),
         "first": count("number of its first transition in its store"),
         "failed": Column(bool, "whether no usable waypoints were found"),
         "instruction": Column(str, "what it asks"),
+        "grasp": Column(str, "the grasp point that the model chose", optional=True),
+        "target": Column(str, "the target point that the model chose", optional=True),
         "blocks": Column(str, "the blocks that the model chose, as JSON", optional=True),
         "path": Column(str, "the waypoints (u, v, h), fractions of a view's side, as JSON", optional=True),
         "retries": count("replies that could not be read before", optional=True),
@@ -43,6 +51,24 @@ TRACKED = Log(
         "failed": Column(bool, "whether the tracker gave no answer, or could not be asked"),
         "states": count("states after the first one"),
         "seen": count("of these, states in which both views show the object"),
+    },
+)
+SHOWN = Log(
+    "the last question about a traced episode: that about its waypoints, or that which the segmenter could not answer",
+    {
+        "episode": count("number of the episode among those that the run collected"),
+        "first": count("number of its first transition in its store"),
+        "role": Column(str, "whom it was put to"),
+        "asked": Column(str, "content of the question, as JSON"),
+        "snapshot": Column(str, "compressed snapshot of the episode's first state, in base64"),
+        "cameras": Column(str, "matrices [2, 3, 4] of the views from above and from the side, as JSON", optional=True),
+    },
+)
+TAKEN = Log(
+    "where the gripper went in a traced episode",
+    {
+        "first": count("number of its first transition in its store"),
+        "tips": Column(str, f"(x, y, z) of the tip in pixels after at most {POINTS} of its steps, as JSON"),
     },
 )
 
@@ -90,7 +116,9 @@ class Waypoints(SuccessClassifier):
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         SEGMENTER: ("segment",), TRACKER: ("track",), **SuccessClassifier.puts
     }  # fmt: skip
-    logs: ClassVar[Mapping[str, Log]] = {WAYPOINTS: LED, "tracked": TRACKED, **SuccessClassifier.logs}
+    logs: ClassVar[Mapping[str, Log]] = {
+        WAYPOINTS: LED, "tracked": TRACKED, "questions": SHOWN, "paths": TAKEN, **SuccessClassifier.logs
+    }  # fmt: skip
     citation: ClassVar[str | Path] = Path(__file__).with_name("kagi.bib")
 
     @property
@@ -163,8 +191,8 @@ class Waypoints(SuccessClassifier):
         asks, fitted = self.formulation != "sparse", self.projection == "regressors"
         shape = Shape(self.lam, self.phi, self.onward)
         width = 3 if self.views == "dual" else 2
-        told = oracles(build.parts)
-        ways = Ways(shape, self.pixels, width, asks, self.formulation == "both", told, self.start, self.follows)
+        told, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
+        ways = Ways(shape, self.pixels, width, asks, both, told, self.start, self.follows, spacing)
         suites = [build.suite(row) for row in range(build.rows)]
         sights: list[Sight | None] = [None] * build.rows
         if asks:

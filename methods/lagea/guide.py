@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +26,7 @@ from guidebench.harness.interfaces import (
     Store,
     Transition,
 )
+from guidebench.harness.logs import packed
 from guidebench.methods.furl.guide import FurlGuide, filled
 from guidebench.methods.lagea import LOGGED_POINTS, TRACED, WEIGHT, Lagea, keyframes
 from guidebench.methods.lagea.aligner import Aligner, Drawn, rivals
@@ -400,7 +399,7 @@ class LageaGuide(FurlGuide):
                 "similarity": float(similarity[frame]),
             }  # fmt: skip
             if recording.number % TRACED == 0:
-                values["snapshot"] = base64.b64encode(zlib.compress(recording.snapshots[frame].tobytes())).decode()
+                values["snapshot"] = packed(recording.snapshots[frame].tobytes())
             ctx.note("keyframes", row, values)
 
     def _trace(self, row: int, recording: Recording, store: Store, ctx: Context) -> None:

@@ -1,5 +1,5 @@
 """A run's episodes from `bench eval RUN --frames` and `--video`: strips of frames with scores, frames that logs show,
-and videos."""
+questions as models saw them, and videos."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.study import ACTED, FRAMES, LOGGED, VIDEOS
+from guidebench.harness.records.study import ACTED, FRAMES, LOGGED, QUESTIONS, VIDEOS
 from guidebench.reports.runs.reading import brief, content, document, names, pixels, within
 
 Shown = TypeVar("Shown")
@@ -20,6 +20,8 @@ STRIP, STRIPS = 2**20, 2**23
 """Most bytes of a strip, and of all strips."""
 FILMS, FILM, REEL = 8, 2**23, 2**24
 """Most videos of a page, bytes of one, and of all."""
+MESSAGES = 20
+"""Most messages of a question, and pieces of one."""
 NUMBERS, TOLD = 6, 20
 """Most numbers of a logged frame, and most texts of its episode."""
 PIXELS = 2**24
@@ -104,6 +106,31 @@ class ActedFrames(NamedTuple):
     """Steps of the episode before the frame, and the frame as PNG, in order."""
 
 
+class Piece(NamedTuple):
+    """A piece of a message: text, or an image as PNG."""
+
+    text: str = ""
+    png: bytes = b""
+
+
+class AskedEpisode(NamedTuple):
+    """A question to a model about an episode of training, as it was put, and what logs say of the answer."""
+
+    log: str
+    role: str
+    episode: int
+    step: int
+    """Environment step at which it was asked."""
+    messages: tuple[tuple[str, tuple[Piece, ...]], ...]
+    """Role of a message, and its pieces."""
+    told: tuple[tuple[str, str], ...]
+    """Name of a column and its text."""
+    frame: bytes
+    """PNG of the frame from which its images are drawn; empty if there is no room for it."""
+    left_out: int
+    """Images left out for lack of room."""
+
+
 class Episodes(NamedTuple):
     """All available episodes of a run."""
 
@@ -111,6 +138,7 @@ class Episodes(NamedTuple):
     logged: tuple[LoggedEpisode, ...] = ()
     films: tuple[Video, ...] = ()
     acted: tuple[ActedFrames, ...] = ()
+    asked: tuple[AskedEpisode, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -120,7 +148,17 @@ def episodes(run: Path) -> Episodes:
     shown, more = _every(run, LOGGED, _logged, lambda episode: [frame.png for frame in episode.frames])
     films, further = _films(run)
     acted, others = _every(run, ACTED, _acted, lambda episode: [png for _, png in episode.frames])
-    return Episodes(found, shown, films, acted, (*notes, *more, *further, *others))
+    asked, last = questions(run)
+    return Episodes(found, shown, films, acted, asked, (*notes, *more, *further, *others, *last))
+
+
+def questions(run: Path) -> tuple[tuple[AskedEpisode, ...], tuple[str, ...]]:
+    """Return the first questions to models that are drawn, and notes."""
+
+    def pictures(asked: AskedEpisode) -> list[bytes]:
+        return [asked.frame, *(piece.png for _, pieces in asked.messages for piece in pieces)]
+
+    return _every(run, QUESTIONS, _asked, pictures)
 
 
 def strips(run: Path, most: int = EPISODES) -> tuple[tuple[EpisodeStrips, ...], tuple[str, ...]]:
@@ -193,17 +231,50 @@ def _logged(run: Path, file: Path, room: int) -> LoggedEpisode:
         known = tuple((brief(name, 60), _number(numbers, name)) for name in list(numbers)[:NUMBERS])
         if png:
             frames.append(LoggedFrame(png, _field(entry, "frame", int), known))
+    told = _told(about)
+    success = None if about.get("success") is None else _field(about, "success", bool)
+    left_out = len(listed) - len(frames) + _field(about, "left_out", int)
+    log = brief(_field(about, "log", str), 60)
+    return LoggedEpisode(
+        log, _field(about, "episode", int), _field(about, "step", int), success, tuple(frames), left_out, told
+    )
+
+
+def _told(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     told = []
     for entry in _field(about, "told", list)[:TOLD]:
         if not isinstance(entry, dict):
             raise UserError(f"a text is {brief(repr(entry), 80)}; expected a JSON object")
         told.append((brief(_field(entry, "name", str), 60), brief(_field(entry, "text", str), 2_000)))
-    success = None if about.get("success") is None else _field(about, "success", bool)
-    left_out = len(listed) - len(frames) + _field(about, "left_out", int)
-    log = brief(_field(about, "log", str), 60)
-    return LoggedEpisode(
-        log, _field(about, "episode", int), _field(about, "step", int), success, tuple(frames), left_out, tuple(told)
-    )
+    return tuple(told)
+
+
+def _asked(run: Path, file: Path, room: int) -> AskedEpisode:
+    if not within(run, file):
+        raise UserError("lies outside the run")
+    about = document(file)
+    frame = _strip(run, file.parent, _field(about, "frame", str), min(room, STRIP))
+    room, missing = room - len(frame), 0
+    messages = []
+    for message in _field(about, "messages", list)[:MESSAGES]:
+        if not isinstance(message, dict):
+            raise UserError(f"a message is {brief(repr(message), 80)}; expected a JSON object")
+        pieces = []
+        for part in _field(message, "parts", list)[:MESSAGES]:
+            if not isinstance(part, dict):
+                raise UserError(f"a piece of a message is {brief(repr(part), 80)}; expected a JSON object")
+            if "file" not in part:
+                pieces.append(Piece(brief(_field(part, "text", str))))
+                continue
+            png = _strip(run, file.parent, _field(part, "file", str), min(room, STRIP))
+            room, missing = room - len(png), missing + (not png)
+            pieces += [Piece(png=png)] if png else []
+        messages.append((brief(_field(message, "role", str), 20), tuple(pieces)))
+    log, role = (brief(_field(about, name, str), 60) for name in ("log", "role"))
+    return AskedEpisode(
+        log, role, _field(about, "episode", int), _field(about, "step", int), tuple(messages), _told(about), frame,
+        missing,
+    )  # fmt: skip
 
 
 def _acted(run: Path, file: Path, room: int) -> ActedFrames:

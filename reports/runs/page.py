@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness.logs import SNAPSHOT, shows_frames
+from guidebench.harness.logs import SNAPSHOT, shows_frames, shows_questions
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
@@ -108,6 +108,7 @@ def render(record: Record, home: str = "") -> str:
             provenance=provenance(run),
             shown=_shown,
             calls_shown=SHOWN,
+            unasked=not record.episodes.asked and any(shows_questions(log) for log in cell.logs.values()),
             base64=lambda content: base64.b64encode(content).decode("ascii"),
         )
     )
@@ -157,7 +158,8 @@ def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
     declared = record.cell.logs.get(log)
     meaning = f"Each row: {declared.meaning}." if declared else "No record says what these rows are."
     names = [str(name) for name in rows.columns if name not in (*IDENTITY, "variant", "label", "directory")]
-    table = [name for name in names if not (declared and shows_frames(declared) and name == SNAPSHOT)]
+    drawn = declared is not None and (shows_frames(declared) or shows_questions(declared))
+    table = [name for name in names if not (drawn and name == SNAPSHOT)]
     first, last = rows.head(SHOWN), rows.iloc[max(SHOWN, len(rows) - SHOWN) :]
     columns = table[:WIDEST]
     told = f"{meaning} {len(rows):,} rows"

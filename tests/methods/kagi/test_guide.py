@@ -12,6 +12,7 @@ import pytest
 
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
+from guidebench.harness.playback import logged_frames
 from guidebench.harness.streams import Streams
 from guidebench.methods.kagi.guide import WaypointGuide, Ways
 from guidebench.methods.kagi.rewards import Shape
@@ -51,10 +52,12 @@ class World:
         start: bool = True,
         width: int = 3,
         follows: bool = False,
+        spacing: int = 1,
         **shape: Any,
     ):
         sight = Sight(Line(), "line", 100, False)
-        ways = Ways(Shape(0.1, 15.0, **shape), 100, width, True, both, frozenset(oracles), start, follows)
+        how = Shape(0.1, 15.0, **shape)
+        ways = Ways(how, 100, width, True, both, frozenset(oracles), start, follows, spacing)
         self.guide = WaypointGuide(lambda row, shot: f"go to {shot[0]}", [sight, sight], ways, 1, 0.5, source)
         build = Build(
             seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,
@@ -78,6 +81,9 @@ class World:
             observation=np.full((2, 1), self.column, np.float32),
             note=lambda log, row, values: self.notes.append({"log": log, "row": row, **values}),
         )  # fmt: skip
+
+    def noted(self, log: str = "waypoints") -> list[dict[str, Any]]:
+        return [each for each in self.notes if each["log"] == log]
 
     def rewarded(self, name: str, row: int, slots: Any) -> None:
         self.returns.append((name, row, slots.tolist(), self.rewards(name, slots, row)))
@@ -190,7 +196,7 @@ def test_rewards_begin_when_the_waypoints_are_there_and_cover_what_came_before(t
     assert world.returns == [("", row, [0, 1, 2, 3], world.rewards("", [0, 1, 2, 3], row)) for row in (0, 1)]
     world.lead(world.asked[1])  # the second seed's episode has ended
     assert world.returns[-1] == ("", 1, [0, 1, 2, 3], [OFF, ON, AT, 1])
-    assert [(each["row"], each["first"], each["failed"], each["retries"]) for each in world.notes] == [
+    assert [(each["row"], each["first"], each["failed"], each["retries"]) for each in world.noted()] == [
         (0, 0, False, 1), (1, 0, False, 1),
     ]  # fmt: skip
     world.begin()
@@ -217,7 +223,9 @@ def test_an_episode_without_usable_waypoints_has_the_sparse_reward_and_is_counte
     world.play(50, ended=True, success=True)
     assert world.rewards("", [0, 1]) == world.rewards("", [0, 1], row=1) == [0, 1]
     assert world.guide.metrics()["guide/failed"].tolist() == [1, 1]
-    assert [each["failed"] for each in world.notes] == [True, True] and "path" not in world.notes[0]
+    assert [(each["row"], each["role"]) for each in world.noted("questions")] == [(0, "waypoints"), (1, "segmenter")]
+    assert json.loads(world.noted("questions")[1]["asked"]) == {"instruction": "go to 7"}
+    assert [each["failed"] for each in world.noted()] == [True, True] and "path" not in world.noted()[0]
 
 
 def test_the_datas_episodes_are_relabelled_once_the_run_collects(tmp_path: Path) -> None:
@@ -293,6 +301,7 @@ def test_a_guide_of_another_process_goes_on(tmp_path: Path) -> None:
         each.play(50, ended=True)
     assert other.asked[0].content == world.asked[0].content and len(other.asked) == len(world.asked)
     assert other.returns == world.returns and other.rewards("", [0, 1]) == world.rewards("", [0, 1]) == [ON, AT]
+    assert other.notes == world.notes and {each["log"] for each in world.notes} == {"waypoints", "questions", "paths"}
 
 
 def followed(path: Path, **settings: Any) -> tuple[World, Question]:
@@ -436,3 +445,29 @@ def json_like(state: Any) -> Any:
     if isinstance(state, list):
         return [json_like(each) for each in state]
     return state.copy() if isinstance(state, np.ndarray) else state
+
+
+def test_of_traced_episodes_the_question_and_the_grippers_path_are_logged(tmp_path: Path) -> None:
+    world = World(tmp_path, spacing=10)
+    for world.step in (1, 5, 11):
+        world.begin()
+        for each in world.asked[-2:]:
+            world.lead(each)
+        world.play(35)
+        world.play(np.nan)
+        world.play(50.04, ended=True)
+    mine = [each for each in world.noted("questions") if each["row"] == 0]
+    assert [(each["episode"], each["first"], each["role"]) for each in mine] == [
+        (0, 0, "waypoints"),
+        (2, 6, "waypoints"),
+    ]
+    assert json.loads(mine[0]["asked"])["instruction"] == "go to 7"
+    assert logged_frames.unpacked(mine[0]["snapshot"], 2, "here").tolist() == [7, 0]
+    above, side = np.array(json.loads(mine[0]["cameras"]))
+    point = np.array([0.2, 0.3, 0.4, 1])
+    assert (above @ point / (above @ point)[2])[:2] == pytest.approx([0.2, 0.3])
+    assert (side @ point / (side @ point)[2])[:2] == pytest.approx([0.3, 0.4])
+    assert [(each["first"], json.loads(each["tips"])) for each in world.noted("paths") if each["row"] == 0] == [
+        (first, [[35.0, 50.0, 50.0], [50.0, 50.0, 50.0]]) for first in (0, 6)
+    ]
+    assert [each["episode"] for each in world.noted() if each["row"] == 0] == [0, None, 2]

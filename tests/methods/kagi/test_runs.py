@@ -6,9 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import imageio.v2 as imageio
+import numpy as np
 import pytest
 
 from guidebench import results
+from guidebench.harness.commands import cli
+from guidebench.methods.kagi import marks
+from guidebench.methods.kagi.questions import read
 from tests.skeletons.test_skeletons import survives
 
 pytest.importorskip("ogbench")
@@ -47,6 +52,35 @@ def test_runs_that_follow_the_object_are_killed(train: Callable[..., Path], tmp_
     told = results.load(study, what="tracked").query("seed == 0")
     assert told["step"].tolist() == [80, 100] and told["first"].tolist() == [0, 20]
     assert (told["states"] == 20).all() and (told["seen"] > 0).all() and not told["failed"].any()
+
+
+@pytest.mark.slow
+def test_bench_eval_draws_what_the_chat_was_shown_and_the_report_lays_the_field_over_it(
+    train: Callable[..., Path], opengl: None
+) -> None:
+    words = (*SMALL[:-1], *MODELS, *LEADERS, "seeds=[0]", "method=kagi", "suite.observation=state", "drawing.size=100")
+    study = train(*words, packs=[(0,)])
+    run = next(study.glob("*/*/*/seed-0"))
+    assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0
+    questions = results.load(study, what="questions").set_index("episode")
+    led = results.load(study, what="waypoints").dropna(subset=["episode"]).set_index("episode")
+    assert len(questions) == 4, "episodes of 20 steps from step 30 on"
+    for episode, row in questions.iterrows():
+        about = json.loads((run / "questions" / f"questions-waypoints-{episode:05d}.json").read_text())
+        frame, *images = (
+            np.asarray(imageio.imread(run / "questions" / file))
+            for file in (about["frame"], *(part["file"] for part in about["messages"][0]["parts"] if "file" in part))
+        )
+        asked = read(json.loads(row["asked"]))
+        above = marks.from_above(frame[:, :100], asked.grid, asked.candidates)
+        np.testing.assert_array_equal(images[0], above)
+        np.testing.assert_array_equal(images[1], marks.from_the_side(frame[:, 100:], asked.grid))
+        if episode in led.index:
+            texts = {each["name"]: each["text"] for each in about["told"]}
+            assert texts["instruction"] == asked.instruction and texts["blocks"] == led.loc[episode, "blocks"]
+            assert (texts["grasp"][0], texts["target"][0]) == ("P", "Q")
+    assert cli.main(["report", str(study)]) == 0
+    assert len([*(study / "report").glob("fields-*.png")]) == 1
 
 
 @pytest.mark.slow

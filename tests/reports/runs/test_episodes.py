@@ -107,6 +107,63 @@ def test_logged_frames_that_would_make_the_page_too_large_are_left_out_and_count
     ]
 
 
+def asked(run: Path, name: str = "mine", **changes: Any) -> None:
+    """A question as `bench eval --frames` draws it from a log, but for some entries."""
+    folder = run / "questions"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "image.png").write_bytes(png(CLIP[0]))
+    (folder / "frame.png").write_bytes(png(CLIP[1]))
+    about = {
+        **{"log": "questions", "role": "planner", "episode": 10, "step": 5_500, "frame": "frame.png"},
+        **{"messages": [{"role": "user", "parts": [{"text": "Where?"}, {"file": "image.png"}]}]},
+        **{"told": [{"name": "plan", "text": "Over there."}]},
+    }
+    (folder / f"{name}.json").write_text(json.dumps(about | changes))
+
+
+def test_questions_come_with_their_texts_images_and_what_became_of_them(tmp_path: Path) -> None:
+    asked(tmp_path)
+    (found,) = episodes.episodes(tmp_path).asked
+    assert (found.log, found.role, found.episode, found.step) == ("questions", "planner", 10, 5_500)
+    ((role, (text, image)),) = found.messages
+    assert (role, text.text, image.png, found.frame) == ("user", "Where?", png(CLIP[0]), png(CLIP[1]))
+    assert found.told == (("plan", "Over there."),) and found.left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"frame": "../../run.json"}, "there is no file '../../run.json' in its directory"),
+        ({"frame": "mine.json"}, "no PNG"),
+        ({"messages": [1]}, "a message is 1; expected a JSON object"),
+        ({"messages": [{"role": "user", "parts": [1]}]}, "a piece of a message is 1; expected a JSON object"),
+        ({"messages": [{"role": "user", "parts": [{"file": "x.png"}]}]}, "there is no file 'x.png'"),
+        ({"messages": [{"role": "user", "parts": [{}]}]}, "text is None; expected str"),
+        ({"role": 1}, "role is 1; expected str"),
+        ({"told": ["plan"]}, "a text is 'plan'; expected a JSON object"),
+    ],
+)
+def test_a_question_that_does_not_fit_is_named_and_the_rest_shown(
+    tmp_path: Path, changes: dict[str, Any], says: str
+) -> None:
+    asked(tmp_path, "good")
+    asked(tmp_path, "mine", **changes)
+    found = episodes.episodes(tmp_path)
+    assert len(found.asked) == 1
+    (note,) = found.notes
+    assert note.startswith("questions/mine.json: ") and says in note
+
+
+def test_images_of_questions_that_would_make_the_page_too_large_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(tmp_path, "a")
+    asked(tmp_path, "b")
+    monkeypatch.setattr(episodes, "STRIPS", len(png(CLIP[0])) + len(png(CLIP[1])))
+    first, second = episodes.episodes(tmp_path).asked
+    assert (first.left_out, second.left_out, second.frame) == (0, 1, b"")
+
+
 def test_a_run_without_any_has_none(tmp_path: Path) -> None:
     assert episodes.episodes(tmp_path) == episodes.Episodes()
 

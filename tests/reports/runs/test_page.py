@@ -15,7 +15,7 @@ from guidebench.harness.commands import cli
 from guidebench.reports.rendering import inline
 from guidebench.reports.runs import page, record
 from tests.reports.runs.conftest import EVIL
-from tests.reports.runs.test_episodes import logged
+from tests.reports.runs.test_episodes import asked, logged
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -141,6 +141,39 @@ def test_frames_that_a_log_shows_stand_beside_what_was_said_of_their_episode(
     assert (text["x"] > picture["x"] + picture["width"]) == (width > 375), "beside on a wide page, below on a phone"
     assert seen.evaluate("document.documentElement.scrollWidth") <= width
     axe(seen)
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_what_models_were_shown_stands_with_what_became_of_it(run: Path, browser: Open, axe, width: int) -> None:
+    message = {"role": "user", "parts": [{"text": f"Where? {EVIL}"}, {"file": "image.png"}]}
+    asked(run, messages=[message], told=[{"name": "instruction", "text": EVIL}, {"name": EVIL[:40], "text": "x" * 900}])
+    seen = browser(written(run), width=width)
+    assert "What models were shown" in seen.locator("h2").all_inner_texts()
+    shown = seen.locator("details.asked")
+    assert shown.locator("summary").first.inner_text() == "Episode 10, role planner, asked at step 5,500"
+    assert shown.locator("img").evaluate("(image) => image.naturalWidth") == 8
+    assert "<script>alert(1)</script>" in shown.locator("dd").first.inner_text()
+    shown.locator("details summary").click()
+    assert "Where? <script>alert(1)</script>" in shown.locator("pre").inner_text()
+    assert shown.locator("script").count() == 0 and seen.locator("img[src=x]").count() == 0
+    assert seen.evaluate("document.documentElement.scrollWidth") <= width
+    axe(seen)
+
+
+def test_a_page_says_how_to_draw_the_questions_that_a_log_holds(run: Path, browser: Open) -> None:
+    cell = json.loads((run.parent / "cell.json").read_text())
+    kinds = {"step": "int", "episode": "int", "role": "str", "asked": "str", "snapshot": "str"}
+    columns = {name: {"kind": kind, "meaning": "m"} for name, kind in kinds.items()}
+    cell["logs"]["questions"] = {"meaning": "a question", "columns": columns}
+    (run.parent / "cell.json").write_text(json.dumps(cell))
+    row = {"step": 1, "episode": 2, "role": "planner", "asked": "{}", "snapshot": "QUJD"}
+    (run / "questions.jsonl").write_text(json.dumps(row) + "\n")
+    seen = browser(written(run))
+    assert "None are drawn yet; bench eval RUN --frames draws them" in seen.inner_text("main")
+    table = seen.locator("table", has=seen.locator("caption", has_text="Log questions"))
+    assert table.locator("th[scope=col]").all_text_contents() == ["step", "episode", "role", "asked"]
+    asked(run)
+    assert "None are drawn yet" not in browser(written(run)).inner_text("main")
 
 
 def test_the_table_of_a_log_that_shows_frames_leaves_out_their_snapshots(run: Path, browser: Open) -> None:

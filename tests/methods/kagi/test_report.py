@@ -1,0 +1,150 @@
+"""KAGI's section of a report: reward fields over views, from what runs logged."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from guidebench.harness.commands import cli
+from guidebench.harness.models.backends.images import png
+from guidebench.methods.kagi import report
+from guidebench.methods.kagi.waypoints import Waypoints
+from tests.methods.kagi.test_fields import CAMERAS
+from tests.reports.conftest import Writer, write_rows
+
+LOGS = {name: Waypoints.logs[name] for name in ("waypoints", "questions", "paths")}
+SETTINGS = {f"guide.{name}": {"value": value} for name, value in (("lam", 0.1), ("phi", 15.0), ("pixels", 100))}
+WAY = [[0.105, 0.505, 0.305], [0.505, 0.505, 0.305], [0.505, 0.505, 0.605]]
+FRAME = np.full((20, 40, 3), 200, np.uint8)
+
+
+def asked(episode: int) -> dict[str, Any]:
+    first = 40 * episode
+    return {"step": first, "episode": episode, "first": first, "role": "waypoints", "asked": "{}", "snapshot": "x",
+            "cameras": json.dumps(CAMERAS.tolist())}  # fmt: skip
+
+
+def led(episode: int, failed: bool = False) -> dict[str, Any]:
+    path = {} if failed else {"path": json.dumps(WAY)}
+    return {"step": 40 * episode + 2, "collected": True, "episode": episode, "first": 40 * episode, "failed": failed,
+            "instruction": "put the <red> $block$ there", **path}  # fmt: skip
+
+
+def went(episode: int) -> dict[str, Any]:
+    return {
+        "step": 40 * episode + 40,
+        "first": 40 * episode,
+        "tips": json.dumps([[50.5, 50.5, 60.5], [65.5, 50.5, 60.5]]),
+    }
+
+
+@pytest.fixture
+def made(writer: Writer, tmp_path: Path, capsys) -> Callable[..., tuple[Path, str]]:
+    """Reports on a study of one run with these rows; returns the report's directory and what was printed."""
+
+    def make(
+        questions: Any, waypoints: Any, paths: Any, settings: Any = SETTINGS, frames: Any = ()
+    ) -> tuple[Path, str]:
+        curves = {0: {150: [0, 0], 300: [0, 1]}}
+        root = writer.cell("a", curves, method="kagi", declared=LOGS, settings=settings) / "seed-0"
+        for name, rows in (("questions", questions), ("waypoints", waypoints), ("paths", paths)):
+            write_rows(root, name, rows)
+        for episode, frame in frames:
+            drawn(root, episode, frame)
+        assert cli.main(["report", str(writer.finish()), "--output", str(tmp_path / "report")]) == 0
+        return tmp_path / "report", capsys.readouterr().out
+
+    return make
+
+
+def drawn(run: Path, episode: int, frame: bytes) -> None:
+    """The question about an episode as `bench eval --frames` draws it."""
+    (run / "questions").mkdir(exist_ok=True)
+    (run / "questions" / f"{episode}.png").write_bytes(frame)
+    about = {"log": "questions", "role": "waypoints", "episode": episode, "step": 1, "frame": f"{episode}.png",
+             "messages": [], "told": []}  # fmt: skip
+    (run / "questions" / f"{episode}.json").write_text(json.dumps(about))
+
+
+def figure(directory: Path) -> np.ndarray[Any, Any]:
+    (file,) = directory.glob("fields-*.png")
+    assert file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    return np.asarray(Image.open(io.BytesIO(file.read_bytes())))
+
+
+def test_the_first_middle_and_last_episode_with_waypoints_are_drawn(made) -> None:
+    numbers = range(6)
+    directory, told = made(
+        [*map(asked, numbers)], [led(each, failed=each == 5) for each in numbers], [*map(went, numbers)]
+    )
+    assert "left out" not in told
+    page = (directory / "report.html").read_text()
+    assert "Rewards over the views" in page
+    # At the last waypoint, and 15 pixels from it: .5 (.95257 + .5).
+    for episode, there in ((0, True), (2, True), (4, True), (1, False), (5, False)):
+        said = f"episode {episode}: 3 waypoints, mean reward along the path 0.73, at most 0.95"
+        assert (said in page) == there
+    height, width, _ = figure(directory).shape
+    assert height > 3 * width / 2, "three lines of two square views"
+
+
+def test_the_frame_lies_under_the_field_once_it_is_drawn(made, writer: Writer, tmp_path: Path, capsys) -> None:
+    directory, _ = made([asked(0)], [led(0)], [went(0)])
+    plain = figure(directory)
+    drawn(next(writer.directory.glob("*/*/*/seed-0")), 0, png(FRAME))
+    assert cli.main(["report", str(writer.directory), "--output", str(tmp_path / "report")]) == 0
+    over = figure(directory)
+    assert plain.shape == over.shape
+    assert over.mean() > plain.mean() + 20, "where the reward is low, the light frame is seen instead of a dark field"
+
+
+def changed(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {**row, **changes}
+
+
+@pytest.mark.parametrize(
+    ("log", "changes", "says"),
+    [
+        ("paths", {"tips": "no JSON"}, "Expecting value"),
+        ("paths", {"tips": "[[1, 2]]"}, "tips has the shape [1, 2]"),
+        ("paths", {"tips": "[]"}, "tips has the shape [0]"),
+        ("paths", {"tips": "[[1, 2, NaN]]"}, "tips holds a number that is not finite"),
+        ("paths", {"tips": json.dumps([[1, 2, 3]] * 101)}, "tips has the shape [101, 3]"),
+        ("waypoints", {"path": "[[1e300, 0, 0], [0, 0, 0]]"}, "path holds a number that is not finite or larger"),
+        ("waypoints", {"path": '[["a", 0, 0], [0, 0, 0]]'}, "could not convert string to float"),
+        ("questions", {"cameras": "[[1, 2]]"}, "cameras has the shape [1, 2]"),
+    ],
+)
+def test_a_damaged_row_costs_its_own_episode_and_is_noted(made, log: str, changes: dict[str, Any], says: str) -> None:
+    rows = {"questions": [asked(0), asked(1)], "waypoints": [led(0), led(1)], "paths": [went(0), went(1)]}
+    rows[log][0] = changed(rows[log][0], **changes)
+    directory, told = made(**rows)
+    assert "the reward of episode 0 is not drawn" in " ".join(told.split()) and says in " ".join(told.split())
+    page = (directory / "report.html").read_text()
+    assert "episode 1: 3 waypoints" in page and "episode 0: 3 waypoints" not in page
+
+
+@pytest.mark.parametrize("frame", [b"no PNG", png(FRAME)[:60], png(FRAME[:, :30])])
+def test_a_frame_that_cannot_be_shown_is_noted(made, frame: bytes) -> None:
+    _, told = made([asked(0)], [led(0)], [went(0)], frames=[(0, frame)])
+    assert "no PNG" in told or "the reward of episode 0 is not drawn" in " ".join(told.split())
+
+
+def test_settings_that_are_no_numbers_are_noted(made) -> None:
+    _, told = made([asked(0)], [led(0)], [went(0)], settings={**SETTINGS, "guide.phi": {"value": "far"}})
+    assert "guide.phi is 'far' in the cell's record" in " ".join(told.split())
+
+
+def test_a_view_from_above_alone_is_drawn_without_cameras() -> None:
+    way = np.array(WAY)[:, :2] * 100
+    scene = report.Scene(0, 1, "go", way, np.array([[50.5, 50.5, 1.0]]), None, report.Shape(0.1, 15.0), 100, None)
+    found = report.drawing("bin_sorting/sorting", "fields", [scene])
+    assert found.png.startswith(b"\x89PNG") and "mean reward along the path 0.95" in found.alt
+    assert found == report.drawing("bin_sorting/sorting", "fields", [scene]), "the same numbers give the same bytes"
