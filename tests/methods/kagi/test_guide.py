@@ -359,7 +359,7 @@ def test_an_object_that_the_side_view_does_not_show_is_not_asked_about(tmp_path:
     world.lead(world.asked[0], grasp=1)
     world.play(35, ended=True)
     assert [each.to for each in world.asked] == ["segmenter", "segmenter"] and world.rewards("", [0]) == [ON]
-    assert world.guide.metrics()["guide/untracked"].tolist() == [1, 0] and world.notes[-1]["failed"]
+    assert world.guide.metrics()["guide/untracked"].tolist() == [1, 0] and world.noted("tracked")[-1]["failed"]
 
 
 def test_episodes_without_waypoints_and_those_of_the_data_are_not_followed(tmp_path: Path) -> None:
@@ -464,7 +464,7 @@ def test_of_traced_episodes_the_question_and_the_grippers_path_are_logged(tmp_pa
     assert json.loads(mine[0]["asked"])["instruction"] == "go to 7"
     assert logged_frames.unpacked(mine[0]["snapshot"], 2, "here").tolist() == [7, 0]
     above, side = np.array(json.loads(mine[0]["cameras"]))
-    point = np.array([0.2, 0.3, 0.4, 1])
+    point = np.array([20.0, 30, 40, 1])
     assert (above @ point / (above @ point)[2])[:2] == pytest.approx([0.2, 0.3])
     assert (side @ point / (side @ point)[2])[:2] == pytest.approx([0.3, 0.4])
     assert [(each["first"], json.loads(each["tips"])) for each in world.noted("paths") if each["row"] == 0] == [
