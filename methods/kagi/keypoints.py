@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Drawer
 from guidebench.harness.models.calls import Call, CallResult, Json, SegmentCall
 from guidebench.harness.models.calls.segment import mask_of, overlap
 from guidebench.methods.kagi.sight import views
@@ -142,3 +142,18 @@ def farthest(candidates: Array, points: Array, count: int) -> Array:
         apart = np.linalg.norm(candidates - found[-1], axis=1)
         gaps = apart if gaps is None else np.minimum(gaps, apart)
     return np.array(found)
+
+
+LOOKS = 8
+"""First states in which a segmenter is tried before a run (choice: a second's work)."""
+
+
+def seen(segmenter: Callable[[SegmentCall], Sequence[Json]], suite: Any, task: str, draw: Drawer) -> float:
+    """Return the share of `LOOKS` layouts in whose first state a hand-written segmenter finds keypoints."""
+    trial, found = suite.make(task), 0
+    for seed in range(LOOKS):
+        trial.reset(seed)
+        image = np.ascontiguousarray(views(draw(trial.snapshot()[None])).above[0])
+        masks = segmenter(SegmentCall(image, (), trial.instruction))
+        found += chosen(masks, len(image), 0.0) is not None
+    return found / LOOKS

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from guidebench.baselines.agents.offline_online import ON_PROFILE, ON_SUITE
 from guidebench.baselines.agents.offline_online import ROLE as OFFLINE
 from guidebench.harness.capabilities import Calibrates, Locates, Projects
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, count
 from guidebench.harness.parts import There
@@ -167,8 +168,8 @@ class Waypoints(SuccessClassifier):
         return ""
 
     def ready(self, there: There) -> None:
-        """Raise UserError where regressors find too few inliers, an oracle would not be told the places, or the views
-        do not determine a point on the object."""
+        """Raise UserError where regressors find too few inliers, an oracle would not be told the places, a hand-written
+        segmenter sees the object in less than half of some layouts, or the views do not determine a point on it."""
         if self.formulation == "sparse":
             return
         if self.projection == "regressors":
@@ -176,6 +177,17 @@ class Waypoints(SuccessClassifier):
                 there.suite.calibrate(there.task, camera, self.pixels)
         if oracles(there.parts):
             there.suite.located(there.task, there.suite.make(there.task).snapshot())
+        if there[SEGMENTER].backend == "scripted":
+            from guidebench.methods.kagi.keypoints import LOOKS, seen
+
+            code = there[SEGMENTER].spawn(there.suite, there.task)
+            share = seen(code, there.suite, there.task, there["drawing"].spawn(there.task))
+            if share < 0.5:
+                raise UserError(
+                    f"segmenter=scripted finds thing and place in the first frames of {share * LOOKS:.0f} of {LOOKS} "
+                    f"layouts of {there.task!r}, so most episodes would have no waypoints; where the arm hides the "
+                    f"thing as an episode begins, as with suite.start=grasped, choose segmenter=oracle or another start"
+                )
         if self.follows:
             from guidebench.methods.kagi.sight import Sight
             from guidebench.methods.kagi.tracking import column_beside

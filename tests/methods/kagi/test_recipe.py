@@ -142,3 +142,13 @@ def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: 
     with pytest.raises(UserError, match="a regressor needs 1000 calibration points"):
         found.section("guide").ready(config.there(found))
     calibration.calibrate.cache_clear()
+
+
+def test_a_segmenter_that_sees_the_object_in_no_first_frame_is_refused_before_work_starts(opengl: None) -> None:
+    """With the block grasped, the arm hides it from above."""
+    for start, segmenter in (("homed", "scripted"), ("grasped", "oracle")):
+        found = cell("method=kagi", f"suite.start={start}", f"segmenter={segmenter}", *SCRIPTED[1:])
+        found.section("guide").ready(config.there(found))
+    hidden = cell("method=kagi", "suite.start=grasped", *SCRIPTED)
+    with pytest.raises(UserError, match=r"in the first frames of 0 of 8 layouts.*choose segmenter=oracle"):
+        hidden.section("guide").ready(config.there(hidden))
