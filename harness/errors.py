@@ -12,6 +12,10 @@ class UserError(Exception):
     """An error that the user can correct; printed without a traceback."""
 
 
+class Unusable(UserError):
+    """This machine cannot carry out a job that another may."""
+
+
 class MissingCall(UserError):
     """A call to a model must be replayed, but no answer to it was recorded."""
 

@@ -89,6 +89,12 @@ def opengl(cell: Cell) -> dict[str, str]:
     return {"opengl": backend} if backend else {}
 
 
+def code(cell: Cell) -> dict[str, str]:
+    """Return what two machines must share to train a cell alike: group of modules -> digest, and `package NAME` ->
+    version."""
+    return {f"package {name}": version for name, version in packages().items()} | sources.of(cell.names)
+
+
 def provenance(device: str, cell: Cell | None = None) -> dict[str, Any]:
     """Return the provenance of a run; with a cell, also the source digests of its parts and the versions of its
     plug-ins."""

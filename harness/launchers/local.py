@@ -17,7 +17,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.launchers import base, job_files
 from guidebench.harness.launchers.base import Event, Launcher, Slot
-from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from guidebench.harness.loop.job import EXIT_ERRORS, EXIT_STOPPED, Job
 from guidebench.harness.machine import cores, visible_gpus
 from guidebench.harness.parts import LauncherPart
 from guidebench.harness.registry import register
@@ -178,7 +178,7 @@ def _ending(worker: _Running, code: int) -> tuple[str, str]:
         return "finished", ""
     if code == EXIT_STOPPED:
         return "stopped", ""
-    if code == EXIT_USER_ERROR:
+    if code in EXIT_ERRORS:
         return "error", worker.error
     tail = _tail(worker)
     if code == -signal.SIGBUS:

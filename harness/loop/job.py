@@ -15,6 +15,12 @@ EXIT_CRASHED = 1
 """Exit code after any other error, whose traceback ends the log."""
 EXIT_USER_ERROR = 64
 """Exit code after a UserError, whose message is on standard output."""
+EXIT_UNUSABLE = 69
+"""Exit code after an Unusable: another machine may carry out the job."""
+EXIT_HELD = 73
+"""Exit code if other workers hold all that is left of the job."""
+EXIT_ERRORS = (EXIT_USER_ERROR, EXIT_UNUSABLE, EXIT_HELD)
+"""Exit codes whose message tells all that there is to know."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,12 @@ class Job:
     threads: int = 1
     models: Mapping[str, Any] = field(default_factory=dict)
     """The settings `models.*` that differ from their defaults."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """What the worker must find on its machine (`provenance.code`); empty if that is not checked."""
+    gpu_share: float = 1.0
+    """Share of a GPU's memory that the worker may use, in (0, 1]."""
+    gpu_memory: int | None = None
+    """GPU memory in MiB that the worker may use and that its share must have; None for its share."""
 
     @property
     def name(self) -> str:

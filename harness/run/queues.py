@@ -10,8 +10,8 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.launchers import job_files
 from guidebench.harness.launchers.base import Launcher
+from guidebench.harness.launchers.ending import runs_of
 from guidebench.harness.records.study import StudyDirectory
-from guidebench.harness.run.ending import runs_of
 
 
 def of(study: Path) -> tuple[dict[Path, str], list[str]]:

@@ -20,7 +20,7 @@ from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.identity.provenance import commit
 from guidebench.harness.identity.sources import Sources, differing
-from guidebench.harness.launchers import job_files
+from guidebench.harness.launchers import ending, job_files
 from guidebench.harness.launchers.base import Event, Slot
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.building import most_stored, ring_slots
@@ -33,7 +33,7 @@ from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records import attempts, leases, shown
 from guidebench.harness.records.leases import Fenced, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
-from guidebench.harness.run import ending, estimates, following, readiness, stages
+from guidebench.harness.run import estimates, following, readiness, stages
 from guidebench.harness.run.journal import tidy
 from guidebench.harness.settings import show
 from guidebench.harness.trackers import beside
@@ -129,8 +129,9 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
             write_cell(study, cell)
         recorder = _Recorder(study, watch)
         started = launcher.spawn(plan.execution, directory)
-        if launcher.detached:
+        if launcher.shared:
             job_files.note_launcher(directory, plan.execution.launcher)
+        if launcher.detached:
             started.submit(jobs)
             return replace(look(plan), submitted=len(started.queued()))
         stopped = following.follow(started, jobs, recorder)

@@ -2,7 +2,8 @@
 
 It reads its job as JSON from standard input and writes its events as JSON lines to standard output, or is given a job
 file and appends its events to the file beside it (`launchers/job_files.py`). On SIGTERM, Ctrl-C or the end of a parent
-process with a pipe, it writes a checkpoint and exits with code 75.
+process with a pipe, it writes a checkpoint and exits with code 75. With a job file it outlives its parent, unless it is
+told that it is --attached.
 """
 
 from __future__ import annotations
@@ -25,16 +26,23 @@ from typing import Any
 from guidebench.harness import processes
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.episodes.datasets import Dataset
-from guidebench.harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
+from guidebench.harness.errors import BudgetReached, Notice, Stopped, Unusable, UserError, count, of_system
 from guidebench.harness.identity.cells import recorded
-from guidebench.harness.identity.provenance import provenance
+from guidebench.harness.identity.provenance import code, provenance
 from guidebench.harness.identity.sources import differing
 from guidebench.harness.interfaces import Agent, Task
-from guidebench.harness.launchers import job_files
+from guidebench.harness.launchers import ending, job_files
 from guidebench.harness.loop import asking, checkpoints
 from guidebench.harness.loop.building import checkpoint_spacing, make_build
 from guidebench.harness.loop.evaluation import Evaluator, solving
-from guidebench.harness.loop.job import EXIT_CRASHED, EXIT_STOPPED, EXIT_USER_ERROR, Job
+from guidebench.harness.loop.job import (
+    EXIT_CRASHED,
+    EXIT_HELD,
+    EXIT_STOPPED,
+    EXIT_UNUSABLE,
+    EXIT_USER_ERROR,
+    Job,
+)
 from guidebench.harness.loop.probes import Probes
 from guidebench.harness.loop.training import Loop, phases_of
 from guidebench.harness.models.questions import Backend
@@ -42,7 +50,7 @@ from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import leases
 from guidebench.harness.records.leases import EXPIRES, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory, dumps
-from guidebench.harness.run import ending, stages, timing
+from guidebench.harness.run import stages, timing
 from guidebench.harness.run.journal import RunJournal, resume_point
 
 PATIENCE = 15.0
@@ -59,9 +67,9 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
 
     torch.set_num_threads(job.threads)
     _keep_memory()
-    if job.device == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
-    cell = recorded(job.cell)
+    if job.device == "cuda":
+        _limit_gpu(job)
+    cell = _checked(job)
     job = _ready(job, cell, tell)
     held = _take(job, cell, tell)
     if not held:
@@ -150,6 +158,45 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         for backend in asking.distinct(backends):
             backend.close()
         journal.close()
+
+
+def _limit_gpu(job: Job) -> None:
+    """Limit this process to its part of the GPU's memory. Raise Unusable if there is no GPU, or too small a one."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise Unusable(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
+    whole = torch.cuda.get_device_properties(0).total_memory / 2**20
+    share = job.gpu_share
+    if job.gpu_memory is not None:
+        if job.gpu_memory > whole * share:
+            raise Unusable(
+                f"the GPU here has {whole:,.0f} MiB, of which a share of {share:g} is less than the {job.gpu_memory:,} "
+                f"MiB of launcher.gpu_memory; lower it, or raise launcher.gpus"
+            )
+        share = job.gpu_memory / whole
+    if share < 1:
+        torch.cuda.set_per_process_memory_fraction(share)
+
+
+def _checked(job: Job) -> Cell:
+    """Return the job's cell. Raise Unusable if this machine has other sources or packages than the one that wrote the
+    job."""
+    try:
+        cell = recorded(job.cell)
+    except UserError as error:
+        raise (Unusable(f"this machine lacks a part: {error}") if job.code else error) from None
+    here = code(cell) if job.code else {}
+    if changed := differing(job.code, here):
+        versions = [
+            f"{name} {here.get(name, 'missing')} instead of {job.code.get(name, 'none')}" if " " in name else name
+            for name in changed
+        ]
+        raise Unusable(
+            f"this machine has other sources or packages than the command had: {', '.join(versions)}; make them alike "
+            f"and type the command again"
+        )
+    return cell
 
 
 def _ready(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> Job:
@@ -276,18 +323,24 @@ def from_pipe() -> int:
             stop.asked = True
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
-    code, kind, error = _carry_out(job, tell, stop)
+    number, kind, error = _carry_out(job, tell, stop)
     if kind == "error":
         tell({"event": "error", "error": error})
     elif error:
         print(error, file=sys.stderr, flush=True)  # the end of the log is what the parent tells of a crash
-    return code
+    return number
 
 
-def from_file(path: Path) -> int:
+def from_file(path: Path, attached: bool = False) -> int:
     """Carry out the job of a job file, append its events and its end to those of the file, and return the exit code.
-    Nobody else may notice how it ends, so its runs are marked here."""
+    Nobody else may notice how it ends, so its runs are marked here.
+
+    `attached`: the worker stops when its parent ends, and the parent starts a job again which only this machine or only
+    now cannot be carried out.
+    """
     stop = Stop()
+    if attached:
+        stop.watch_parent()
     # SIGUSR1 is what schedulers can be asked to send some time before they end a job.
     stop.listen(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
     try:
@@ -301,12 +354,15 @@ def from_file(path: Path) -> int:
         with telling, contextlib.suppress(OSError):  # the disk may be full, and the run's own files tell of it
             job_files.tell(path, event)
 
-    code, kind, error = _carry_out(job, tell, stop)
+    number, kind, error = _carry_out(job, tell, stop)
     if error:
         print(error, file=sys.stderr, flush=True)
+    if attached and number in (EXIT_UNUSABLE, EXIT_HELD):
+        tell({"event": "notice", "error": error})
+        return number
     ending.record(StudyDirectory(Path(job.directory)), job, kind, error)
     tell({"event": kind, "error": error})
-    return code
+    return number
 
 
 def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> tuple[int, str, str]:
@@ -325,17 +381,36 @@ def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> 
         return EXIT_STOPPED, "stopped", ""
     except Stopped:
         return EXIT_STOPPED, "stopped", ""
+    except Unusable as error:
+        return EXIT_UNUSABLE, "error", str(error)
+    except Held as error:
+        return EXIT_HELD, "error", str(error)
     except UserError as error:
         return EXIT_USER_ERROR, "error", str(error)
     except OSError as error:
         if told := of_system(error):
             return EXIT_USER_ERROR, "error", told
         return EXIT_CRASHED, "crashed", traceback.format_exc()
-    except Exception:
+    except Exception as error:
+        if told := _of_gpu(error, job):
+            return EXIT_USER_ERROR, "error", told
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     return 0, "finished", ""
 
 
+def _of_gpu(error: Exception, job: Job) -> str:
+    """Return a message if a GPU's memory, or the worker's part of it, did not suffice; "" for any other error."""
+    import torch
+
+    if not isinstance(error, torch.OutOfMemoryError):
+        return ""
+    part = f"{job.gpu_memory:,} MiB" if job.gpu_memory else f"a share of {job.gpu_share:g}"
+    return (
+        f"the GPU's memory, of which the worker may use {part}, is too small for {count(len(job.seeds), 'seed')}: "
+        f"lower pack, or raise what a worker may use ({str(error).splitlines()[0]})"
+    )
+
+
 if __name__ == "__main__":
     processes.begin()
-    processes.leave(from_file(Path(sys.argv[1])) if sys.argv[1:] else from_pipe())
+    processes.leave(from_file(Path(sys.argv[1]), "--attached" in sys.argv[2:]) if sys.argv[1:] else from_pipe())

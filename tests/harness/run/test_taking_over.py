@@ -18,7 +18,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.records import attempts, leases
 from guidebench.harness.records.leases import Fenced, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
-from guidebench.harness.run import ending
+from guidebench.harness.launchers import ending
 from guidebench.harness.run import study as studies
 from guidebench.harness.run.worker import work
 

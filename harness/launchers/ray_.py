@@ -1,0 +1,276 @@
+"""Launcher of Ray tasks. The command hands its jobs to a keeper in the cluster and returns, or stays and listens.
+
+What Ray knows of a study is found by the study's directory, after which its keepers are named. All that is said to Ray
+is said by a process of its own (`ray_driver.py`). The study notes to which cluster it was submitted, but `bench status`
+and `bench cancel` connect only to the cluster of this machine or of RAY_ADDRESS: Ray unpickles what its cluster sends,
+and a study may come from a stranger.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Execution
+from guidebench.harness.identity import provenance
+from guidebench.harness.identity.cells import recorded
+from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers.base import ENDS, Event, Launcher, Slot, Standing
+from guidebench.harness.launchers.ray_driver import Order, fits
+from guidebench.harness.loop.job import Job
+from guidebench.harness.parts import LauncherPart
+from guidebench.harness.records.files import read_json, write_json
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.texts import one_line
+
+SECONDS = 90.0
+"""Seconds that one question to a cluster may take."""
+SOON, EVERY = 2.0, 20.0
+"""Seconds between two questions which jobs a cluster has: after a worker told its end, and else."""
+FORWARDED = ("GUIDEBENCH_", "MUJOCO_", "PYOPENGL_")
+"""How the names of environment variables begin that workers take over from the command."""
+
+
+@register.launcher("ray")
+@dataclass(frozen=True)
+class Ray(LauncherPart):
+    """Tasks of a Ray cluster, one for each pack of seeds; the command returns once they are submitted."""
+
+    address: str = ""
+    """Address of the cluster, HOST:PORT; empty for RAY_ADDRESS or the cluster of this machine (Ray, `ray.init`)."""
+    cpus: Annotated[float, Bounds(0), Unit("cores")] = 1.0
+    """Cores that Ray reserves for a worker (choice: a worker computes with one thread)."""
+    gpus: Annotated[float, Bounds(0, 1), Unit("GPUs")] = 0.0
+    """Share of a GPU that Ray reserves for a worker, such as 0.25; workers that share a GPU may use this share of its
+    memory (choice: a CPU suffices for small networks)."""
+    gpu_memory: Annotated[int | None, Bounds(1), Unit("MiB")] = None
+    """GPU memory that a worker may use, at most its share; null for its share. A node whose share is smaller gets no
+    worker (choice: needs differ)."""
+    memory: Annotated[int | None, Bounds(1), Unit("MiB")] = None
+    """Memory that Ray reserves for a worker; null for none (Ray, which by default reserves cores only)."""
+    losses: Annotated[int, Bounds(0), Unit("losses")] = 10
+    """Number of times that a job whose worker was lost, as with its node, starts again (choice: nodes may be preempted
+    often, and a worker that kills its node should not go on for ever)."""
+    wait: bool = False
+    """Whether the command stays until the tasks have ended, as with launcher=local; stopping it cancels them (choice:
+    studies last longer than terminals)."""
+
+    @property
+    def detached(self) -> bool:
+        return not self.wait
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def ready(self, execution: Execution, study: Path) -> None:
+        if importlib.util.find_spec("ray") is None:
+            raise UserError("launcher=ray needs the package ray; install it with: pip install 'guidebench[ray]'")
+        if "://" in self.address:
+            raise UserError(
+                f"launcher.address={self.address}: Ray Client is not supported; give the HOST:PORT that `ray start` "
+                f"printed, and type the command on a node of the cluster"
+            )
+        if self.device(execution) == "cuda" and not self.gpus:
+            raise UserError("device=cuda needs a share of a GPU for each task: add launcher.gpus=1, or less")
+        nodes = self.asked("look")["nodes"]
+        wanted = self.resources
+        if not any(fits(node, wanted) for node in nodes):
+            most = {name: max((node["Resources"].get(name, 0.0) for node in nodes), default=0.0)
+                    for name in ("CPU", "GPU", "memory")}  # fmt: skip
+            raise UserError(
+                f"no node of the Ray cluster has what a worker is to get (launcher.cpus={self.cpus:g}, "
+                f"launcher.gpus={self.gpus:g}, launcher.memory={self.memory or 'null'}); the largest have "
+                f"{most['CPU']:g} cores, {most['GPU']:g} GPUs and {most['memory'] / 2**20:,.0f} MiB"
+            )
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """Return what Ray reserves for a task, in its terms."""
+        memory = {"memory": float(self.memory * 2**20)} if self.memory else {}
+        return {"num_cpus": self.cpus, "num_gpus": self.gpus, **memory}
+
+    def device(self, execution: Execution) -> str:
+        """Return the device of the workers."""
+        if execution.device == "auto":
+            return "cuda" if self.gpus else "cpu"
+        return execution.device
+
+    def slots(self, execution: Execution) -> list[Slot]:
+        """Return a slot for each task that may run at the same time: `workers`, or one, as nobody knows how many."""
+        return [Slot(self.device(execution))] * (execution.workers or 1)
+
+    def spawn(self, execution: Execution, study: Path) -> Launcher:
+        return Tasks(self, execution, study)
+
+    def asked(self, what: str, **content: Any) -> Any:
+        """Ask the cluster a question of `ray_driver.answer` and return the answer. Raise UserError if there is none."""
+        inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS" or not self.address}
+        address = self.address or inherited.get("RAY_ADDRESS", "")
+        question = json.dumps({"what": what, "address": address, **content})
+        try:
+            done = subprocess.run(
+                [*base.command()[:-1], "guidebench.harness.launchers.ray_driver"], input=question, text=True,
+                capture_output=True, timeout=SECONDS, env=base.environment(Slot("cpu"), inherited),
+                start_new_session=True,  # a command that is stopped by Ctrl-C still asks
+            )  # fmt: skip
+            answer = json.loads(done.stdout)
+        except subprocess.TimeoutExpired:
+            raise UserError(f"the Ray cluster gave no answer within {SECONDS:.0f} s; see `ray status`") from None
+        except ValueError:
+            last = one_line((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+            raise UserError(f"Ray could not be asked: {last}") from None
+        if "refused" in answer:
+            raise UserError(f"launcher.address={address or 'null'}: {one_line(answer['refused'])}")
+        return answer["answer"]
+
+
+class Tasks(Launcher):
+    """The tasks of a study."""
+
+    def __init__(self, part: Ray, execution: Execution, study: Path) -> None:
+        self._part, self._execution, self._study = part, execution, study.resolve()
+        self._hearing: dict[str, tuple[Job, job_files.Hearing]] = {}
+        self._last: dict[str, str] = {}
+        """Job -> kind of the last event that was heard of it."""
+        self._looked = 0.0
+        self._unanswered = False
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Submit jobs, without the runs that the cluster has already. Those are listened to as well."""
+        there = self._part.asked("queued", study=str(self._study))
+        known = {run: each.job for each in self._standings(there["queued"]) for run in _runs(each.job.cell, each.job)}
+        new = []
+        for job in jobs:
+            seeds = tuple(seed for seed in job.seeds if f"{job.cell['cell']}/{seed}" not in known)
+            for queued in {known[run].name: known[run] for run in _runs(job.cell, job) if run in known}.values():
+                self._listen(queued)
+            if seeds:
+                new.append(self._prepared(replace(job, seeds=seeds)))
+        (self._study / "logs").mkdir(exist_ok=True)
+        write_json(self._note, {name: there[name] for name in ("address", "session")})
+        for job in new:
+            job_files.put(self._study, job)
+            self._listen(job)
+        if new:
+            self._part.asked("submit", order=self._order(new))
+
+    def _prepared(self, job: Job) -> Job:
+        """Return a job with what a node is checked against."""
+        code = {} if self._execution.mixed_commits else provenance.code(recorded(job.cell))
+        return replace(
+            job, device=self._part.device(self._execution), code=code, gpu_share=self._part.gpus or 1.0,
+            gpu_memory=self._part.gpu_memory,
+        )  # fmt: skip
+
+    def _order(self, jobs: Sequence[Job]) -> Order:
+        inherited = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED)}
+        environment = base.environment(Slot(""), inherited | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+        del environment["CUDA_VISIBLE_DEVICES"]  # Ray's choice
+        return Order(
+            study=str(self._study),
+            jobs=[
+                {"name": job.name, "runs": _runs(job.cell, job), "after": _runs(job.cell.get("stage", {}), job)}
+                for job in jobs
+            ],
+            command=base.command(),
+            root=str(provenance.sources.ROOT),
+            environment=environment,
+            resources=self._part.resources,
+            workers=self._execution.workers,
+            losses=self._part.losses,
+        )
+
+    def _listen(self, job: Job) -> None:
+        path = self._study / job_files.FOLDER / f"{job.name}.json"
+        self._hearing[job.name] = job, job_files.Hearing(path, new=True)
+
+    @property
+    def open(self) -> int:
+        return len(self._hearing)
+
+    def poll(self, seconds: float) -> list[Event]:
+        """Return what the workers of this command's tasks wrote; a task that the cluster lost without a word
+        crashed."""
+        time.sleep(seconds)
+        found = self._heard()
+        ended = any(kind in ENDS for kind in self._last.values())
+        if time.monotonic() - self._looked < (SOON if ended else EVERY) or not self._hearing:
+            return found
+        try:
+            open_ = {each.job.name for each in self.queued()}
+        except UserError as error:  # the tasks go on, unless the whole cluster is lost
+            if not self._unanswered:
+                text = (
+                    f"{error}; it is asked again every {EVERY:.0f} s, and the study's files tell how far its runs are"
+                )
+                found.append(Event(next(iter(self._hearing.values()))[0], "notice", {"error": text}))
+            self._unanswered = True
+            open_ = set(self._hearing)
+        else:
+            self._unanswered = False
+        self._looked = time.monotonic()
+        found += self._heard()  # what was written before the cluster had no more of a job
+        for name, (job, _) in list(self._hearing.items()):
+            if name not in open_:
+                del self._hearing[name]
+                if self._last.pop(name, "") not in ENDS:
+                    log = self._study / "logs" / f"{name}.log"
+                    found.append(
+                        Event(job, "crashed", {"error": f"the cluster lost its task without a word; see {log}"})
+                    )
+        return found
+
+    def _heard(self) -> list[Event]:
+        found = []
+        for name, (job, hearing) in self._hearing.items():
+            for kind, content in hearing:
+                found.append(Event(job, kind, content))
+                self._last[name] = kind
+        return found
+
+    def cancel(self, now: bool = False) -> None:
+        self._part.asked("cancel", study=str(self._study), now=now)
+
+    def queued(self) -> list[Standing]:
+        try:
+            noted = read_json(self._note)
+        except (OSError, UserError):
+            noted = {}
+        noted = noted if isinstance(noted, dict) else {}  # nobody is trusted to leave the file as it is
+        submitted = one_line(str(noted.get("address", "")))[:200]
+        hint = f"; the study was submitted to Ray at {submitted}: to ask that cluster, set RAY_ADDRESS={submitted}"
+        try:
+            there = self._part.asked("queued", study=str(self._study))
+        except UserError as error:
+            raise UserError(f"{error}{hint if submitted else ''}") from None
+        if submitted and noted.get("session") != there["session"]:
+            raise UserError(f"the Ray cluster here, at {there['address']}, is another one than the study's{hint}")
+        return self._standings(there["queued"])
+
+    def _standings(self, queued: Sequence[tuple[str, str]]) -> list[Standing]:
+        found = []
+        for name, words in queued:
+            path = self._study / job_files.FOLDER / f"{name}.json"
+            if path.exists():
+                found.append(Standing(job_files.read(path), one_line(words)))
+        return found
+
+    @property
+    def _note(self) -> Path:
+        """The file that holds to which cluster the study was last submitted."""
+        return self._study / job_files.FOLDER / "ray.cluster"
+
+
+def _runs(cell: Mapping[str, Any], job: Job) -> list[str]:
+    """Return the runs of a cell with the seeds of a job, as CELL/SEED; none of no cell."""
+    return [f"{cell['cell']}/{seed}" for seed in job.seeds] if cell else []
