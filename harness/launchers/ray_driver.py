@@ -5,8 +5,8 @@ out of the command: it waits more than a minute for an address that nobody answe
 cluster goes away. The question is JSON on standard input, the answer JSON on standard output.
 
 A keeper is a detached actor, so it outlives the command. It owns the tasks of what one command submitted: it lets a run
-wait for its pre-training stage, starts a lost task again elsewhere, and ends with its last job. A task starts the worker
-with its job file, stops it when the keeper says so, and returns its exit code.
+wait for its pre-training stage, starts a lost task again elsewhere, and ends with its last job. A task starts the
+worker with its job file, stops it when the keeper says so, and returns its exit code.
 
 This module runs as `__main__`, so Ray copies the keeper and the task by value. Both get plain arguments, and a node
 that lacks this package can still say so.
@@ -91,8 +91,8 @@ class Keeper:
         """Job -> why it was started again, or is to be."""
         self._losses = dict.fromkeys(self._jobs, 0)
         self._not_before = dict.fromkeys(self._jobs, 0.0)
-        self._unusable: dict[str, str] = {}
-        """Id of a node -> why no worker can run there."""
+        self._unusable: dict[str, dict[str, str]] = {name: {} for name in self._jobs}
+        """Job -> id of a node -> why its worker cannot run there. Another job may, such as one of another method."""
         self._wish = ""
         self._lock = threading.Lock()
         if not self.refusal():
@@ -131,7 +131,8 @@ class Keeper:
         if name in self._nodes:
             return f"running in Ray on {self._nodes[name]}"
         if name in self._tasks.values():
-            wanted = ", ".join(f"{amount:g} {what}" for what, amount in self._order.resources.items() if amount)
+            units = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "bytes of memory"}
+            wanted = ", ".join(f"{amount:g} {units[what]}" for what, amount in self._order.resources.items() if amount)
             return f"pending in Ray: no node has {wanted} free"
         if self._before(name):
             return "waiting in Ray: its pre-training stage has not ended"
@@ -166,17 +167,17 @@ class Keeper:
         import ray
 
         me = ray.get_runtime_context().current_actor
-        options = {"max_retries": 0, **self._order.resources}
-        if self._unusable:
-            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(self._unusable)})"}
-        task = ray.remote(carry_out).options(**options)
+        task = ray.remote(carry_out)
         with self._lock:
             for name in [each for each in self._jobs if each not in self._tasks.values()]:
                 full = self._order.workers is not None and len(self._tasks) >= self._order.workers
                 if full or self._wish:
                     break
                 if self._not_before[name] <= time.monotonic() and not self._before(name):
-                    self._tasks[task.remote(tuple(self._order), name, me)] = name
+                    options: dict[str, Any] = {"max_retries": 0, **self._order.resources}
+                    if unusable := self._unusable[name]:
+                        options["label_selector"] = {"ray.io/node-id": f"!in({','.join(unusable)})"}
+                    self._tasks[task.options(**options).remote(tuple(self._order), name, me)] = name
 
     def _end(self, reference: Any) -> None:
         """Judge how a task ended: its job is over, or begins again."""
@@ -188,25 +189,25 @@ class Keeper:
                 del self._jobs[name]
                 return
             if outcome.code == UNUSABLE:
-                self._unusable[outcome.node] = self._why[name] = outcome.told
-                lost = "" if self._usable() else "; ".join(dict.fromkeys(self._unusable.values()))
+                self._unusable[name][outcome.node] = self._why[name] = outcome.told
+                lost = "" if self._usable(name) else "; ".join(dict.fromkeys(self._unusable[name].values()))
             else:
                 self._losses[name] = count = self._losses[name] + 1
                 how = outcome.told if outcome.code is not None else f"its task on {node} was lost: {outcome.told}"
                 self._why[name] = f"started again ({count}): {how}"
-                if outcome.code is not None:
+                if outcome.code in (STOPPED, HELD):
                     self._not_before[name] = time.monotonic() + LATER
                 often = f"its worker was lost {count} times; launcher.losses={self._order.losses} allows no more: {how}"
                 lost = often if count > self._order.losses else ""
         if lost:
             self._fail(name, lost)
 
-    def _usable(self) -> bool:
-        """Return whether a node is left on which a worker may run."""
+    def _usable(self, name: str) -> bool:
+        """Return whether a node is left on which a job may run."""
         import ray
 
-        return any(node["Alive"] and node["NodeID"] not in self._unusable and fits(node, self._order.resources)
-                   for node in ray.nodes())  # fmt: skip
+        left = (node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self._unusable[name])
+        return any(fits(node, self._order.resources) for node in left)
 
     def _fail(self, name: str, error: str) -> None:
         """Mark the runs of a job as failed, which no worker could."""

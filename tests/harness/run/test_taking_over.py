@@ -12,13 +12,13 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import Notice, Stopped, UserError
+from guidebench.harness.launchers import ending
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records import attempts, leases
 from guidebench.harness.records.leases import Fenced, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
-from guidebench.harness.launchers import ending
 from guidebench.harness.run import study as studies
 from guidebench.harness.run.worker import work
 

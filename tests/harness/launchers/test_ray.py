@@ -1,0 +1,327 @@
+"""launcher=ray on a real Ray cluster of a head and two nodes: submitted, lost, cancelled, and refused by name."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Execution
+from guidebench.harness.identity import sources
+from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers.ray_ import Ray, Tasks
+from guidebench.harness.launchers.ray_driver import Order
+from guidebench.harness.loop.job import Job
+from guidebench.harness.plan import matrix
+from guidebench.harness.records import leases
+from guidebench.harness.run import readiness
+
+SMALL = (
+    "method=uer", "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
+    "learner.batch_size=16",
+)  # fmt: skip
+SMOKE = ("suite=minigrid_doorkey", "profile=smoke", "report=false", "launcher=ray", *SMALL)
+RAYLET = "NODE=$(grep PPid /proc/$PPID/status | cut -f2)"
+"""Sets $NODE in the script of a worker to what tells nodes of one host apart, the process id of its raylet."""
+NODE = {"num_cpus": 2, "object_store_memory": 80 * 2**20}
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The cluster: a head that runs no tasks, and two nodes."""
+    pytest.importorskip("ray", reason="launcher=ray needs guidebench[ray]")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
+        try:
+            cluster.add_node(**NODE)
+            cluster.add_node(**NODE)
+            yield cluster
+        finally:
+            cluster.shutdown()
+
+
+@pytest.fixture
+def bench(running: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """`bench("run", …)` as a process that finds the cluster."""
+    monkeypatch.setenv("RAY_ADDRESS", running.address)
+
+    def run(*words: str) -> Done:
+        done = subprocess.run([sys.executable, "-m", "guidebench", *words], capture_output=True, text=True)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.2)
+
+
+def statuses(study: Path) -> list[str]:
+    return [json.loads(path.read_text())["status"] for path in sorted(study.glob("*/*/*/seed-*/run.json"))]
+
+
+def events(study: Path) -> list[list[str]]:
+    """The events of each job, in order, without progress."""
+    found = []
+    for path in sorted((study / "jobs").glob("*.events.jsonl")):
+        kinds = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+        found.append([kind for kind in kinds if kind != "progress"])
+    return found
+
+
+def parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def rows(study: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(study.glob("*/*/*/seed-*/evaluations.parquet"))]
+
+
+@pytest.mark.slow
+def test_a_study_loses_its_command_and_a_node_and_equals_that_of_local(
+    running: Any, bench: Callable[..., Done], train: Callable[..., Path], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    steps = ("training.steps=1500", "evaluation.every=500")
+    words = ["run", *SMOKE, *steps, "checkpoint_every=200", "seeds=3", "launcher.wait=true", f"output={study}"]
+    with subprocess.Popen([sys.executable, "-m", "guidebench", *words], stdout=subprocess.DEVNULL) as command:
+        until(lambda: len(list(study.glob("*/*/*/seed-0/checkpoint-*"))) >= 1)
+        command.kill()
+    (run,) = study.glob("*/*/*/seed-0")
+    holder = leases.holder(run)
+    assert holder is not None
+    raylet = parent(parent(holder.pid))
+    (lost,) = (node for node in running.worker_nodes if node.all_processes["raylet"][0].process.pid == raylet)
+    running.remove_node(lost, allow_graceful=False)
+    try:
+        done = bench(*words)  # the command comes back, submits nothing again and listens
+        assert done.code == 0 and "3 finished" in done.out and done.out.count(": finished") == 3, done.out + done.err
+    finally:
+        running.add_node(**NODE)
+    begun = [kinds.count("started") for kinds in events(study)]
+    assert begun[0] == 2 and min(begun) == 1 and [kinds[-1] for kinds in events(study)] == ["finished"] * 3
+    told = next((study / "jobs").glob("uer-*-0.events.jsonl")).read_text().splitlines()
+    assert [json.loads(line)["step"] > 0 for line in told if '"started"' in line] == [False, True]
+    local = train(*SMALL, *steps, packs=[(0,), (1,), (2,)])
+    assert rows(study) == rows(local) and len(rows(study)) == 3
+    assert bench("cancel", str(study)).out == f"{study}: no job of it is in a queue\n"
+
+
+@pytest.mark.slow
+def test_jobs_are_submitted_once_share_the_cores_and_are_cancelled(
+    running: Any, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    words = ("run", *SMOKE, "training.steps=900000", "evaluation.every=900000", "seeds=3")
+    words += ("launcher.cpus=2", f"output={study}")
+    done = bench(*words)
+    assert done.code == 0 and "3 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
+    assert "3 jobs in the queue" in bench(*words).out  # a second command submits none of them again
+    until(lambda: statuses(study) == ["running", "running"])
+    shown = bench("status", str(study)).out
+    assert shown.count("running in Ray on ") == 2 and shown.count("pending in Ray: no node has 2 CPU free") == 1
+    done = bench("cancel", str(study))
+    assert done.code == 0 and "3 jobs cancelled" in done.out
+    until(lambda: statuses(study) == ["stopped", "stopped"])
+    assert events(study) == [["started", "stopped"]] * 2 and list(study.glob("*/*/*/seed-0/checkpoint-*"))
+    until(lambda: bench("cancel", str(study)).code == 1)
+
+
+def submitted(study: Path, script: str, jobs: dict[str, dict[str, Any]], **other: Any) -> Tasks:
+    """Submit jobs, name -> fields of the order, whose worker is a script, and return the study's launcher. The script
+    knows the job's name as $NAME and its node as $NODE."""
+    (study / "logs").mkdir(parents=True)
+    program = study / "worker"
+    program.write_text(f'#!/bin/bash\nNAME=$(basename "$1" .json)\n{RAYLET}\ncd {study}\n{script}\n')
+    program.chmod(0o755)
+    listed = []
+    for seed, (name, fields) in enumerate(jobs.items()):
+        job = Job("mine", str(study), {"suite": "s", "task": "t", "method": name, "cell": "c"}, (seed,))
+        job_files.put(study, job)
+        listed.append({"name": job.name, "runs": [f"c/{seed}"], "after": [], **fields})
+    resources = {"num_cpus": 1.0, "num_gpus": 0.0}
+    order = Order(str(study), listed, [str(program)], str(sources.ROOT), {}, resources, None, 3)
+    Ray().asked("submit", order=order._replace(**other))
+    return Tasks(Ray(), Execution(), study)
+
+
+def ended(tasks: Tasks) -> Callable[[], bool]:
+    return lambda: not tasks.queued()
+
+
+@pytest.mark.slow
+def test_a_node_that_cannot_work_is_left_out_and_named(
+    running: Any, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    first = "mkdir odd 2>/dev/null && echo $NODE > odd/node"
+    script = f'{first}; [ "$(cat odd/node)" = $NODE ] && echo other packages && exit 69; echo $NAME >> done; sleep 2'
+    tasks = submitted(study, script, {name: {} for name in ("a", "b", "c")}, workers=1)
+    seen: set[str] = set()
+
+    def over() -> bool:
+        standings = tasks.queued()
+        seen.update(each.words for each in standings)
+        return not standings
+
+    until(over)
+    assert sorted((study / "done").read_text().split()) == ["a-c-0", "b-c-1", "c-c-2"]
+    assert any("other packages" in words for words in seen)
+
+
+@pytest.mark.slow
+def test_a_job_for_which_no_node_is_left_fails_and_names_them(
+    running: Any, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    tasks = submitted(tmp_path / "study", "echo it has other packages; exit 69", {"a": {}})
+    until(ended(tasks))
+    (run,) = (tmp_path / "study").glob("s/t/a-c/seed-0/run.json")
+    content = json.loads(run.read_text())
+    assert content["status"] == "failed" and content["error"].count("it has other packages") == 1
+    assert events(tmp_path / "study") == [["crashed"]]
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_again_and_again_is_given_up(
+    running: Any, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    tasks = submitted(study, "echo x >> begun; kill -9 $$", {"a": {}}, losses=1)
+    until(ended(tasks))
+    assert (study / "begun").read_text() == "x\nx\n"
+    (run,) = study.glob("s/t/a-c/seed-0/run.json")
+    error = json.loads(run.read_text())["error"]
+    assert "its worker was lost 2 times; launcher.losses=1 allows no more" in error and "got signal 9" in error
+
+
+@pytest.mark.slow
+def test_jobs_wait_for_their_stages_and_for_their_number(
+    running: Any, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    script = "echo +$NAME >> log; sleep 1.5; echo -$NAME >> log"
+    tasks = submitted(study, script, {"a": {"after": ["c/1"]}, "b": {}, "c": {}}, workers=1)
+    until(ended(tasks))
+    assert (study / "log").read_text().split() == ["+b-c-1", "-b-c-1", "+a-c-0", "-a-c-0", "+c-c-2", "-c-c-2"]
+
+
+@pytest.mark.slow
+def test_a_directory_that_a_node_does_not_see_is_named_before_anything_starts(
+    running: Any, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    gone = [{"name": "gone", "runs": [], "after": []}]
+    order = Order(str(study), gone, [sys.executable], str(sources.ROOT), {}, {"num_cpus": 1.0}, None, 3)
+    with pytest.raises(UserError, match=r"node .* does not see .*gone\.json; mount the study's directory there"):
+        Ray().asked("submit", order=order)
+    assert Tasks(Ray(), Execution(), study).queued() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["launcher.gpus=0.5"], "no node of the Ray cluster has what a worker is to get"),
+        (["launcher.cpus=8"], "the largest have 2 cores, 0 GPUs and"),
+        (["device=cuda"], "device=cuda needs a share of a GPU for each task: add launcher.gpus=1"),
+        (["launcher.gpus=2"], "launcher.gpus"),
+        (["launcher.address=ray://head:10001"], "launcher.address=ray://head:10001: Ray Client is not supported"),
+    ],
+)
+def test_what_the_cluster_cannot_give_is_named_before_anything_is_written(
+    bench: Callable[..., Done], tmp_path: Path, words: list[str], says: str
+) -> None:
+    done = bench("run", *SMOKE, "seeds=1", f"output={tmp_path / 'study'}", *words)
+    assert done.code == 2 and says in done.err and not (tmp_path / "study").exists()
+
+
+@pytest.mark.slow
+def test_an_address_that_nobody_answers_is_named_soon(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"launcher\.address=127\.0\.0\.1:1: nobody answers as a Ray cluster at"):
+        Ray(address="127.0.0.1:1").ready(Execution(), tmp_path)
+    assert time.monotonic() - began < 30
+
+
+def test_without_ray_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"launcher=ray needs the package ray; install it with: pip install"):
+        Ray().ready(Execution(), tmp_path)
+
+
+def test_a_cluster_that_is_not_the_study_s_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "ray.cluster").write_text('{"address": "10.0.0.1:6379", "session": "first"}')
+    there = {"address": "10.0.0.2:6379", "session": "second", "queued": []}
+    monkeypatch.setattr(Ray, "asked", lambda self, what, **content: there)
+    tasks = Tasks(Ray(), Execution(), tmp_path)
+    with pytest.raises(UserError, match=r"10\.0\.0\.2:6379, is another one than .* RAY_ADDRESS=10\.0\.0\.1:6379"):
+        tasks.queued()
+    there["session"] = "first"
+    assert tasks.queued() == []
+
+
+def test_a_task_whose_end_was_heard_did_not_crash_and_a_lost_one_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("guidebench.harness.launchers.ray_.SOON", 0.0)
+    monkeypatch.setattr("guidebench.harness.launchers.ray_.EVERY", 0.0)
+    there = {"address": "a:1", "session": "s", "queued": []}
+    monkeypatch.setattr(Ray, "asked", lambda self, what, **content: there)
+    cell = {"suite": "s", "task": "t", "method": "m", "cell": "c"}
+    for kind, kinds in (("finished", ["finished"]), ("started", ["started", "crashed"])):
+        tasks = Tasks(Ray(wait=True), Execution(mixed_commits=True), tmp_path / kind)
+        there["queued"] = []
+        (tmp_path / kind / "jobs").mkdir(parents=True)
+        path = job_files.put(tmp_path / kind, Job("mine", str(tmp_path / kind), cell, (0,)))
+        there["queued"] = [(path.stem, "running in Ray on n")]
+        tasks.submit([job_files.read(path)])  # the cluster has it: it is listened to, and not submitted
+        assert tasks.open == 1 and tasks.poll(0.0) == []
+        job_files.tell(path, {"event": kind})
+        there["queued"] = []
+        assert [event.kind for event in tasks.poll(0.0)] == kinds and tasks.open == 0
+
+
+def test_what_calls_a_foundation_model_is_refused(tmp_path: Path) -> None:
+    words = ["suite=minigrid_doorkey", "method=vlm_rb", "profile=smoke", "launcher=ray", f"output={tmp_path}"]
+    served = matrix.plan([*words, "judge=openai", "judge.model=m", "judge.base_url=http://127.0.0.1:1/v1"])
+    (told,) = [text for text in readiness.missing(served, tmp_path) if "foundation model" in text]
+    assert told.startswith("launcher=ray: 'vlm_rb' calls a foundation model (judge=openai)")
+
+
+def test_a_device_follows_from_the_share_of_a_gpu() -> None:
+    assert Ray().slots(Execution(workers=3)) == [base.Slot("cpu")] * 3
+    assert Ray(gpus=0.25).slots(Execution()) == [base.Slot("cuda")]
+    assert Ray(gpus=0.25).slots(Execution(device="cpu")) == [base.Slot("cpu")]
+
+
+def test_a_job_tells_its_worker_what_its_node_must_have(tmp_path: Path) -> None:
+    (cell,) = matrix.plan(["suite=minigrid_doorkey", "method=uer", "profile=smoke"]).cells
+    from guidebench.harness.identity.cells import record
+
+    job = Job("mine", str(tmp_path), record(cell), (0,))
+    found = Tasks(Ray(gpus=0.25, gpu_memory=2000), Execution(), tmp_path)._prepared(job)
+    assert (found.device, found.gpu_share, found.gpu_memory) == ("cuda", 0.25, 2000)
+    assert "package torch" in found.code and "harness.loop" in found.code
+    assert not Tasks(Ray(), Execution(mixed_commits=True), tmp_path)._prepared(job).code
