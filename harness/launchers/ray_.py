@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
-from guidebench.harness.identity import provenance
+from guidebench.harness.identity import provenance, sources
 from guidebench.harness.identity.cells import recorded
 from guidebench.harness.launchers import base, job_files
 from guidebench.harness.launchers.base import ENDS, Event, Launcher, Slot, Standing
@@ -73,8 +73,6 @@ class Ray(LauncherPart):
         return True
 
     def ready(self, execution: Execution, study: Path) -> None:
-        if importlib.util.find_spec("ray") is None:
-            raise UserError("launcher=ray needs the package ray; install it with: pip install 'guidebench[ray]'")
         if "://" in self.address:
             raise UserError(
                 f"launcher.address={self.address}: Ray Client is not supported; give the HOST:PORT that `ray start` "
@@ -114,6 +112,8 @@ class Ray(LauncherPart):
 
     def asked(self, what: str, **content: Any) -> Any:
         """Ask the cluster a question of `ray_driver.answer` and return the answer. Raise UserError if there is none."""
+        if importlib.util.find_spec("ray") is None:
+            raise UserError("launcher=ray needs the package ray here; install it with: pip install 'guidebench[ray]'")
         inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS" or not self.address}
         address = self.address or inherited.get("RAY_ADDRESS", "")
         question = json.dumps({"what": what, "address": address, **content})
@@ -183,7 +183,7 @@ class Tasks(Launcher):
                 for job in jobs
             ],
             command=base.command(),
-            root=str(provenance.sources.ROOT),
+            root=str(sources.ROOT),
             environment=environment,
             resources=self._part.resources,
             workers=self._execution.workers,

@@ -27,6 +27,8 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from guidebench.harness.loop.job import EXIT_CRASHED, EXIT_HELD, EXIT_STOPPED, EXIT_UNUSABLE, EXIT_USER_ERROR
+
 NAMESPACE = "guidebench"
 """The namespace of the keepers in Ray."""
 PREFIX = "bench "
@@ -41,10 +43,8 @@ GRACE = 60.0
 """Seconds that a worker has to write its checkpoint after a stop signal."""
 LATER = 20.0
 """Seconds until a job is started again whose runs another worker held, or whose worker was stopped from outside."""
-STOPPED, HELD, UNUSABLE = 75, 73, 69
-"""Exit codes of a worker after which its job may be started again (`loop/job.py`)."""
-ENDED = (0, 1, 64)
-"""Exit codes of a worker whose runs need nothing more: finished, crashed, a user error."""
+ENDED = (0, EXIT_CRASHED, EXIT_USER_ERROR)
+"""Exit codes of a worker whose runs need nothing more; after others its job begins again."""
 
 
 class Order(NamedTuple):
@@ -188,14 +188,14 @@ class Keeper:
             if outcome.code in ENDED or self._wish:
                 del self._jobs[name]
                 return
-            if outcome.code == UNUSABLE:
+            if outcome.code == EXIT_UNUSABLE:
                 self._unusable[name][outcome.node] = self._why[name] = outcome.told
                 lost = "" if self._usable(name) else "; ".join(dict.fromkeys(self._unusable[name].values()))
             else:
                 self._losses[name] = count = self._losses[name] + 1
                 how = outcome.told if outcome.code is not None else f"its task on {node} was lost: {outcome.told}"
                 self._why[name] = f"started again ({count}): {how}"
-                if outcome.code in (STOPPED, HELD):
+                if outcome.code in (EXIT_STOPPED, EXIT_HELD):
                     self._not_before[name] = time.monotonic() + LATER
                 often = f"its worker was lost {count} times; launcher.losses={self._order.losses} allows no more: {how}"
                 lost = often if count > self._order.losses else ""
@@ -243,7 +243,7 @@ def carry_out(order_: tuple[Any, ...], name: str, keeper: Any) -> tuple[int, str
     id_ = ray.get_runtime_context().get_node_id()
     node = f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
     if unseen := _unseen(order, name):
-        return UNUSABLE, id_, f"node {node} {unseen}"
+        return EXIT_UNUSABLE, id_, f"node {node} {unseen}"
 
     heard, over = {"wish": ""}, threading.Event()
 
@@ -284,7 +284,7 @@ def carry_out(order_: tuple[Any, ...], name: str, keeper: Any) -> tuple[int, str
     code = worker.returncode
     if code < 0:
         return code, id_, f"its worker on {node} got signal {-code}"
-    if code == STOPPED:
+    if code == EXIT_STOPPED:
         return code, id_, f"its worker on {node} was stopped"
     return code, id_, f"node {node}: {(log.read_text(errors='replace').splitlines() or [''])[-1]}"
 
@@ -347,21 +347,13 @@ def _look() -> dict[str, Any]:
 
 def _submit(order: Order) -> None:
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     taken = {*_names(order.study)}
     number = next(each for each in range(1, len(taken) + 2) if f"{PREFIX}{order.study} {each}" not in taken)
     # With the head a cluster is lost anyway; elsewhere the keeper's node would be one more whose loss ends all tasks.
-    head = next((node for node in ray.nodes() if "node:__internal_head__" in node["Resources"] and node["Alive"]), None)
-    strategy = NodeAffinitySchedulingStrategy(head["NodeID"], soft=True) if head else None
-    keeper = (
-        ray.remote(Keeper)
-        .options(
-            name=f"{PREFIX}{order.study} {number}", lifetime="detached", max_restarts=-1, num_cpus=0,
-            scheduling_strategy=strategy,
-        )
-        .remote(tuple(order))
-    )  # fmt: skip
+    head = {"node:__internal_head__": 0.001}
+    options = {"lifetime": "detached", "max_restarts": -1, "num_cpus": 0, "resources": head}
+    keeper = ray.remote(Keeper).options(name=f"{PREFIX}{order.study} {number}", **options).remote(tuple(order))
     try:
         refusal = ray.get(keeper.refusal.remote(), timeout=STARTING)
     except ray.exceptions.GetTimeoutError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -226,6 +228,22 @@ def test_jobs_wait_for_their_stages_and_for_their_number(
 
 
 @pytest.mark.slow
+def test_a_keeper_that_is_killed_begins_again_with_its_jobs(
+    running: Any, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    tasks = submitted(study, "echo x >> begun; sleep 4; echo x >> ended", {"a": {}})
+    until(lambda: (study / "begun").exists())
+    raylet = running.head_node.all_processes["raylet"][0].process.pid
+    mine = (each for each in Path("/proc").glob("[0-9]*") if b"ray::Keeper" in (each / "cmdline").read_bytes())
+    (keeper,) = (int(each.name) for each in mine if parent(int(each.name)) == raylet)
+    os.kill(keeper, signal.SIGKILL)
+    until(lambda: (study / "begun").read_text() == "x\nx\n")
+    until(ended(tasks))
+    assert (study / "ended").exists()
+
+
+@pytest.mark.slow
 def test_a_directory_that_a_node_does_not_see_is_named_before_anything_starts(
     running: Any, bench: Callable[..., Done], tmp_path: Path
 ) -> None:
@@ -266,8 +284,10 @@ def test_an_address_that_nobody_answers_is_named_soon(tmp_path: Path) -> None:
 
 def test_without_ray_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"launcher=ray needs the package ray; install it with: pip install"):
+    with pytest.raises(UserError, match=r"launcher=ray needs the package ray here; install it with: pip install"):
         Ray().ready(Execution(), tmp_path)
+    with pytest.raises(UserError, match="needs the package ray here"):
+        Tasks(Ray(), Execution(), tmp_path).queued()
 
 
 def test_a_cluster_that_is_not_the_study_s_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

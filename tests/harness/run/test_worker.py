@@ -1,0 +1,132 @@
+"""What a worker finds on its machine, and how one ends that is attached to the process that started it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from guidebench.harness.errors import Unusable
+from guidebench.harness.identity import provenance
+from guidebench.harness.identity.cells import record
+from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers.base import Slot
+from guidebench.harness.loop.job import EXIT_HELD, EXIT_UNUSABLE, Job
+from guidebench.harness.plan import matrix
+from guidebench.harness.records.leases import Lease
+from guidebench.harness.run import worker
+
+LONG = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "training.steps=900000", "evaluation.every=900000")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    (cell,) = matrix.plan(list(LONG)).cells
+    return Job("mine", str(tmp_path), record(cell), (0,), code=provenance.code(cell))
+
+
+def carried_out(job: Job, *words: str) -> tuple[int, str]:
+    """Carry a job file out; return the exit code and what the worker wrote into its log."""
+    path = job_files.put(Path(job.directory), job)
+    command = base.command(str(path), *words)
+    done = subprocess.run(command, env=base.environment(Slot("cpu")), capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stderr
+
+
+def run_of(job: Job) -> Path:
+    cell = job.cell
+    return Path(job.directory, cell["suite"], cell["task"], f"{cell['method']}-{cell['cell']}", "seed-0")
+
+
+@pytest.mark.slow
+def test_a_machine_with_other_sources_or_packages_is_named_and_fails_the_run_only_if_nobody_else_hears(
+    job: Job,
+) -> None:
+    other = replace(job, code={**job.code, "harness.loop": "0", "package torch": "1.0"})
+    code, said = carried_out(other, "--attached")
+    assert code == EXIT_UNUSABLE and not run_of(job).exists()
+    torch = job.code["package torch"]
+    assert f"other sources or packages than the command had: harness.loop, package torch {torch} instead of 1.0" in said
+    code, _ = carried_out(other)
+    assert code == EXIT_UNUSABLE and json.loads((run_of(job) / "run.json").read_text())["status"] == "failed"
+
+
+def test_a_machine_without_a_part_of_the_cell_is_unusable(job: Job) -> None:
+    cell = {**job.cell, "method": "nowhere_installed"}
+    with pytest.raises(Unusable, match=r"this machine lacks a part: .*nowhere_installed"):
+        worker._checked(replace(job, cell=cell))
+    assert worker._checked(job).id == job.cell["cell"]
+
+
+@pytest.mark.slow
+def test_an_attached_worker_that_finds_its_run_held_says_so_and_leaves_it(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of(job).mkdir(parents=True)
+    lease = Lease(run_of(job), "run")
+    lease.acquire()
+    code, said = carried_out(job, "--attached")
+    assert code == EXIT_HELD and "is being written by another process" in said
+    assert not (run_of(job) / "run.json").exists()
+
+
+@pytest.mark.slow
+def test_an_attached_worker_writes_a_checkpoint_when_its_parent_ends(job: Job) -> None:
+    path = job_files.put(Path(job.directory), job)
+    words = " ".join(base.command(str(path), "--attached"))
+    shell = subprocess.Popen(["bash", "-c", f"{words}; true"], env=base.environment(Slot("cpu")))
+    hearing = job_files.Hearing(path)
+    _heard(hearing, "started")
+    shell.kill()
+    shell.wait()
+    _heard(hearing, "stopped")
+    assert json.loads((run_of(job) / "run.json").read_text())["status"] == "stopped"
+    assert list(run_of(job).glob("checkpoint-*"))
+
+
+def _heard(hearing: job_files.Hearing, kind: str, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while kind not in [each for each, _ in hearing]:
+        assert time.monotonic() < end, f"no event {kind!r}"
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A GPU of 8,000 MiB as torch describes it; returns the limits that are set."""
+    import torch
+
+    limits: list[float] = []
+    whole = SimpleNamespace(total_memory=8000 * 2**20)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: whole)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", limits.append)
+    return limits
+
+
+def test_a_worker_s_part_of_a_gpu_is_limited_to_its_share_or_to_less(job: Job, gpu: list[float]) -> None:
+    worker._limit_gpu(job)
+    assert gpu == []  # the whole
+    worker._limit_gpu(replace(job, gpu_share=0.25))
+    worker._limit_gpu(replace(job, gpu_share=0.5, gpu_memory=1000))
+    assert gpu == [0.25, 0.125]
+
+
+def test_a_gpu_whose_share_is_too_small_is_named(job: Job, gpu: list[float]) -> None:
+    with pytest.raises(Unusable, match=r"has 8,000 MiB, of which a share of 0\.25 is less than the 3,000 MiB"):
+        worker._limit_gpu(replace(job, gpu_share=0.25, gpu_memory=3000))
+    assert gpu == []
+
+
+def test_a_gpu_that_is_full_is_an_error_that_says_what_to_lower(job: Job) -> None:
+    import torch
+
+    told = worker._of_gpu(torch.OutOfMemoryError("tried to allocate 2 GiB\nmore"), replace(job, gpu_share=0.25))
+    assert told.startswith("the GPU's memory, of which the worker may use a share of 0.25, is too small for 1 seed")
+    assert "lower pack" in told and "tried to allocate 2 GiB" in told and "more" not in told.split("(")[-1]
+    assert worker._of_gpu(RuntimeError("other"), job) == ""
