@@ -36,6 +36,8 @@ SECONDS = 90.0
 """Seconds that one question to a cluster may take."""
 SOON, EVERY = 2.0, 20.0
 """Seconds between two questions which jobs a cluster has: after a worker told its end, and else."""
+GONE = 300.0
+"""Seconds without an answer after which a command that waits takes the cluster for lost."""
 FORWARDED = ("GUIDEBENCH_", "MUJOCO_", "PYOPENGL_")
 """How the names of environment variables begin that workers take over from the command."""
 
@@ -143,7 +145,8 @@ class Tasks(Launcher):
         self._last: dict[str, str] = {}
         """Job -> kind of the last event that was heard of it."""
         self._looked = 0.0
-        self._unanswered = False
+        self._silent: float | None = None
+        """Since when the cluster gives no answer."""
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Submit jobs, without the runs that the cluster has already. Those are listened to as well."""
@@ -208,16 +211,11 @@ class Tasks(Launcher):
             return found
         try:
             open_ = {each.job.name for each in self.queued()}
-        except UserError as error:  # the tasks go on, unless the whole cluster is lost
-            if not self._unanswered:
-                text = (
-                    f"{error}; it is asked again every {EVERY:.0f} s, and the study's files tell how far its runs are"
-                )
-                found.append(Event(next(iter(self._hearing.values()))[0], "notice", {"error": text}))
-            self._unanswered = True
+        except UserError as error:
+            found += self._unanswered(error)
             open_ = set(self._hearing)
         else:
-            self._unanswered = False
+            self._silent = None
         self._looked = time.monotonic()
         found += self._heard()  # what was written before the cluster had no more of a job
         for name, (job, _) in list(self._hearing.items()):
@@ -229,6 +227,16 @@ class Tasks(Launcher):
                         Event(job, "crashed", {"error": f"the cluster lost its task without a word; see {log}"})
                     )
         return found
+
+    def _unanswered(self, error: UserError) -> list[Event]:
+        """Return a notice, the first time, that the cluster gave no answer. Raise UserError if it has given none for
+        long: without its head a cluster ends its tasks."""
+        now = time.monotonic()
+        first, self._silent = self._silent is None, self._silent or now
+        if now - self._silent > GONE:
+            raise UserError(f"{error}; it is not waited for any longer, and the same command continues the study")
+        text = f"{error}; it is asked again every {EVERY:.0f} s for {GONE / 60:.0f} minutes"
+        return [Event(next(iter(self._hearing.values()))[0], "notice", {"error": text})] if first else []
 
     def _heard(self) -> list[Event]:
         found = []
@@ -252,7 +260,8 @@ class Tasks(Launcher):
         try:
             there = self._part.asked("queued", study=str(self._study))
         except UserError as error:
-            raise UserError(f"{error}{hint if submitted else ''}") from None
+            elsewhere = submitted and submitted not in str(error)
+            raise UserError(f"{error}{hint if elsewhere else ''}") from None
         if submitted and noted.get("session") != there["session"]:
             raise UserError(f"the Ray cluster here, at {there['address']}, is another one than the study's{hint}")
         return self._standings(there["queued"])

@@ -41,7 +41,7 @@ EVERY = 1.0
 """Seconds between two looks of a keeper at its tasks, and of a task at its worker."""
 GRACE = 60.0
 """Seconds that a worker has to write its checkpoint after a stop signal."""
-LATER = 20.0
+LATER = 10.0
 """Seconds until a job is started again whose runs another worker held, or whose worker was stopped from outside."""
 ENDED = (0, EXIT_CRASHED, EXIT_USER_ERROR)
 """Exit codes of a worker whose runs need nothing more; after others its job begins again."""

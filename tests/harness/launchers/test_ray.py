@@ -204,16 +204,34 @@ def test_a_job_for_which_no_node_is_left_fails_and_names_them(
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_again_and_again_is_given_up(
+def test_a_job_that_was_stopped_or_held_begins_again_and_one_that_dies_again_and_again_is_given_up(
     running: Any, bench: Callable[..., Done], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    tasks = submitted(study, "echo x >> begun; kill -9 $$", {"a": {}}, losses=1)
+    script = "echo $NAME >> begun; [ $NAME = a-c-0 ] && kill -9 $$; exit $((73 + 2 * ($(grep -c b begun) - 1)))"
+    tasks = submitted(study, script, {"a": {}, "b": {}}, losses=1)
     until(ended(tasks))
-    assert (study / "begun").read_text() == "x\nx\n"
-    (run,) = study.glob("s/t/a-c/seed-0/run.json")
-    error = json.loads(run.read_text())["error"]
-    assert "its worker was lost 2 times; launcher.losses=1 allows no more" in error and "got signal 9" in error
+    begun = (study / "begun").read_text().split()
+    assert begun.count("a-c-0") == 2 and begun.count("b-c-1") == 2  # held, then stopped
+    errors = [json.loads(path.read_text())["error"] for path in sorted(study.glob("s/t/*/seed-*/run.json"))]
+    assert "its worker was lost 2 times; launcher.losses=1 allows no more" in errors[0] and "got signal 9" in errors[0]
+    assert "lost 2 times" in errors[1] and errors[1].endswith("was stopped")
+
+
+@pytest.mark.slow
+def test_two_workers_share_a_gpu(running: Any, bench: Callable[..., Done], tmp_path: Path) -> None:
+    node = running.add_node(num_cpus=0, num_gpus=1, object_store_memory=80 * 2**20)  # a GPU only in Ray's books
+    try:
+        script = "echo +$CUDA_VISIBLE_DEVICES >> log; sleep 3; echo - >> log"
+        resources = {"num_cpus": 0.0, "num_gpus": 0.5}
+        tasks = submitted(tmp_path / "study", script, {name: {} for name in ("a", "b", "c")}, resources=resources)
+        until(ended(tasks))
+    finally:
+        running.remove_node(node)
+    told = (tmp_path / "study" / "log").read_text().split()
+    assert told.count("+0") == told.count("-") == 3
+    at_once = [told[:end].count("+0") - told[:end].count("-") for end in range(1, 7)]
+    assert max(at_once) == 2
 
 
 @pytest.mark.slow
@@ -321,6 +339,25 @@ def test_a_task_whose_end_was_heard_did_not_crash_and_a_lost_one_did(
         job_files.tell(path, {"event": kind})
         there["queued"] = []
         assert [event.kind for event in tasks.poll(0.0)] == kinds and tasks.open == 0
+
+
+def test_a_cluster_that_stays_silent_is_told_once_and_then_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SOON", "EVERY"):
+        monkeypatch.setattr(f"guidebench.harness.launchers.ray_.{name}", 0.0)
+
+    def silent(self: Ray, what: str, **content: object) -> None:
+        raise UserError("nobody answers")
+
+    monkeypatch.setattr(Ray, "asked", silent)
+    cell = {"suite": "s", "task": "t", "method": "m", "cell": "c"}
+    tasks = Tasks(Ray(wait=True), Execution(), tmp_path)
+    tasks._listen(Job("mine", str(tmp_path), cell, (0,)))
+    assert [event.kind for event in tasks.poll(0.0)] == ["notice"] and tasks.poll(0.0) == [] and tasks.open == 1
+    monkeypatch.setattr("guidebench.harness.launchers.ray_.GONE", -1.0)
+    with pytest.raises(UserError, match="nobody answers; it is not waited for any longer, and the same command"):
+        tasks.poll(0.0)
 
 
 def test_what_calls_a_foundation_model_is_refused(tmp_path: Path) -> None:
