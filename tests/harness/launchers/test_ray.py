@@ -168,7 +168,13 @@ def submitted(study: Path, script: str, jobs: dict[str, dict[str, Any]], **other
 
 
 def ended(tasks: Tasks) -> Callable[[], bool]:
-    return lambda: not tasks.queued()
+    """Whether the cluster has no more jobs of a study, to ask which takes a second of a core."""
+
+    def over() -> bool:
+        time.sleep(1.5)
+        return not tasks.queued()
+
+    return over
 
 
 @pytest.mark.slow
