@@ -71,7 +71,7 @@ def bench(running: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     return run
 
 
-def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 240.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it took too long"
