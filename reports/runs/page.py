@@ -162,7 +162,7 @@ def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
     table = [name for name in names if not (drawn and name == SNAPSHOT)]
     first, last = rows.head(SHOWN), rows.iloc[max(SHOWN, len(rows) - SHOWN) :]
     columns = table[:WIDEST]
-    told = f"{meaning} {len(rows):,} rows"
+    told = f"{meaning} {len(rows):,} row{'s' * (len(rows) != 1)}"
     if left_out := len(rows) - len(first) - len(last):
         told += f"; the first and the last {SHOWN} are shown and {left_out:,} left out"
     if len(columns) < len(names):
