@@ -7,9 +7,12 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from guidebench.harness.identity import sources
+from guidebench.harness.execution import Execution
+from guidebench.harness.identity import provenance, sources
+from guidebench.harness.identity.cells import recorded
 from guidebench.harness.loop.job import Job
 
 ENDS = ("finished", "stopped", "crashed", "error")
@@ -67,6 +70,12 @@ class Launcher(ABC):
         """Return the jobs of the study that a scheduler has, also those of other commands, if it goes on without the
         command. Raise UserError if it cannot be asked from here."""
         return ()
+
+
+def checked(job: Job, execution: Execution) -> Job:
+    """Return a job whose worker refuses a machine with other sources or packages than those here, unless
+    `mixed_commits` allows them."""
+    return job if execution.mixed_commits else replace(job, code=provenance.code(recorded(job.cell)))
 
 
 def command(*words: str) -> list[str]:

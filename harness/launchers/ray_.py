@@ -20,8 +20,7 @@ from typing import Annotated, Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
-from guidebench.harness.identity import provenance, sources
-from guidebench.harness.identity.cells import recorded
+from guidebench.harness.identity import sources
 from guidebench.harness.launchers import base, job_files
 from guidebench.harness.launchers.base import ENDS, Event, Launcher, Slot, Standing
 from guidebench.harness.launchers.ray_driver import Order, fits
@@ -169,11 +168,9 @@ class Tasks(Launcher):
 
     def _prepared(self, job: Job) -> Job:
         """Return a job with what a node is checked against."""
-        code = {} if self._execution.mixed_commits else provenance.code(recorded(job.cell))
-        return replace(
-            job, device=self._part.device(self._execution), code=code, gpu_share=self._part.gpus or 1.0,
-            gpu_memory=self._part.gpu_memory,
-        )  # fmt: skip
+        share, device = self._part.gpus or 1.0, self._part.device(self._execution)
+        new = replace(job, device=device, gpu_share=share, gpu_memory=self._part.gpu_memory)
+        return base.checked(new, self._execution)
 
     def _order(self, jobs: Sequence[Job]) -> Order:
         inherited = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED)}

@@ -104,6 +104,8 @@ def test_a_study_is_submitted_once_finishes_without_its_command_and_equals_that_
         assert done.code == 0 and "2 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
         assert "2 jobs in the queue" in bench(*words).out  # a second command submits none of them again
         assert len(queue(running)) == 2
+        (path,) = (study / "jobs").glob("*-0.json")
+        assert job_files.read(path).code, "a node is checked against the sources and packages here"
     finally:
         running.call("scontrol", "update", "PartitionName=low", "State=UP")
     until(lambda: not queue(running))
