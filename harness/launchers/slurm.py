@@ -156,10 +156,12 @@ class Slurm(LauncherPart):
             named = next((name for name in asked if re.search(rf"\b{name}\b", told, re.IGNORECASE)), "")
             if "account" in told.lower():
                 named = "account"
+            if "time limit" in told.lower():
+                named = "minutes"
             if not named:
                 raise
             known = f" (known partitions: {_partitions()})" if named == "partition" else ""
-            given = asked[named] or f"(the {named} by default)"
+            given = {**asked, "minutes": self.minutes}[named] or f"(the {named} by default)"
             raise UserError(f"launcher.{named}={given} is refused{known}: {told}") from None
 
 

@@ -47,8 +47,8 @@ MessageTimeout=30
 EnforcePartLimits=ALL
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=1000
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=1000
-PartitionName=low Nodes=n1,n2 Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20 MaxTime=60 State=UP
-PartitionName=high Nodes=n1,n2 PriorityTier=9 PreemptMode=OFF MaxTime=60 State=UP
+PartitionName=low Nodes=n1,n2 Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20 MaxTime=300 State=UP
+PartitionName=high Nodes=n1,n2 PriorityTier=9 PreemptMode=OFF MaxTime=300 State=UP
 PartitionName=closed Nodes=n1 AllowAccounts=others State=UP
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -193,7 +194,10 @@ def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
         (["launcher.partition=nowhere"], "launcher.partition=nowhere is refused (known partitions: low, high, closed)"),
         (["launcher.partition=closed"], "launcher.account=(the account by default) is refused"),
         (["launcher.partition=closed", "launcher.account=mine"], "launcher.account=mine is refused"),
-        (["launcher.minutes=3000"], "Requested time limit is invalid"),
+        (
+            ["launcher.minutes=3000"],
+            "launcher.minutes=3000 is refused: sbatch: allocation failure: Requested time",
+        ),
         (["launcher.warned=240", "launcher.minutes=4"], "launcher.warned=240 seconds are not less than"),
         (["device=cuda"], "device=cuda needs a GPU for each task: add launcher.gres=gpu:1"),
         (["launcher.gres=gpu:1"], "launcher.gres=gpu:1 is refused"),
@@ -234,6 +238,37 @@ def test_a_node_that_is_taken_away_loses_its_task_to_the_other_which_continues(
         until(lambda: not queue(running))
         running.start_node(node)
         until(lambda: resumed(running, node))
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_on_clusters_work_as_they_stand_there(
+    running: Cluster, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    """But for a smaller study, this cluster's partition and directory, and a tracker that needs no account."""
+    page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Settings")[0]
+    here = {
+        "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMOKE[:3], "seeds=1")),
+        "partition=short": "partition=low",
+        "/shared": str(tmp_path),
+        "wandb --follow": "tensorboard",
+    }
+    for there, smaller in here.items():
+        assert there in page
+        page = page.replace(there, smaller)
+    commands = [shlex.split(line, comments=True)[1:] for line in page.splitlines() if line.startswith("    bench ")]
+    assert [words[0] for words in commands] == ["run", "status", "cancel", "report", "track"]
+    submit, status, cancel, report, track = commands
+    running.call("scontrol", "update", "PartitionName=low", "State=DOWN")  # or it might end before it is cancelled
+    try:
+        assert bench(*submit).code == 0 and "pending in SLURM as" in bench(*status).out
+        assert "1 job cancelled" in bench(*cancel).out
+    finally:
+        running.call("scontrol", "update", "PartitionName=low", "State=UP")
+    assert bench(*submit).code == 0
+    until(lambda: not queue(running))
+    assert "1 of 1 run finished" in bench(*status).out
+    assert bench(*report).code == 0 and (tmp_path / "mt10" / "report" / "report.html").exists()
+    assert bench(*track).code == 0 and [*(tmp_path / "mt10").rglob("events.out.tfevents*")]
 
 
 @pytest.mark.slow
