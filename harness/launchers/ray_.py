@@ -143,6 +143,8 @@ class Tasks(Launcher):
         self._hearing: dict[str, tuple[Job, job_files.Hearing]] = {}
         self._last: dict[str, str] = {}
         """Job -> kind of the last event that was heard of it."""
+        self._before: list[Event] = []
+        """Ends that were told before this command listened, and are not passed on yet."""
         self._looked = 0.0
         self._silent: float | None = None
         """Since when the cluster gives no answer."""
@@ -155,7 +157,7 @@ class Tasks(Launcher):
         for job in jobs:
             seeds = tuple(seed for seed in job.seeds if f"{job.cell['cell']}/{seed}" not in known)
             for queued in {known[run].name: known[run] for run in _runs(job.cell, job) if run in known}.values():
-                self._listen(queued)
+                self._listen_again(queued)
             if seeds:
                 new.append(self._prepared(replace(job, seeds=seeds)))
         (self._study / "logs").mkdir(exist_ok=True)
@@ -193,6 +195,16 @@ class Tasks(Launcher):
     def _listen(self, job: Job) -> None:
         path = self._study / job_files.FOLDER / f"{job.name}.json"
         self._hearing[job.name] = job, job_files.Hearing(path, new=True)
+
+    def _listen_again(self, job: Job) -> None:
+        """Listen to a job of an earlier command. Of what it has told, only an end that the cluster has not noticed yet is
+        passed on."""
+        hearing = job_files.Hearing(self._study / job_files.FOLDER / f"{job.name}.json")
+        before = [*hearing]
+        self._hearing[job.name] = job, hearing
+        if before and before[-1][0] == "finished":
+            self._last[job.name] = "finished"
+            self._before.append(Event(job, *before[-1]))
 
     @property
     def open(self) -> int:
@@ -236,7 +248,7 @@ class Tasks(Launcher):
         return [Event(next(iter(self._hearing.values()))[0], "notice", {"error": text})] if first else []
 
     def _heard(self) -> list[Event]:
-        found = []
+        found, self._before = self._before, []
         for name, (job, hearing) in self._hearing.items():
             for kind, content in hearing:
                 found.append(Event(job, kind, content))

@@ -175,7 +175,8 @@ def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
         if any((Path(place) / module.name.rpartition(".")[2] / "report.py").is_file() for place in package.__path__):
             yield _module(f"{module.name}.report")
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        yield f"{entry.value} (plug-in {entry.name!r})", entry.load
+        # Not `entry.load`, which may be that of importlib_metadata: its lines would stand before the section's.
+        yield f"{entry.value} (plug-in {entry.name!r})", partial(importlib.import_module, entry.value)
 
 
 def _module(name: str) -> tuple[str, Callable[[], Any]]:

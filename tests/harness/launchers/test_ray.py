@@ -347,6 +347,24 @@ def test_a_task_whose_end_was_heard_did_not_crash_and_a_lost_one_did(
         assert [event.kind for event in tasks.poll(0.0)] == kinds and tasks.open == 0
 
 
+def test_an_end_that_the_cluster_has_not_noticed_when_the_command_comes_back_is_told_and_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SOON", "EVERY"):
+        monkeypatch.setattr(f"guidebench.harness.launchers.ray_.{name}", 0.0)
+    cell = {"suite": "s", "task": "t", "method": "m", "cell": "c"}
+    (tmp_path / "jobs").mkdir()
+    path = job_files.put(tmp_path, Job("mine", str(tmp_path), cell, (0,)))
+    for kind in ("started", "finished"):
+        job_files.tell(path, {"event": kind})
+    there = {"address": "a:1", "session": "s", "queued": [(path.stem, "running in Ray on n")]}
+    monkeypatch.setattr(Ray, "asked", lambda self, what, **content: there)
+    tasks = Tasks(Ray(wait=True), Execution(mixed_commits=True), tmp_path)
+    tasks.submit([job_files.read(path)])
+    there["queued"] = []
+    assert [event.kind for event in tasks.poll(0.0)] == ["finished"] and tasks.open == 0
+
+
 def test_a_cluster_that_stays_silent_is_told_once_and_then_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
