@@ -197,8 +197,7 @@ class Tasks(Launcher):
         self._hearing[job.name] = job, job_files.Hearing(path, new=True)
 
     def _listen_again(self, job: Job) -> None:
-        """Listen to a job of an earlier command. Of what it has told only an end is passed on, which the cluster has not
-        noticed yet."""
+        """Listen to a job of an earlier command; pass an end on that was told and that the cluster has not noticed."""
         hearing = job_files.Hearing(self._study / job_files.FOLDER / f"{job.name}.json")
         before = [*hearing]
         self._hearing[job.name] = job, hearing
