@@ -9,6 +9,7 @@ which is told where things are.
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -30,7 +31,7 @@ SEES = "% hand-written: it looks for the colours that the instruction names"
 
 
 @dataclass(frozen=True)
-class Scripted(ModelPart):
+class Scripted(ModelPart, ABC):
     """What the two have in common."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
@@ -62,9 +63,9 @@ class Scripted(ModelPart):
             return str(unknown)
         return ""
 
+    @abstractmethod
     def read(self, instruction: str) -> None:
         """Raise UserError for an instruction that does not name what it looks for."""
-        raise NotImplementedError
 
 
 @register.embedder("scripted_segmenter")

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -25,6 +25,8 @@ from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records import leases
 from guidebench.harness.run import readiness
+from tests.harness.launchers import scheduled
+from tests.harness.launchers.scheduled import Done, events, statuses
 
 SMALL = (
     "method=uer", "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
@@ -34,12 +36,6 @@ SMOKE = ("suite=minigrid_doorkey", "profile=smoke", "report=false", "launcher=ra
 RAYLET = "NODE=$(grep PPid /proc/$PPID/status | cut -f2)"
 """Sets $NODE in the script of a worker to what tells nodes of one host apart, the process id of its raylet."""
 NODE = {"num_cpus": 2, "object_store_memory": 80 * 2**20}
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(scope="module")
@@ -64,31 +60,11 @@ def bench(running: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     """`bench("run", …)` as a process that finds the cluster."""
     monkeypatch.setenv("RAY_ADDRESS", running.address)
 
-    def run(*words: str) -> Done:
-        done = subprocess.run([sys.executable, "-m", "guidebench", *words], capture_output=True, text=True)
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    return run
+    return scheduled.bench
 
 
-def until(true: Callable[[], bool], seconds: float = 240.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.2)
-
-
-def statuses(study: Path) -> list[str]:
-    return [json.loads(path.read_text())["status"] for path in sorted(study.glob("*/*/*/seed-*/run.json"))]
-
-
-def events(study: Path) -> list[list[str]]:
-    """The events of each job, in order, without progress."""
-    found = []
-    for path in sorted((study / "jobs").glob("*.events.jsonl")):
-        kinds = [json.loads(line)["event"] for line in path.read_text().splitlines()]
-        found.append([kind for kind in kinds if kind != "progress"])
-    return found
+def until(true: Callable[[], bool]) -> None:
+    scheduled.until(true, every=0.2)
 
 
 def parent(process: int) -> int:
@@ -117,7 +93,7 @@ def test_a_study_loses_its_command_and_a_node_and_equals_that_of_local(
     running.remove_node(lost, allow_graceful=False)
     try:
         done = bench(*words)  # the command comes back, submits nothing again and listens
-        assert done.code == 0 and "3 finished" in done.out and done.out.count(": finished") == 3, done.out + done.err
+        assert done.code == 0 and f"{study}: 3 finished" in done.out, done.out + done.err
     finally:
         running.add_node(**NODE)
     begun = [kinds.count("started") for kinds in events(study)]

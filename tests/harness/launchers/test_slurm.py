@@ -6,12 +6,9 @@ import contextlib
 import json
 import os
 import shlex
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -25,15 +22,11 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.records import leases
 from guidebench.harness.run import readiness
 from guidebench.harness.run.study import Study
+from tests.harness.launchers import scheduled
+from tests.harness.launchers.scheduled import Done, events, statuses, until
 from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing
 
 SMOKE = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "evaluation.episodes=2")
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(scope="module")
@@ -53,31 +46,7 @@ def bench(running: Cluster, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Do
     for name, value in running.environment.items():
         monkeypatch.setenv(name, value)
 
-    def run(*words: str) -> Done:
-        done = subprocess.run([sys.executable, "-m", "guidebench", *words], capture_output=True, text=True)
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    return run
-
-
-def until(true: Callable[[], bool], seconds: float = 240.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(1.0)
-
-
-def statuses(study: Path) -> list[str]:
-    return [json.loads(path.read_text())["status"] for path in sorted(study.glob("*/*/*/seed-*/run.json"))]
-
-
-def events(study: Path) -> list[list[str]]:
-    """The events of each job, in order, without progress."""
-    found = []
-    for path in sorted((study / "jobs").glob("*.events.jsonl")):
-        kinds = [json.loads(line)["event"] for line in path.read_text().splitlines()]
-        found.append([kind for kind in kinds if kind != "progress"])
-    return found
+    return scheduled.bench
 
 
 def resumed(running: Cluster, node: str) -> bool:
