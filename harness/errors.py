@@ -63,6 +63,15 @@ def count(number: int, singular: str) -> str:
     return f"{number:,} {singular}{'' if number == 1 else 's'}"
 
 
+def size(number: int) -> str:
+    """Return a number of bytes in words.
+
+    >>> size(3 * 2**20), size(5 * 2**29)
+    ('3.0 MiB', '2.5 GiB')
+    """
+    return f"{number / 2**30:.1f} GiB" if number >= 2**30 else f"{number / 2**20:.1f} MiB"
+
+
 def a(noun: str) -> str:
     """Return a noun with its article.
 

@@ -110,6 +110,7 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
 def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
     """Lock the runs that no other process writes, for the duration of the context; UserError if there is none."""
     from guidebench.harness.errors import UserError
+    from guidebench.harness.records import leases
     from guidebench.harness.records.leases import Lease
 
     locks, found = [], []
@@ -117,7 +118,7 @@ def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
         for run in runs:
             lock = Lease(run.home, "run")
             try:
-                lock.acquire()
+                lock.acquire(tell=leases.warn)
             except UserError:
                 _say(f"{run.name} is being trained or labelled by another process; its questions are left out")
                 continue

@@ -25,9 +25,10 @@ from guidebench.harness.identity.provenance import provenance
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import SCHEMA
+from guidebench.harness.records import leases
 from guidebench.harness.records.compact import to_parquet
 from guidebench.harness.records.files import Rows, read_json, write_json
-from guidebench.harness.records.leases import Lease
+from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.schema import SCHEMA_VERSION, SCORE, Identity, evaluation, limits, score_of, within
 from guidebench.harness.records.study import StudyDirectory
 
@@ -78,17 +79,20 @@ class Recorder:
         self._steps, self._last = steps, (0, -1)
         self._run = study.run(where, seed)
         self._lock = Lease(self._run.home, "run")
-        self._lock.acquire()
+        self._lock.acquire(tell=leases.warn)
+        self._run = study.run(where, seed)  # as the holder before left it
         if self._run.status == "finished":
             self._lock.release()
             raise UserError(f"{self._run.home} is finished; delete it to record it anew")
         joining = Lease(study.path, "study")
         try:
-            joining.acquire(patience=30.0)
+            joining.acquire(patience=30.0, tell=leases.warn)
         except UserError:
             self._lock.release()
             raise
         try:
+            self._run.begin(self._lock)
+            joining.fence()
             file = study.path / where / "cell.json"
             if file.exists() and (other := score_of(read_json(file))) != self.score:
                 raise UserError(f"score {self.score} is not that of the cell's other runs, {other}; name the same one")
@@ -100,13 +104,13 @@ class Recorder:
             }
             content |= {"schema": SCHEMA, "cell": cell, "backend": BACKEND, "variant": "", "versions": {}}
             write_json(file, {**content, SCORE: asdict(self.score), "settings": entries})
-        except UserError:
+        except (UserError, Fenced) as error:
             self._lock.release()
-            raise
+            raise UserError(str(error)) from None
         finally:
             joining.release()
         self._identity = Identity(name, cell, suite, task, method, learner, BACKEND, model, profile, seed)
-        self._rows = Rows(self._run.home / "evaluations.jsonl", 0)
+        self._rows = Rows(self._run.path / "evaluations.jsonl", 0)
         self._run.update(status="running", seed=seed, step=0, steps=steps, error=None, provenance=provenance("unknown"))
 
     def episode(
@@ -114,7 +118,8 @@ class Recorder:
     ) -> None:
         """Log one evaluation episode of `length` steps (0 if unknown) after `step` environment steps of training, which
         must not decrease. `success` is required only if the score is success, `score` only if the score is neither
-        success nor return."""
+        success nor return. Raises UserError if another process took the run over while this one slept."""
+        self._hold(self._lock.held())
         step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 0)
         if not math.isfinite(ret):
             raise UserError(f"ret={ret}: expected a finite return")
@@ -135,21 +140,39 @@ class Recorder:
         """Convert the episode records to Parquet and mark the run finished; no effect on a run that has ended."""
         if self._run.status != "running":
             return
+        self._hold(self._fenced())
         self._rows.flush()
         self._rows.close()
-        to_parquet(self._rows.path, self._run.home / "evaluations.parquet", evaluation(self.score))
+        to_parquet(self._rows.path, self._run.path / "evaluations.parquet", evaluation(self.score))
+        self._hold(self._fenced())
         self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
         self._rows.path.unlink()
+        self._run.publish(self._lock)
         self._lock.release()
 
     def fail(self, reason: str) -> None:
         """Mark the run failed, so that it can be recorded again; no effect on a run that has ended."""
         if self._run.status != "running":
             return
-        self._rows.flush()
         self._rows.close()
-        self._run.update(status="failed", step=self._last[0], error=reason)
+        if self._fenced():
+            self._run.update(status="failed", step=self._last[0], error=reason)
         self._lock.release()
+
+    def _fenced(self) -> bool:
+        """Return whether the run is held still."""
+        try:
+            self._lock.fence()
+        except Fenced:
+            return False
+        return True
+
+    def _hold(self, held: bool) -> None:
+        if not held:
+            raise UserError(
+                f"{self._run.home} was taken over by another process while this one made no progress; nothing more of "
+                f"this one is recorded"
+            )
 
     def __enter__(self) -> Recorder:
         return self

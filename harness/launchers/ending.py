@@ -1,26 +1,55 @@
-"""What a run's directory says after its worker has ended without saying it itself."""
+"""What a run's directory says after its worker has ended without saying it itself.
+
+As a program, `python -m guidebench.harness.launchers.ending JOB_FILE ERROR` marks the runs of a job as failed.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+from guidebench.harness.launchers import job_files
 from guidebench.harness.loop.job import Job
+from guidebench.harness.records.leases import Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 
 
-def record(study: StudyDirectory, job: Job, kind: str, error: str) -> dict[Path, str]:
+def record(study: StudyDirectory, job: Job, kind: str, error: str, abandoned: bool = False) -> dict[Path, str]:
     """Mark the runs of a job whose end is an event of this kind; return run directory -> error that could not be
-    written. Runs that are finished, or that another worker holds by now, are left alone."""
+    written. Runs that are finished, or that another worker may hold, are left alone. `abandoned`: a scheduler says that
+    the job has ended (`Lease.acquire`)."""
     unwritten = {}
     for run in runs_of(study, job):
-        if kind in ("crashed", "error") and run.status != "finished" and not run.held():
-            try:
-                run.update(status="failed", error=error)
-            except OSError:  # the disk is full, possibly the error itself
+        if _marked(run.status, kind) is None:
+            continue
+        lease = Lease(run.home, "run")
+        try:
+            lease.acquire(abandoned=abandoned)
+            found = RunDirectory(run.home)  # as the worker left it
+            if (marked := _marked(found.status, kind)) is not None:
+                found.update(**({"status": marked, "error": error} if marked == "failed" else {"status": marked}))
+        except Held:
+            pass
+        except OSError:  # the disk is full, possibly the error itself
+            if kind != "stopped":
                 unwritten[run.home] = error
-        elif kind == "stopped" and run.status == "running" and not run.held():  # it was killed
-            run.update(status="stopped")
+        finally:
+            lease.release()
     return unwritten
+
+
+def _marked(status: str, kind: str) -> str | None:
+    """Return the status of a run after an event of this kind; None for no change."""
+    if kind in ("crashed", "error"):
+        return None if status == "finished" else "failed"
+    return "stopped" if kind == "stopped" and status == "running" else None
+
+
+def failed(path: Path, error: str, abandoned: bool = False) -> None:
+    """Mark the runs of a job file as failed, and tell its end, which its worker could not."""
+    job = job_files.read(path)
+    record(StudyDirectory(Path(job.directory)), job, "crashed", error, abandoned)
+    job_files.tell(path, {"event": "crashed", "error": error})
 
 
 def runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
@@ -28,3 +57,7 @@ def runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
     cell = job.cell
     where = f"{cell['suite']}/{cell['task']}/{cell['method']}-{cell['cell']}"
     return [study.run(where, seed) for seed in job.seeds]
+
+
+if __name__ == "__main__":
+    failed(Path(sys.argv[1]), sys.argv[2])

@@ -14,8 +14,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from guidebench.harness.errors import UserError
-from guidebench.harness.records.files import read_json
+from guidebench.harness.errors import UserError, size
+from guidebench.harness.records.files import again, move, read_json
 
 PREFIX = "attempt-"
 BLOCK = 2**20
@@ -54,33 +54,59 @@ def remain(run: Path) -> bool:
     return bool(_remains(run))
 
 
+def _number(path: Path) -> int:
+    """Return the number of an attempt, or 0 for one that is half made or half deleted."""
+    number = path.name.removeprefix(PREFIX)
+    return int(number) if number.isdecimal() else 0
+
+
 def _remains(run: Path) -> list[Path]:
     return sorted(path for path in run.glob("*") if path.name.removeprefix(".").startswith(PREFIX))
 
 
 def begin(run: Path, number: int) -> Path:
-    """Return the directory of an attempt. If there is none yet, it is made as a copy of the attempt before."""
+    """Return the directory of an attempt. If there is none yet, it is made as a copy of the attempt before; raise
+    UserError if the disk has no room for that."""
     made = path_of(run, number)
     if made.is_dir():
         return made
     before = path_of(run, newest(run))
     beside = run / f".{PREFIX}{number}"
+    shutil.rmtree(beside, ignore_errors=True)
+    needed, free = allocated(before), shutil.disk_usage(run).free
+    if needed > free:
+        raise UserError(
+            f"the run {run} was lost with a machine and goes on in a copy of its files, for which {size(needed)} are "
+            f"needed and {size(free)} are free; free some room and run the same command again"
+        )
     for tried in range(1, TRIES + 1):
         shutil.rmtree(beside, ignore_errors=True)
         try:
-            shutil.copytree(before, beside, ignore=_left_out, copy_function=copied)
+            again(shutil.copytree, before, beside, ignore=_left_out, copy_function=copied, dirs_exist_ok=True)
             break
         except (shutil.Error, FileNotFoundError):
             if tried == TRIES:
                 raise
-    os.replace(beside, made)
+    move(beside, made)
     return made
+
+
+def allocated(directory: Path) -> int:
+    """Return the bytes on disk of the files that an attempt would copy. The holes of sparse files do not count."""
+    found = 0
+    for place, folders, names in os.walk(directory):
+        folders[:] = sorted(set(folders) - _left_out(place, folders))
+        for name in set(names) - _left_out(place, names):
+            with contextlib.suppress(OSError):  # it was deleted meanwhile
+                found += os.stat(os.path.join(place, name)).st_blocks * 512
+    return found
 
 
 def publish(run: Path, number: int) -> bool:
     """Move the files of a run's attempt into the run's own directory, and delete all that is left of its attempts.
     Return False, and do nothing, unless that attempt is the run's newest and finished; 0 is the run's own directory. If
-    killed, the next call completes it. Call it with the run's lease held."""
+    killed, the next call completes it. Call it with the run's lease held. An attempt that is newer is never deleted:
+    this process may have slept since it looked."""
     made = path_of(run, number)
     if number != newest(run) or not _finished(made):
         return False
@@ -92,8 +118,10 @@ def publish(run: Path, number: int) -> bool:
             (made / BEGUN).touch()
         for path in sorted(made.iterdir(), key=lambda each: each.name == LAST):
             if path.name != BEGUN:
-                os.replace(path, run / path.name)
+                move(path, run / path.name)
     for path in _remains(run):
+        if _number(path) > number and not _emptied(path):
+            continue
         if not path.name.startswith("."):  # no moment at which it is an attempt without files
             path = path.rename(run / f".{path.name}")
         shutil.rmtree(path)

@@ -1,13 +1,66 @@
-"""Atomic writes of small files, so that a crash leaves either the old or the new content, and append-only logs."""
+"""Atomic writes of small files, so that a crash leaves either the old or the new content, and append-only logs.
+
+The files may be on a network disk, several of whose habits are met here: names that are seen late, requests that are
+repeated because their reply was lost, and file handles that became stale."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import socket
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from guidebench.harness.errors import UserError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def again(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """Return what a call returns; repeat it once if a network disk had replaced a file that it used (ESTALE)."""
+    try:
+        return call(*given, **named)
+    except OSError as error:
+        if error.errno != errno.ESTALE:
+            raise
+        return call(*given, **named)
+
+
+def refresh(directory: Path) -> None:
+    """Make this machine see the names that a directory has now. A client of NFS remembers for up to a minute which
+    names there are, and which there are not, unless it sees the directory's mtime change, as by a file of its own
+    (nfs(5), "Directory entry caching"). No effect if the directory cannot be written."""
+    beside = directory / f".{uuid.uuid4().hex}"
+    with suppress(OSError):
+        beside.touch()
+        beside.unlink()
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename a file that is this process's own. A request that is repeated since its reply was lost finds no source."""
+    try:
+        os.replace(source, target)
+    except FileNotFoundError:
+        refresh(target.parent)
+        if os.path.lexists(source) or not os.path.lexists(target):
+            raise
+
+
+def sync(directory: Path) -> None:
+    """Flush all files below a directory, also what was written through memory maps, which closing does not flush."""
+    for path in directory.rglob("*"):
+        with suppress(OSError):
+            if path.is_file():
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -19,22 +72,26 @@ def write_json(path: Path, content: Any) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically: write a temporary file beside it, flush it to disk, rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{socket.gethostname()[:64]}.{os.getpid()}")
     try:
-        with open(beside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        again(_write, beside, path, content)
     except OSError:
         beside.unlink(missing_ok=True)
         raise
 
 
+def _write(beside: Path, path: Path, content: bytes) -> None:
+    with open(beside, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    move(beside, path)
+
+
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file. Raise a UserError that names the file if it cannot be read."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(again(path.read_text, encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON ({error}); restore it or delete the run's directory") from None
 

@@ -1,18 +1,18 @@
 """Leases: the right to write a directory that several machines may share, without locks of its file system.
 
-    DIRECTORY/.lease/EPOCH     who holds or held the lease; the file's mtime is the holder's last sign of life
+    DIRECTORY/.lease/EPOCH     who holds or held the lease; each sign of life of the holder changes the file's mtime
 
 An epoch begins when its file is made by `link`, which a file system grants to one process alone, whatever a stale
 listing of the directory shows to others. Files of epochs are never deleted, since a name that is free again could be
 taken twice. The holder touches its file every BEAT seconds. A lease may be followed by the next epoch once it is
-released, once its process is known to have ended, which only its own machine knows, or once the file is older than
-EXPIRES. Age is the difference of two mtimes, of this file and of one just written beside it, so no clock but that of
-the shared disk counts.
+released, once its process is known to have ended, which only its own machine knows, or once the follower itself has
+seen the file unchanged for EXPIRES seconds. No clock but the follower's own measures this time: an mtime may be set by
+the disk's server or by the holder's machine, whose clocks may be hours off, so it shows a change and no age.
 
 A holder fences itself: LATE seconds after its last touch, well before others may follow, it regards the lease as lost
 unless it obtains the next epoch itself, as anyone would. So a machine that slept continues if nobody followed it. A
-holder that is on time looks for the next epoch too, at each touch and each fence, since others may have misjudged it.
-Where it cannot be told whether a holder lives, it counts as alive until its file is older than EXPIRES.
+holder that is on time looks for the next epoch too, at each touch and each fence, since a virtual machine that was
+paused knows nothing of the time that passed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import os
 import socket
 import threading
 import time
+import uuid
 import warnings
 import weakref
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from guidebench.harness.errors import Notice, Stopped, UserError
+from guidebench.harness.records.files import again, refresh
 
 FOLDER = ".lease"
 BEAT = 10.0
@@ -40,8 +42,10 @@ LATE = 40.0
 """Seconds after its last sign of life at which a holder regards its lease as lost (choice: leaves a write that began
 before 20 seconds to arrive)."""
 EXPIRES = 60.0
-"""Age in seconds at which a lease may be followed by the next epoch (choice: an NFS client's longest cache of a
-directory, acdirmax, is as long)."""
+"""Seconds for which a process must have seen no sign of life of a holder before it may follow (choice: an NFS client's
+longest cache of a directory, acdirmax, is as long)."""
+POLL = 0.1
+"""Seconds between two looks at a lease that is waited for."""
 HELD, OVER = b"held", b"over"
 """First bytes of a lease's file; a release replaces the one by the other in place."""
 
@@ -63,6 +67,8 @@ class Holder(NamedTuple):
     pid: int = 0
     attempt: int = 0
     """The number of the attempt directory in which this epoch writes; 0 for the directory itself."""
+    key: str = ""
+    """What distinguishes this acquisition from all others."""
 
     def __str__(self) -> str:
         return f"pid {self.pid or 'unknown'}" + (f" on {self.host}" if self.machine != machine() else "")
@@ -81,6 +87,7 @@ class Lease:
         self._directory, self._what, self._advice = directory, what, advice
         self._folder = directory / FOLDER
         self._epoch, self._attempt = 0, 0
+        self._key = ""
         self._sign = 0.0
         self._beating = threading.Lock()
         self.lost = False
@@ -92,28 +99,48 @@ class Lease:
         the holder before may still be alive, and else that of the holder before, who writes nothing more."""
         return self._attempt
 
-    def acquire(self, patience: float = 0.0, tell: Callable[[str], None] | None = None) -> None:
+    def acquire(
+        self, patience: float = 0.0, tell: Callable[[str], None] | None = None, *, abandoned: bool = False
+    ) -> None:
         """Take the lease, waiting at most `patience` seconds. Raise Held if another process has it.
 
-        If `tell` is given, a holder that only its silence can prove dead, such as one of another machine or of this one
-        before its restart, is waited for until its lease expires or it gives a sign of life. `tell` is told so once.
+        A holder that only its silence can prove dead, such as one of another machine or of this one before its restart,
+        is waited for until it was silent for EXPIRES seconds or gives a sign of life, if its file seems to be as old or
+        `tell` is given, which is told so once. `abandoned`: a scheduler says that the holder has ended, so the age of
+        its file, by clocks that may be wrong, suffices as a proof.
         """
-        began, first, told = time.monotonic(), None, False
-        while (found := self._try()) is not None:
+        began, first, waits = _elapsed(), None, False
+        self._key, self._sign = uuid.uuid4().hex, began
+        while (found := again(self._try, abandoned)) is not None:
             first = first or found
-            waited = time.monotonic() - began
-            if waited >= patience:
-                silent = found.touched is not None and found.touched == first.touched and waited < EXPIRES + BEAT
-                by = f"{found.holder}{found.told and ', '}{found.told}"
-                if tell is None or not silent:
+            if _elapsed() - began >= patience:
+                silent = found.token is not None and found.token == first.token
+                if not (silent and (waits or tell or self._age(found) >= EXPIRES)):
                     raise Held(
-                        f"{self._what} {self._directory} is being written by another process ({by}); {self._advice}"
+                        f"{self._what} {self._directory} is being written by another process ({self._told(found)}); "
+                        f"{self._advice}"
                     )
-                if not told:
-                    tell(f"{self._what} {self._directory} was last written by another process ({by}); waiting for that")
-                told = True
-            time.sleep(0.1)
+                if tell and not waits:
+                    tell(
+                        f"{self._what} {self._directory} was last written by another process ({self._told(found)}); "
+                        f"waiting for that"
+                    )
+                waits = True
+            _sleep(POLL)
+        refresh(self._directory)  # what the holder before wrote is seen
         _keep(self)
+
+    def _told(self, found: _Found) -> str:
+        """Return who holds the lease, and why it counts as alive if not because its process was seen."""
+        if found.token is None:
+            return f"{found.holder}{found.told and ', '}{found.told}"
+        age = max(0.0, self._age(found))
+        told = f"last sign of life {age:.0f} s ago; a process that sees none for {EXPIRES:.0f} s may take over"
+        return f"{found.holder}, {told}"
+
+    def _age(self, found: _Found) -> float:
+        """Return the seconds since a holder's last sign of life, an estimate where clocks differ."""
+        return _now(self._folder) - found.touched
 
     def release(self) -> None:
         """Let others follow at once. No effect if the lease is not held."""
@@ -151,9 +178,9 @@ class Lease:
                     self._look_ahead()
 
     def _look_ahead(self) -> None:
-        """Notice that the lease is lost if another process has the next epoch. Opening its file asks the disk, also
-        where a listing would be old."""
+        """Notice that the lease is lost if another process has the next epoch."""
         if self._epoch and not self.lost:
+            refresh(self._folder)
             try:
                 with open(self._folder / str(self._epoch + 1), "rb"):
                     self.lost = True
@@ -162,7 +189,7 @@ class Lease:
             except OSError:
                 pass
 
-    def _try(self) -> _Found | None:
+    def _try(self, abandoned: bool = False) -> _Found | None:
         """Take the next epoch, or return the standing of the newest."""
         self._folder.mkdir(parents=True, exist_ok=True)
         newest = max(_epochs(self._folder), default=0)
@@ -170,11 +197,14 @@ class Lease:
             attempt = 0
             if newest:
                 found = _look(self._folder, newest)
-                if found.alive:
+                if found.alive and found.holder.key == self._key:  # an earlier link was made, and told as an error
+                    self._epoch, self._attempt, self.lost = newest, found.holder.attempt, False
+                    return None
+                if found.alive and not (abandoned and found.token and self._age(found) >= EXPIRES):
                     return found
                 attempt = found.holder.attempt if found.ended else newest + 1
             began = _elapsed()
-            if _link(self._folder, newest + 1, attempt):
+            if _link(self._folder, newest + 1, attempt, self._key):
                 self._epoch, self._attempt, self._sign, self.lost = newest + 1, attempt, began, False
                 return None
             newest += 1  # another process was faster, or the listing was stale: judge that epoch
@@ -186,7 +216,7 @@ class Lease:
             if not self._epoch or self.lost:
                 return False
             try:
-                self.lost = not _link(self._folder, self._epoch + 1, self._attempt)
+                self.lost = not again(_link, self._folder, self._epoch + 1, self._attempt, self._key)
             except OSError:
                 self.lost = True
             if not self.lost:
@@ -204,10 +234,12 @@ class _Found(NamedTuple):
     """Whether nobody may follow it yet."""
     ended: bool
     """Whether its holder is known to write nothing more."""
-    touched: float | None = None
-    """The mtime of its file if the holder is judged by its age, else None."""
+    token: str | None = None
+    """What changes with the holder's signs of life, if it is judged by these, else None."""
+    touched: float = 0.0
+    """The mtime of its file."""
     told: str = ""
-    """Why it counts as alive, if not because its process was seen."""
+    """Why its file tells nothing of the holder."""
 
 
 def warn(text: str) -> None:
@@ -216,21 +248,35 @@ def warn(text: str) -> None:
 
 
 def holder(directory: Path) -> Holder | None:
-    """Return who holds the lease of a directory, or None if nobody does."""
+    """Return who holds the lease of a directory, or None if nobody does. A process that cannot be seen from here counts
+    as ended if its file is older than EXPIRES, which is an estimate where clocks differ, or if this process has seen
+    the file unchanged for as long."""
     folder = directory / FOLDER
     newest = max(_epochs(folder), default=0)
     found = _look(folder, newest) if newest else None
-    return found.holder if found and found.alive else None
+    if found is None or not found.alive:
+        return None
+    return None if found.token and found.touched and _now(folder) - found.touched >= EXPIRES else found.holder
+
+
+def last(directory: Path) -> Holder | None:
+    """Return who was the last to hold the lease of a directory if it was not released, whether it lives or not."""
+    folder = directory / FOLDER
+    newest = max(_epochs(folder), default=0)
+    found = _look(folder, newest) if newest else None
+    return found.holder if found and (found.alive or found.token) else None
 
 
 def _look(folder: Path, epoch: int) -> _Found:
     path = folder / str(epoch)
     try:
-        # Opening it makes an NFS client ask for the present mtime.
-        with open(path, "rb") as file:
-            text, touched = file.read(), os.fstat(file.fileno()).st_mtime
+        try:
+            text, status = _content(path)
+        except FileNotFoundError:  # another machine made it, and a name that was missing is remembered here
+            refresh(folder)
+            text, status = _content(path)
     except FileNotFoundError:  # deleted by hand
-        return _Found(Holder(), False, False)
+        return _Found(Holder(), _unchanged(path, "") < EXPIRES, False, "unseen")
     except OSError as error:
         return _Found(Holder(), True, False, told=f"whose lease {path} cannot be read: {error.strerror}")
     found = _read(text)
@@ -239,36 +285,54 @@ def _look(folder: Path, epoch: int) -> _Found:
     if found.machine == machine() and (seen := _process(found.pid)) is not None:
         ended = seen != found.process
         return _Found(found, not ended, ended)
-    age = _now(folder) - touched
-    told = f"last sign of life {max(0.0, age):.0f} s ago, after {EXPIRES:.0f} s without one its lease expires"
-    return _Found(found, age < EXPIRES, False, touched, told)
+    token = f"{epoch} {status.st_mtime_ns}"
+    return _Found(found, _unchanged(path, token) < EXPIRES, False, token, status.st_mtime)
+
+
+def _content(path: Path) -> tuple[bytes, os.stat_result]:
+    """Return the content and the status of a file. Opening it makes an NFS client ask for the present ones."""
+    with open(path, "rb") as file:
+        return file.read(), os.fstat(file.fileno())
+
+
+def _unchanged(path: Path, token: str) -> float:
+    """Return for how many seconds this process has seen what changes with a holder's signs of life unchanged."""
+    now = _elapsed()
+    before, since = _seen.setdefault(path, (token, now))
+    if before != token:
+        _seen[path] = token, now
+        return 0.0
+    return now - since
 
 
 def _read(text: bytes) -> Holder:
     try:
         content = json.loads(text[len(HELD) :])
         where, process, host = (str(content[name])[:200] for name in ("machine", "process", "host"))
-        return Holder(where, process, host, int(content["pid"]), int(content["attempt"]))
-    except (ValueError, TypeError, KeyError, RecursionError):
+        key = str(content.get("key", ""))[:200]
+        return Holder(where, process, host, int(content["pid"]), int(content["attempt"]), key)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Holder()
 
 
-def _link(folder: Path, epoch: int, attempt: int) -> bool:
-    """Create the file of an epoch. Return False if it exists."""
+def _link(folder: Path, epoch: int, attempt: int, key: str) -> bool:
+    """Create the file of an epoch. Return False if it exists and another acquisition made it."""
     beside = _beside(folder)
-    mine = Holder(machine(), _process(os.getpid()) or "", socket.gethostname(), os.getpid(), attempt)
-    beside.write_bytes(HELD + json.dumps(mine._asdict()).encode())
+    mine = Holder(machine(), _process(os.getpid()) or "", socket.gethostname(), os.getpid(), attempt, key)
+    content = HELD + json.dumps(mine._asdict()).encode()
     try:
+        beside.write_bytes(content)
         os.link(beside, folder / str(epoch))
         return True
-    except FileExistsError:
-        return os.stat(beside).st_nlink == 2  # a repeated request may be told that its own link exists
+    except FileExistsError:  # a request that was repeated, since its reply was lost, is told that its own link exists
+        return _look(folder, epoch).holder.key == key
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
-        return _create(folder / str(epoch), beside.read_bytes())  # a file system without links
+        return _create(folder / str(epoch), content)  # a file system without links
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def _create(path: Path, content: bytes) -> bool:
@@ -297,7 +361,8 @@ def _touch(path: Path) -> None:
 
 
 def _now(folder: Path) -> float:
-    """Return the present time of a directory's disk; that of this machine if it cannot be written."""
+    """Return the present time of a directory's disk, as it dates a file that is written now; the time of this machine
+    if it cannot be written."""
     beside = _beside(folder)
     try:
         beside.write_bytes(b"now")
@@ -319,8 +384,12 @@ def _mark_over(path: Path) -> None:
 
 
 def _beside(folder: Path) -> Path:
-    """Return a name that no other process and no other thread uses."""
-    return folder / f".{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}"
+    """Return a name that nobody else uses, nor has used."""
+    return folder / f".{uuid.uuid4().hex}"
+
+
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 def _elapsed() -> float:
@@ -347,7 +416,8 @@ def _process(pid: int) -> str | None:
     except OSError:
         return _asked(pid)
     state, *rest = stat.rpartition(")")[2].split()
-    return "" if state in "ZX" else f"{pid} {rest[18]}"
+    ended = state in "ZX" and int(rest[16]) < 2  # a process whose first thread has ended may have others that write
+    return "" if ended else f"{pid} {rest[18]}"
 
 
 def _asked(pid: int) -> str | None:
@@ -361,6 +431,8 @@ def _asked(pid: int) -> str | None:
     return None if Path("/proc/self").exists() else str(pid)
 
 
+_seen: dict[Path, tuple[str, float]] = {}
+"""File of an epoch -> what this process last saw of it, and since when."""
 _kept: weakref.WeakSet[Lease] = weakref.WeakSet()
 _keeper: list[threading.Thread] = []
 

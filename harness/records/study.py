@@ -12,7 +12,7 @@ from typing import Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import attempts, leases
-from guidebench.harness.records.files import read_json, write_json
+from guidebench.harness.records.files import read_json, refresh, write_json
 from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.schema import SCHEMA_VERSION
 
@@ -50,6 +50,7 @@ class RunDirectory:
         """Write where the holder of the run's lease may write."""
         self._attempt = lease.attempt
         self.path = attempts.begin(self.home, lease.attempt)
+        refresh(self.path)
 
     def publish(self, lease: Lease) -> None:
         """Move the files of a finished run, whose lease is held, into `home`. Raise Fenced, and move nothing, if

@@ -23,7 +23,7 @@ from guidebench.harness.loop.job import Job
 from guidebench.harness.loop.probes import Point
 from guidebench.harness.models.questions import Account, Backend, Due
 from guidebench.harness.plan.config import Cell
-from guidebench.harness.records.files import Rows, write_bytes
+from guidebench.harness.records.files import Rows, sync, write_bytes
 from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.schema import EVALUATION, LOGS, SCORE, Identity, evaluation
 from guidebench.harness.records.study import RunDirectory
@@ -217,9 +217,10 @@ class RunJournal:
         for own in self._rows:
             for rows in own.values():
                 rows.close()
-        for run in self.runs:
-            run.hide()
-        for lease in self._leases:
+        for run, lease in zip(self.runs, self._leases, strict=True):
+            if lease.held():
+                run.hide()
+                sync(run.path)  # no write of this machine may arrive after another has followed
             lease.release()
 
 

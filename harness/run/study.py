@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.episodes import datasets, demonstrations
-from guidebench.harness.errors import UserError, in_role
+from guidebench.harness.errors import UserError, in_role, size
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.identity.provenance import commit
 from guidebench.harness.identity.sources import Sources, differing
@@ -124,6 +124,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
+        lease.fence()
         study.write(name, list(plan.command), entries)
         for cell in plan.trained:
             write_cell(study, cell)
@@ -137,6 +138,8 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         stopped = following.follow(started, jobs, recorder)
         _settle(plan, study)
         return look(plan, stopped, recorder.failed)
+    except Fenced as lost:
+        raise UserError(f"{lost} while this one made no progress; type the command again") from None
     finally:
         lease.release()
 
@@ -203,10 +206,9 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
         for seed in plan.seeds:
             run = study.run(cell.directory, seed)
             if run.status == "finished":
-                if (run.path / "evaluations.jsonl").exists():  # killed before its files were tidied
-                    tidy(run, cell, execution.keep_replay)
-                if attempts.remain(run.home):  # killed before they were moved
-                    _publish(run)
+                # killed before its files were tidied, or before they were moved
+                if (run.path / "evaluations.jsonl").exists() or attempts.remain(run.home):
+                    _complete(run.home, cell, execution.keep_replay)
                 continue
             saved = checkpoints.existing(run.path)
             at_step.setdefault(checkpoints.step_of(saved[-1]) if saved else 0, []).append(seed)
@@ -230,12 +232,17 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
     return [job for turn in itertools.zip_longest(*by_cell) for job in turn if job is not None]
 
 
-def _publish(run: RunDirectory) -> None:
-    """Move a finished run to where it belongs, unless a worker holds it, which does so."""
-    lease = Lease(run.home, "run")
+def _complete(home: Path, cell: Cell, keep_replay: bool) -> None:
+    """Delete what only training needed of a finished run, and move the run to where it belongs, unless a worker holds
+    it, which does so."""
+    lease = Lease(home, "run")
     with suppress(Held, Fenced):
         lease.acquire()
-        run.publish(lease)
+        run = RunDirectory(home)  # as the holder before left it
+        if run.status == "finished":
+            lease.fence()
+            tidy(run, cell, keep_replay)
+            run.publish(lease)
     lease.release()
 
 
@@ -391,21 +398,28 @@ def _check_stages(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> Non
 
 
 def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, given: Mapping[str, int]) -> None:
-    """Raise UserError if the disk cannot hold the rings of concurrent jobs, less what they hold already. `given`: cell
-    -> transitions of its datasets."""
+    """Raise UserError if the disk cannot hold the rings of concurrent jobs, less what they hold already. A run that
+    another machine seems to hold may go on in a copy of its files. `given`: cell -> transitions of its datasets."""
     cells = {cell.id: cell for cell in plan.trained}
     study = StudyDirectory(directory)
     needs = []
     for job in jobs:
         cell = cells[job.cell["cell"]]
-        rings = [study.run(cell.directory, seed).path / "replay" for seed in job.seeds]
-        needs.append(sum(max(0, ring_bytes(cell, given[cell.id]) - _allocated(ring)) for ring in rings))
+        whole = ring_bytes(cell, given[cell.id])
+        needs.append(sum(_room(study.run(cell.directory, seed), whole) for seed in job.seeds))
     needed, free = sum(sorted(needs, reverse=True)[:places]), shutil.disk_usage(directory).free
     if needed > free:
         raise UserError(
-            f"the stored transitions need up to {_size(needed)} and {directory} has {_size(free)} free; "
+            f"the stored transitions need up to {size(needed)} and {directory} has {size(free)} free; "
             f"free some room, choose another output=…, or lower training.capacity or workers"
         )
+
+
+def _room(run: RunDirectory, ring: int) -> int:
+    """Return the bytes that a run still needs for its ring, and for the copy of its files if another machine had it."""
+    more = max(0, ring - attempts.allocated(run.path / "replay"))
+    last = leases.last(run.home)
+    return more + (attempts.allocated(run.path) if last and last.machine != leases.machine() else 0)
 
 
 def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
@@ -486,12 +500,3 @@ def ring_bytes(cell: Cell, given: int = 0) -> int:
     declared = arrays.every(cell.names.parts, place)
     per_slot += sum(each.bytes for each in declared if each.role not in now)  # in late columns
     return int(min(ring_slots(cell), most_stored(cell, given)) * per_slot)
-
-
-def _allocated(directory: Path) -> int:
-    """Return the bytes on disk of the files in a directory; unwritten parts of sparse files do not count."""
-    return sum(file.stat().st_blocks * 512 for file in directory.glob("*")) if directory.exists() else 0
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

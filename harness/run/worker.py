@@ -56,7 +56,7 @@ from guidebench.harness.run.journal import RunJournal, resume_point
 PATIENCE = 15.0
 """Seconds to wait for the leases of runs whose previous worker may still be writing its checkpoint."""
 SILENCE = EXPIRES + 5.0
-"""Seconds to wait for a lease that another machine holds: if that machine is gone, the lease expires meanwhile."""
+"""Seconds to wait for a lease that another machine holds: if that machine is gone, its silence shows meanwhile."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameter codes of glibc's mallopt: trim threshold, mmap threshold."""
 
@@ -220,25 +220,31 @@ def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[
     """Take the leases of the job's runs; return seed -> directory and lease, without runs that another worker has
     finished or trains. Raise Held if others train all that is left."""
     study = StudyDirectory(Path(job.directory))
-    found, refused = {}, []
+    found: dict[int, tuple[RunDirectory, Lease]] = {}
+    refused = []
     began = time.monotonic()
-    for seed in job.seeds:
-        run = study.run(cell.directory, seed)
-        lease = Lease(run.home, "run")
-        holder = leases.holder(run.home)
-        patience = SILENCE if holder and holder.machine != leases.machine() else PATIENCE
-        try:
-            lease.acquire(max(0.0, began + patience - time.monotonic()))
-        except Held as reason:
-            refused.append(reason)
-            continue
-        run = study.run(cell.directory, seed)  # as the holder before left it
-        if run.status == "finished":
-            run.publish(lease)
-            lease.release()
-        else:
-            run.begin(lease)
+    holders = {seed: leases.last(study.run(cell.directory, seed).home) for seed in job.seeds}  # watched from now on
+    try:
+        for seed, holder in holders.items():
+            lease = Lease(study.run(cell.directory, seed).home, "run")
+            patience = SILENCE if holder and holder.machine != leases.machine() else PATIENCE
+            try:
+                lease.acquire(max(0.0, began + patience - time.monotonic()))
+            except Held as reason:
+                refused.append(reason)
+                continue
+            run = study.run(cell.directory, seed)  # as the holder before left it
             found[seed] = run, lease
+            if run.status == "finished":
+                run.publish(lease)
+                lease.release()
+                del found[seed]
+            else:
+                run.begin(lease)
+    except BaseException:
+        for _, lease in found.values():
+            lease.release()
+        raise
     if refused and not found:
         raise refused[0]
     for each in refused:

@@ -17,7 +17,7 @@ from guidebench.harness import apart, registry
 from guidebench.harness.errors import UserError, count, of_system
 from guidebench.harness.records import leases
 from guidebench.harness.records.files import read_json, write_json
-from guidebench.harness.records.leases import Lease
+from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.texts import one_line
 from guidebench.harness.trackers.base import ENDED, START, Offset, Report, Table, Tracker
@@ -89,6 +89,7 @@ class Following:
     def look(self) -> None:
         """Send what is new of every run and of the report. What fails is in `errors`, and is tried again by the next
         look."""
+        self._fence()
         self.errors.clear()
         for run in runs(self._study):
             before = self._offsets.get(run.key, START)
@@ -138,7 +139,15 @@ class Following:
     def _points(self, run: FollowedRun, after: int, until: int) -> list[Point]:
         return self._reader(f"{run.directory}: reading its logs", READING, read_points, run, after, until)
 
+    def _fence(self) -> None:
+        """Raise UserError if another process follows the study by now, as while this machine slept."""
+        try:
+            self._lock.fence()
+        except Fenced as lost:
+            raise UserError(f"{lost}, which follows the study now") from None
+
     def _save(self) -> None:
+        self._fence()
         content = {
             "token": self._token,
             "report": self._report,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +31,9 @@ class Disk:
         patch.setattr(leases, "_keep", lambda lease: None)  # a test beats itself
         patch.setattr(leases, "_touch", self._touch)
         patch.setattr(leases, "_link", self._link)
+        patch.setattr(leases, "_sleep", self._sleep)
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What happens while somebody waits for a lease."""
         self._linked = leases_link
         self.on(HERE)
 
@@ -37,11 +41,15 @@ class Disk:
         """Go to a machine: what follows happens there."""
         self._patch.setattr(leases, "machine", lambda: machine)
 
+    def _sleep(self, seconds: float) -> None:
+        self.now += 1.0
+        self.meanwhile()
+
     def _touch(self, path: Path) -> None:
         os.utime(path, (self.now + self.offset,) * 2)
 
-    def _link(self, folder: Path, epoch: int, attempt: int) -> bool:
-        made = self._linked(folder, epoch, attempt)
+    def _link(self, folder: Path, epoch: int, attempt: int, key: str) -> bool:
+        made = self._linked(folder, epoch, attempt, key)
         if made:
             self._touch(folder / str(epoch))
         return made
@@ -59,6 +67,11 @@ def taken(directory: Path) -> Lease:
     lease = Lease(directory, "run")
     lease.acquire()
     return lease
+
+
+def refused(directory: Path, why: str | None = None) -> None:
+    with pytest.raises(Held, match=why):
+        taken(directory)
 
 
 def test_a_lease_is_held_by_one_and_free_once_it_is_released(disk: Disk, tmp_path: Path) -> None:
@@ -80,17 +93,17 @@ def test_another_machine_follows_when_signs_of_life_end_whatever_the_clocks_say(
     disk = Disk(monkeypatch, offset)
     lost = taken(tmp_path)
     disk.on(THERE)
+    refused(tmp_path, r"\(pid \d+ on .+\)")
     disk.now += EXPIRES - 1
-    with pytest.raises(Held, match=r"\(pid \d+ on .+\)"):
-        taken(tmp_path)
+    refused(tmp_path)
     disk.on(HERE)
     lost.beat()  # it is late by now, and takes the next epoch, as nobody else did
     assert lost.held() and lost.attempt == 0
     disk.on(THERE)
+    refused(tmp_path)
     disk.now += EXPIRES - 1
-    with pytest.raises(Held):
-        taken(tmp_path)
-    disk.now += 2
+    refused(tmp_path)
+    disk.now += 1
     second = taken(tmp_path)
     assert second.attempt == 3  # the first holder may be alive: it writes elsewhere
     disk.on(HERE)
@@ -164,15 +177,21 @@ def test_a_stale_listing_cannot_give_an_epoch_twice(
     assert late.held() and late.attempt == 0 and (tmp_path / ".lease" / "5").exists()
 
 
-def test_a_link_that_was_made_but_reported_as_existing_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [errno.EEXIST, errno.ESTALE])
+def test_a_link_that_was_made_but_told_as_an_error_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
     link = os.link
 
     def repeated(source: Path, target: Path) -> None:
         link(source, target)
-        raise FileExistsError(17, "File exists")
+        raise OSError(error, os.strerror(error))
 
-    monkeypatch.setattr(leases.os, "link", repeated)
-    assert taken(tmp_path).held()
+    with monkeypatch.context() as patched:
+        patched.setattr(leases.os, "link", repeated)
+        lease = taken(tmp_path)
+    assert lease.held() and [path.name for path in (tmp_path / ".lease").iterdir()] == ["1"]
+    refused(tmp_path)
 
 
 def test_on_a_disk_without_links_an_epoch_is_made_exclusively_too(
@@ -306,10 +325,9 @@ def test_a_process_that_proc_hides_is_judged_by_its_age(
 ) -> None:
     taken(tmp_path)._epoch = 0  # its file stays
     with hidden(monkeypatch, kill):
-        disk.now += EXPIRES - 1
-        with pytest.raises(Held, match=r"last sign of life 59 s ago, after 60 s without one its lease expires"):
-            taken(tmp_path)
-        disk.now += 1
+        disk.now += 5
+        refused(tmp_path, "last sign of life 5 s ago; a process that sees none for 60 s may take over")
+        disk.now += EXPIRES
         assert taken(tmp_path).attempt == 2
 
 
@@ -364,8 +382,7 @@ def test_a_damaged_lease_expires_as_one_of_another_machine(disk: Disk, tmp_path:
     damaged = tmp_path / ".lease" / "1"
     damaged.write_bytes(content)
     disk._touch(damaged)
-    with pytest.raises(Held, match="pid unknown"):
-        taken(tmp_path)
+    refused(tmp_path, "pid unknown")
     disk.now += EXPIRES
     assert taken(tmp_path).attempt == 2
 
@@ -375,3 +392,100 @@ def test_what_forgets_its_lease_frees_it(tmp_path: Path) -> None:
     del lease
     assert taken(tmp_path).held()
     shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize("offset", [-3600.0, 3600.0])
+def test_a_lease_is_judged_by_what_was_seen_of_it_and_not_by_clocks_of_other_machines(
+    disk: Disk, tmp_path: Path, offset: float
+) -> None:
+    """The disk leaves mtimes to its clients, and the clock of the holder's machine is an hour behind, or ahead."""
+    disk.offset = offset
+    holder = taken(tmp_path)
+
+    def beat() -> None:
+        disk.on(HERE)
+        disk.offset = offset
+        holder.beat()
+        disk.on(THERE)
+        disk.offset = 0.0
+
+    disk.meanwhile = beat
+    beat()
+    for _ in range(20):
+        disk.now += BEAT
+        beat()
+        refused(tmp_path)
+        with pytest.raises(Held):
+            Lease(tmp_path, "run").acquire(tell=lambda text: None)
+    assert holder.held() and not (tmp_path / ".lease" / "2").exists()
+    disk.meanwhile = lambda: None
+    died, lease = disk.now, Lease(tmp_path, "run")
+    lease.acquire(tell=lambda text: None)
+    assert lease.attempt == 2 and EXPIRES <= disk.now - died <= EXPIRES + 1
+
+
+def test_a_holder_whose_file_is_old_is_watched_before_it_is_followed(disk: Disk, tmp_path: Path) -> None:
+    taken(tmp_path)._epoch = 0
+    disk.on(THERE)
+    disk.now += 100_000.0
+    began = disk.now
+    assert taken(tmp_path).attempt == 2
+    assert EXPIRES <= disk.now - began <= EXPIRES + 1
+
+
+def test_a_scheduler_that_says_that_a_holder_has_ended_spares_the_watching(disk: Disk, tmp_path: Path) -> None:
+    taken(tmp_path)._epoch = 0
+    disk.on(THERE)
+    with pytest.raises(Held):
+        Lease(tmp_path, "run").acquire(abandoned=True)
+    disk.now += EXPIRES
+    disk._patch.setattr(leases, "_seen", {})  # another process
+    began, lease = disk.now, Lease(tmp_path, "run")
+    lease.acquire(abandoned=True)
+    assert lease.attempt == 2 and disk.now == began
+
+
+def test_several_leases_are_watched_at_the_same_time(disk: Disk, tmp_path: Path) -> None:
+    for name in "abc":
+        taken(tmp_path / name)._epoch = 0
+    disk.on(THERE)
+    assert all(leases.holder(tmp_path / name) for name in "abc")
+    disk.now += EXPIRES
+    assert all(taken(tmp_path / name).attempt == 2 for name in "abc")
+
+
+def test_an_epoch_that_exists_but_is_not_seen_yet_is_not_passed_over(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client remembers that a name was missing, and learns from a refused link only that it exists."""
+    taken(tmp_path).release()
+    second, there, asked = taken(tmp_path), open, []
+
+    def unseen(path: Path, *given: str) -> object:
+        if Path(path).name == "2" and not asked:
+            raise FileNotFoundError(2, "No such file or directory")
+        return there(path, *given)
+
+    monkeypatch.setattr(leases, "_epochs", lambda folder: [1])
+    monkeypatch.setattr(leases, "open", unseen, raising=False)
+    monkeypatch.setattr(leases, "refresh", asked.append)
+    disk.on(THERE)
+    refused(tmp_path)
+    assert asked and second.held() and not (tmp_path / ".lease" / "3").exists()
+
+
+def test_a_process_whose_first_thread_has_ended_lives_on_in_its_other_threads(tmp_path: Path) -> None:
+    """Its state is that of a zombie, and the other threads may still write."""
+    after = "import ctypes, threading; threading.Thread(target=sys.stdin.read).start(); print('on', flush=True)"
+    program = f"import sys\n{after}\nctypes.CDLL(None).pthread_exit(None)"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None and started.stdout.readline() == b"on\n"
+        stat = Path(f"/proc/{started.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
+        assert leases._process(started.pid)
+        started.kill()
+        until = time.monotonic() + 20
+        while leases._process(started.pid) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert leases._process(started.pid) == ""

@@ -12,6 +12,7 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import Notice, Stopped, UserError
+from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.launchers import ending
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.job import Job
@@ -66,8 +67,9 @@ def lost(stopped: Path, tmp_path: Path) -> Path:
 
 
 def test_a_run_that_a_vanished_machine_held_goes_on_beside_what_that_machine_may_still_write(
-    train: Callable[..., Path], whole: Path, lost: Path
+    train: Callable[..., Path], whole: Path, lost: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(leases, "EXPIRES", 0.5)
     before = {run: {path.name: path.stat().st_mtime_ns for path in run.iterdir()} for run in runs(lost)}
     seen: list[bool] = []
 
@@ -89,20 +91,27 @@ def test_a_run_that_another_machine_holds_is_left_to_it_and_not_marked(
     lost: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, free = runs(lost)
-    os.utime(held / ".lease" / "1")
+    left = free / ".lease" / "1"
+    left.write_bytes(left.read_bytes().replace(b"held", b"over"))
+
+    def alive() -> bool:
+        os.utime(held / ".lease" / "1")
+        return False
+
+    alive()
     before = (held / "run.json").read_bytes()
     monkeypatch.setattr("guidebench.harness.run.worker.SILENCE", 0.0)
     cell = json.loads((held.parent / "cell.json").read_text())
     job = Job("lost", str(lost), cell, (0, 1))
     told: list[dict[str, object]] = []
-    work(job, told.append, lambda: False)
+    work(job, told.append, alive)
     assert (held / "run.json").read_bytes() == before and not (held / "attempt-2").exists()
     assert json.loads((free / "run.json").read_text())["status"] == "finished"
     (notice,) = (event for event in told if event["event"] == "notice")
     assert f"run {held} is being written by another process (pid " in str(notice["error"])
     assert {tuple(event["seeds"]) for event in told if event["event"] == "progress"} == {(1,)}  # type: ignore[arg-type]
     with pytest.raises(Held):
-        work(job, told.append, lambda: False)
+        work(job, told.append, alive)
     assert ending.record(StudyDirectory(lost), job, "error", "held by another") == {}
     assert (held / "run.json").read_bytes() == before
     assert cli.main(["status", str(lost)]) == 0
@@ -141,16 +150,63 @@ def test_a_run_that_was_killed_when_its_attempt_was_emptied_is_not_trained_again
     assert not any((run / "attempt-2").exists() for run in runs(study))
 
 
-def test_a_command_moves_a_finished_attempt_only_if_no_worker_holds_it(lost: Path) -> None:
+def test_a_command_tidies_and_moves_a_finished_attempt_only_if_no_worker_holds_it(
+    lost: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "EXPIRES", 0.5)
     run = runs(lost)[0]
+    cell = recorded(json.loads((run.parent / "cell.json").read_text()))
     (attempts.begin(run, 2) / "run.json").write_text('{"status": "finished"}')
     worker = Lease(run, "run")
     worker.acquire()
-    studies._publish(RunDirectory(run))
-    assert (run / "attempt-2").is_dir()
+    studies._complete(run, cell, keep_replay=False)
+    assert (run / "attempt-2" / "replay").is_dir() and (run / "attempt-2" / "evaluations.jsonl").exists()
     worker.release()
-    studies._publish(RunDirectory(run))
+    studies._complete(run, cell, keep_replay=False)
     assert not attempts.remain(run) and RunDirectory(run).status == "finished"
+    assert not (run / "replay").exists() and not (run / "evaluations.jsonl").exists()
+
+
+def test_the_end_of_a_lost_job_is_recorded_only_by_who_obtains_the_run(lost: Path) -> None:
+    """Another machine may have taken the run over and finish it while this one writes its error."""
+    study, (_, run) = StudyDirectory(lost), runs(lost)
+    job = Job("lost", str(lost), json.loads((run.parent / "cell.json").read_text()), (1,))
+    holder = Lease(run, "run")
+    os.utime(run / ".lease" / "1")
+    assert ending.record(study, job, "crashed", "out of memory") == {}
+    assert RunDirectory(run).status == "running"
+    os.utime(run / ".lease" / "1", (0, 0))
+    assert ending.record(study, job, "crashed", "out of memory", abandoned=True) == {}
+    found = RunDirectory(run).read()
+    assert (found["status"], found["error"]) == ("failed", "out of memory") and not RunDirectory(run).held()
+    holder.acquire()
+    assert holder.attempt == 2  # it goes on in a copy, since the lost worker was not seen to end
+
+
+def test_a_copy_for_which_the_disk_has_no_room_is_refused_before_it_is_begun(
+    train: Callable[..., Path], lost: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "EXPIRES", 0.5)
+    usage, run = shutil.disk_usage(lost), runs(lost)[0]
+    needed = attempts.allocated(run)
+    assert needed > 2**16
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=needed - 1))
+    with pytest.raises(
+        UserError, match=r"seed-0 was lost with a machine and goes on in a copy of its files, for which"
+    ):
+        train(*WORDS, packs=[(0, 1)], directory=lost)
+    assert not (run / "attempt-2").exists() and not (run / ".attempt-2").exists()
+    stored = recorded(json.loads((run.parent / "cell.json").read_text()))
+    plan = matrix.plan([*WORDS, "suite=minigrid_doorkey", "profile=smoke", f"output={lost}"])
+    (cell,) = (each for each in plan.trained if each.directory == stored.directory)
+    jobs = [Job("lost", str(lost), record(cell), (0, 1))]
+    ring = studies.ring_bytes(cell)
+    left = sum(max(0, ring - attempts.allocated(each / "replay")) for each in runs(lost))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=left + needed))
+    with pytest.raises(UserError, match="the stored transitions need up to"):
+        studies._check_disk(plan, jobs, 1, lost, {cell.id: 0})
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=left + 3 * needed))
+    studies._check_disk(plan, jobs, 1, lost, {cell.id: 0})
 
 
 def test_a_command_waits_for_the_silence_of_a_machine_that_had_its_study(
