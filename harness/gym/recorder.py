@@ -14,6 +14,7 @@ import json
 import math
 import operator
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -92,13 +93,14 @@ class Recorder:
             raise
         try:
             self._run.begin(self._lock)
-            joining.fence()
             file = study.path / where / "cell.json"
             if file.exists() and (other := score_of(read_json(file))) != self.score:
                 raise UserError(f"score {self.score} is not that of the cell's other runs, {other}; name the same one")
             present = study.read() if (study.path / "study.json").exists() else {}
             name, command = present.get("study", study.path.resolve().name), present.get("command", ["recorder"])
-            study.write(name, command, {cell: {"directory": where, "seeds": [seed], "label_variant": ""}})
+            study.write(
+                name, command, {cell: {"directory": where, "seeds": [seed], "label_variant": ""}}, joining.fence
+            )
             entries = {
                 key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
             }
@@ -119,7 +121,8 @@ class Recorder:
         """Log one evaluation episode of `length` steps (0 if unknown) after `step` environment steps of training, which
         must not decrease. `success` is required only if the score is success, `score` only if the score is neither
         success nor return. Raises UserError if another process took the run over while this one slept."""
-        self._hold(self._lock.held())
+        if self._lock.lost or not self._lock.held():
+            raise self._lost()
         step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 0)
         if not math.isfinite(ret):
             raise UserError(f"ret={ret}: expected a finite return")
@@ -140,14 +143,16 @@ class Recorder:
         """Convert the episode records to Parquet and mark the run finished; no effect on a run that has ended."""
         if self._run.status != "running":
             return
-        self._hold(self._fenced())
         self._rows.flush()
         self._rows.close()
-        to_parquet(self._rows.path, self._run.path / "evaluations.parquet", evaluation(self.score))
-        self._hold(self._fenced())
-        self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
-        self._rows.path.unlink()
-        self._run.publish(self._lock)
+        file, fence = self._run.path / "evaluations.parquet", self._lock.fence
+        try:
+            to_parquet(self._rows.path, file, evaluation(self.score), fence)
+            self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
+            self._rows.path.unlink()
+            self._run.publish(self._lock)
+        except Fenced as lost:
+            raise self._lost() from lost
         self._lock.release()
 
     def fail(self, reason: str) -> None:
@@ -155,24 +160,14 @@ class Recorder:
         if self._run.status != "running":
             return
         self._rows.close()
-        if self._fenced():
+        with suppress(Fenced):
             self._run.update(status="failed", step=self._last[0], error=reason)
         self._lock.release()
 
-    def _fenced(self) -> bool:
-        """Return whether the run is held still."""
-        try:
-            self._lock.fence()
-        except Fenced:
-            return False
-        return True
-
-    def _hold(self, held: bool) -> None:
-        if not held:
-            raise UserError(
-                f"{self._run.home} was taken over by another process while this one made no progress; nothing more of "
-                f"this one is recorded"
-            )
+    def _lost(self) -> UserError:
+        return UserError(
+            f"{self._run.home} has ended, or another process records it by now; nothing more is recorded here"
+        )
 
     def __enter__(self) -> Recorder:
         return self

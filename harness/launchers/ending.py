@@ -10,7 +10,7 @@ from pathlib import Path
 
 from guidebench.harness.launchers import job_files
 from guidebench.harness.loop.job import Job
-from guidebench.harness.records.leases import Held, Lease
+from guidebench.harness.records.leases import Fenced, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 
 
@@ -25,10 +25,10 @@ def record(study: StudyDirectory, job: Job, kind: str, error: str, abandoned: bo
         lease = Lease(run.home, "run")
         try:
             lease.acquire(abandoned=abandoned)
-            found = RunDirectory(run.home)  # as the worker left it
+            found = RunDirectory(run.home, lease)  # as the worker left it
             if (marked := _marked(found.status, kind)) is not None:
                 found.update(**({"status": marked, "error": error} if marked == "failed" else {"status": marked}))
-        except Held:
+        except (Held, Fenced):
             pass
         except OSError:  # the disk is full, possibly the error itself
             if kind != "stopped":

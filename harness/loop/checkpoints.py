@@ -21,6 +21,7 @@ from safetensors.numpy import save as to_bytes
 from guidebench.harness.errors import Notice, UserError
 from guidebench.harness.interfaces import State
 from guidebench.harness.packing import packed, unpacked
+from guidebench.harness.records.files import move, nothing
 
 KEPT = 2
 _ARRAY, _FIELDS = "$array", "$fields"
@@ -33,10 +34,10 @@ class Checkpoint(NamedTuple):
     state: State
 
 
-def save(directory: Path, step: int, state: State) -> Path:
+def save(directory: Path, step: int, state: State, fence: Callable[[], None] = nothing) -> Path:
     """Write `state` as the checkpoint of `step` in a run's directory and delete all but the two newest. Raise a
     UserError that names the entry for a value that a checkpoint cannot hold. Tuples are restored as lists, and keys as
-    strings."""
+    strings. `fence` is called before the rename that ends the write (`write_bytes`)."""
     arrays: dict[str, np.ndarray] = {}
     tree = _pack(state, arrays)
     final = directory / f"checkpoint-{step:010d}"
@@ -56,9 +57,10 @@ def save(directory: Path, step: int, state: State) -> Path:
     except OSError:  # on a full disk, keep the older checkpoints and free the space of this one
         shutil.rmtree(beside, ignore_errors=True)
         raise
+    fence()
     if final.exists():
         shutil.rmtree(final)
-    os.replace(beside, final)
+    move(beside, final)
     _flush(directory)
     for old in existing(directory)[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)

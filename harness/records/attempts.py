@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from guidebench.harness.errors import UserError, size
-from guidebench.harness.records.files import again, move, read_json
+from guidebench.harness.records.files import again, drop_unfinished, move, read_json
 
 PREFIX = "attempt-"
+LEASE = ".lease"
 BLOCK = 2**20
 LAST = "run.json"
 """The file whose status says that a run is finished."""
@@ -112,9 +113,10 @@ def publish(run: Path, number: int) -> bool:
         return False
     if number:
         if not (made / BEGUN).exists():
+            drop_unfinished(run)  # whoever lost the run may wake up before the rename that ends a write
             for path in run.iterdir():
-                if path != made and path.name != LAST and not path.name.startswith("."):
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                if path != made and path.name != LAST and path.name != LEASE:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             (made / BEGUN).touch()
         for path in sorted(made.iterdir(), key=lambda each: each.name == LAST):
             if path.name != BEGUN:

@@ -1,27 +1,30 @@
-"""Converts the logs of a finished run to Parquet; equal table rows give identical bytes."""
+"""Converts the logs of a finished run to Parquet; equal table rows give identical bytes. `fence` raises an error if the
+run's lease is lost (`write_bytes`)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.logs import UNDECLARED, Log
-from guidebench.harness.records.files import write_bytes
+from guidebench.harness.records.files import nothing, write_bytes
 from guidebench.harness.records.schema import EVALUATION, SCORE
 
 _ARROW = {str: "string", int: "int64", float: "float64", bool: "bool"}
 
 
-def to_parquet(source: Path, target: Path, columns: Iterable[str] = EVALUATION) -> None:
+def to_parquet(
+    source: Path, target: Path, columns: Iterable[str] = EVALUATION, fence: Callable[[], None] = nothing
+) -> None:
     """Convert episode records in JSON lines to one Parquet file with these columns of `EVALUATION` and `SCORE`."""
     kinds = {**EVALUATION, SCORE: float}
-    _write(_rows(source), {name: kinds[name] for name in columns}, target)
+    _write(_rows(source), {name: kinds[name] for name in columns}, target, fence)
 
 
-def log_to_parquet(source: Path, target: Path, log: Log = UNDECLARED) -> None:
+def log_to_parquet(source: Path, target: Path, log: Log = UNDECLARED, fence: Callable[[], None] = nothing) -> None:
     """Convert a log of JSON lines to one Parquet file with all columns of its table rows, in order of appearance;
     missing values are null. Declared columns have their declared type, others the type of their values. Writes no file
     for an empty log."""
@@ -33,7 +36,7 @@ def log_to_parquet(source: Path, target: Path, log: Log = UNDECLARED) -> None:
     if rows:
         declared = {**log.wanted, **log.optional}
         kinds = {name: declared.get(name) or _kind(source, name, values) for name, values in found.items()}
-        _write(rows, kinds, target)
+        _write(rows, kinds, target, fence)
 
 
 def _kind(source: Path, name: str, kinds: set[type]) -> type:
@@ -58,7 +61,7 @@ def _rows(source: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _write(rows: list[dict[str, Any]], kinds: Mapping[str, type], target: Path) -> None:
+def _write(rows: list[dict[str, Any]], kinds: Mapping[str, type], target: Path, fence: Callable[[], None]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -66,4 +69,4 @@ def _write(rows: list[dict[str, Any]], kinds: Mapping[str, type], target: Path) 
     table = pa.Table.from_pylist(rows, schema=schema)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    write_bytes(target, sink.getvalue().to_pybytes())
+    write_bytes(target, sink.getvalue().to_pybytes(), fence)

@@ -63,29 +63,50 @@ def sync(directory: Path) -> None:
                     os.close(handle)
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file atomically."""
+def nothing() -> None:
+    """Where a write needs no lease."""
+
+
+def write_json(path: Path, content: Any, fence: Callable[[], None] = nothing) -> None:
+    """Write a JSON file atomically, as `write_bytes` does."""
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    write_bytes(path, f"{text}\n".encode())
+    write_bytes(path, f"{text}\n".encode(), fence)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: write a temporary file beside it, flush it to disk, rename it."""
+def write_bytes(path: Path, content: bytes, fence: Callable[[], None] = nothing) -> None:
+    """Write a file atomically: write a temporary file beside it, flush it to disk, rename it. `fence` is called before
+    the rename and raises an error if this process may not write any more. Should it sleep between the two, whoever took
+    over can forestall the rename by deleting the temporary file (`drop_unfinished`)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{socket.gethostname()[:64]}.{os.getpid()}")
     try:
-        again(_write, beside, path, content)
-    except OSError:
-        beside.unlink(missing_ok=True)
+        again(_write, beside, path, content, fence)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
         raise
 
 
-def _write(beside: Path, path: Path, content: bytes) -> None:
+def _write(beside: Path, path: Path, content: bytes, fence: Callable[[], None]) -> None:
     with open(beside, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    move(beside, path)
+    fence()
+    try:
+        os.replace(beside, path)
+    except FileNotFoundError:  # it was repeated since its reply was lost, or somebody took over and deleted its source
+        fence()
+        refresh(path.parent)
+        if not path.exists() or path.read_bytes() != content:
+            raise
+
+
+def drop_unfinished(directory: Path, name: str = "") -> None:
+    """Delete the temporary files of writes that have not been renamed, of the file `name` or of all."""
+    for path in directory.glob(f".{name}.*" if name else ".*"):
+        if path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> Any:

@@ -259,12 +259,14 @@ def holder(directory: Path) -> Holder | None:
     return None if found.token and found.touched and _now(folder) - found.touched >= EXPIRES else found.holder
 
 
-def last(directory: Path) -> Holder | None:
-    """Return who was the last to hold the lease of a directory if it was not released, whether it lives or not."""
+def next_attempt(directory: Path) -> int:
+    """Return the number of the attempt directory in which the next holder will write; 0 for the directory itself."""
     folder = directory / FOLDER
     newest = max(_epochs(folder), default=0)
-    found = _look(folder, newest) if newest else None
-    return found.holder if found and (found.alive or found.token) else None
+    if not newest:
+        return 0
+    found = _look(folder, newest)
+    return newest + 1 if found.token else found.holder.attempt
 
 
 def _look(folder: Path, epoch: int) -> _Found:

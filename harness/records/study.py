@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import attempts, leases
-from guidebench.harness.records.files import read_json, refresh, write_json
+from guidebench.harness.records.files import drop_unfinished, nothing, read_json, refresh, write_json
 from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.schema import SCHEMA_VERSION
 
@@ -39,7 +39,9 @@ def frames_file(suite: str, task: str, name: str) -> Path:
 class RunDirectory:
     """The directory of one run: a cell and a seed."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, lease: Lease | None = None) -> None:
+        """`lease`: the lease of the run, if this process holds it; `update` writes nothing once it is lost."""
+        self._lease = lease
         self.home = home
         """Its directory, which holds its lease and, once it is finished, all of its files."""
         self._attempt = attempts.newest(home)
@@ -48,7 +50,7 @@ class RunDirectory:
 
     def begin(self, lease: Lease) -> None:
         """Write where the holder of the run's lease may write."""
-        self._attempt = lease.attempt
+        self._attempt, self._lease = lease.attempt, lease
         self.path = attempts.begin(self.home, lease.attempt)
         refresh(self.path)
 
@@ -70,8 +72,9 @@ class RunDirectory:
         return read_json(file) if file.exists() else {}
 
     def update(self, **values: Any) -> None:
-        """Change some entries of run.json."""
-        write_json(self.path / "run.json", {"schema": SCHEMA_VERSION, **self.read(), **values})
+        """Change some entries of run.json. Raise Fenced if the lease that this was given is lost."""
+        fence = self._lease.fence if self._lease else nothing
+        write_json(self.path / "run.json", {"schema": SCHEMA_VERSION, **self.read(), **values}, fence)
 
     def show(self, **values: Any) -> None:
         """Write the run's current progress for other processes, without flushing to disk and ignoring write errors."""
@@ -119,11 +122,16 @@ class StudyDirectory:
             raise UserError(f"{file} has schema {content.get('schema')!r}, this version reads {SCHEMA_VERSION}")
         return dict(content)
 
-    def write(self, name: str, command: list[str], cells: Mapping[str, Mapping[str, Any]]) -> None:
-        """Add cells to study.json; cells of earlier commands are kept, and seeds of the same cell are merged.
+    def write(
+        self, name: str, command: list[str], cells: Mapping[str, Mapping[str, Any]],
+        fence: Callable[[], None] = nothing,
+    ) -> None:  # fmt: skip
+        """Add cells to study.json; cells of earlier commands are kept, and seeds of the same cell are merged. `fence`
+        raises an error if the study's lease is lost.
 
         An entry has `directory`, `seeds`, `label_variant` and, for a cell of a matrix, its place as `matrix`.
         """
+        drop_unfinished(self.path, "study.json")  # whoever lost the study may wake up before its rename
         known: dict[str, Any] = {}
         if (self.path / "study.json").exists():
             known = self.read()["cells"]
@@ -136,6 +144,7 @@ class StudyDirectory:
         write_json(
             self.path / "study.json",
             {"schema": SCHEMA_VERSION, "study": name, "command": command, "cells": known},
+            fence,
         )
 
     def run(self, cell_directory: str, seed: int) -> RunDirectory:

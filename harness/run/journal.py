@@ -7,6 +7,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from guidebench.harness.loop.probes import Point
 from guidebench.harness.models.questions import Account, Backend, Due
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.files import Rows, sync, write_bytes
-from guidebench.harness.records.leases import Lease
+from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.schema import EVALUATION, LOGS, SCORE, Identity, evaluation
 from guidebench.harness.records.study import RunDirectory
 from guidebench.harness.run.pace import Pace
@@ -138,12 +139,11 @@ class RunJournal:
             if number in self._dropped:
                 continue
             offsets = {name: rows.flush() for name, rows in self._rows[number].items()}
-            checkpoints.save(run.path, step, {"offsets": offsets, "loop": states(number)})
+            checkpoints.save(run.path, step, {"offsets": offsets, "loop": states(number)}, self._leases[number].fence)
             run.update(status="running", step=step, score=self._score[number])
 
     def diverged(self, row: int, step: int) -> None:
         self._dropped.add(row)
-        self._leases[row].fence()
         message = f"action, loss or gradient were no longer finite at step {step}; the last checkpoint before is kept"
         self.runs[row].update(status="failed", step=step, error=message)
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
@@ -186,12 +186,12 @@ class RunJournal:
                 rows.close()
             if number in self._dropped:
                 continue
-            to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet", self._columns)
+            fence = self._leases[number].fence
+            to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet", self._columns, fence)
             for name, log in compacted(self._cell).items():
-                log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet", log)
+                log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet", log, fence)
             policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
-            write_bytes(run.path / "policy.safetensors", save(policy))
-            self._leases[number].fence()
+            write_bytes(run.path / "policy.safetensors", save(policy), fence)
             run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
             tidy(run, self._cell, self._job.keep_replay)
             run.publish(self._leases[number])
@@ -209,7 +209,8 @@ class RunJournal:
         """Mark the runs stopped at the step of their last checkpoint."""
         for number, run in enumerate(self.runs):
             if number not in self._dropped and self._leases[number].held():
-                run.update(status="stopped", step=self._kept, error=reason or None)
+                with suppress(Fenced):
+                    run.update(status="stopped", step=self._kept, error=reason or None)
 
     def close(self) -> None:
         """Close all files and release the locks. Buffered lines of a failed loop are written now, so that they cannot

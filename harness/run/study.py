@@ -124,8 +124,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
-        lease.fence()
-        study.write(name, list(plan.command), entries)
+        study.write(name, list(plan.command), entries, lease.fence)
         for cell in plan.trained:
             write_cell(study, cell)
         recorder = _Recorder(study, watch)
@@ -399,7 +398,7 @@ def _check_stages(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> Non
 
 def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, given: Mapping[str, int]) -> None:
     """Raise UserError if the disk cannot hold the rings of concurrent jobs, less what they hold already. A run that
-    another machine seems to hold may go on in a copy of its files. `given`: cell -> transitions of its datasets."""
+    another machine had goes on in a copy of its files. `given`: cell -> transitions of its datasets."""
     cells = {cell.id: cell for cell in plan.trained}
     study = StudyDirectory(directory)
     needs = []
@@ -418,8 +417,8 @@ def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, g
 def _room(run: RunDirectory, ring: int) -> int:
     """Return the bytes that a run still needs for its ring, and for the copy of its files if another machine had it."""
     more = max(0, ring - attempts.allocated(run.path / "replay"))
-    last = leases.last(run.home)
-    return more + (attempts.allocated(run.path) if last and last.machine != leases.machine() else 0)
+    copied = not attempts.path_of(run.home, leases.next_attempt(run.home)).is_dir() and run.path.is_dir()
+    return more + (attempts.allocated(run.path) if copied else 0)
 
 
 def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:

@@ -211,7 +211,7 @@ def _ready(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> Job:
             raise UserError("; ".join(dict.fromkeys(failed.values())))
         raise Stopped(f"the pre-training stage of {cell.directory} is not finished")
     for seed, error in failed.items():
-        study.run(cell.directory, seed).update(status="failed", error=error)
+        ending.record(study, replace(job, seeds=(seed,)), "error", error)
         tell({"event": "failed", "seed": seed, "error": error})
     return replace(job, seeds=tuple(seed for seed in job.seeds if seed not in barred))
 
@@ -223,7 +223,7 @@ def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[
     found: dict[int, tuple[RunDirectory, Lease]] = {}
     refused = []
     began = time.monotonic()
-    holders = {seed: leases.last(study.run(cell.directory, seed).home) for seed in job.seeds}  # watched from now on
+    holders = {seed: leases.holder(study.run(cell.directory, seed).home) for seed in job.seeds}  # watched from now on
     try:
         for seed, holder in holders.items():
             lease = Lease(study.run(cell.directory, seed).home, "run")
