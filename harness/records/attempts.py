@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from guidebench.harness.errors import UserError, size
-from guidebench.harness.records.files import again, drop_unfinished, move, read_json
+from guidebench.harness.records.files import again, drop_unfinished, move, nothing, read_json
 
 PREFIX = "attempt-"
 LEASE = ".lease"
@@ -103,21 +103,26 @@ def allocated(directory: Path) -> int:
     return found
 
 
-def publish(run: Path, number: int) -> bool:
+def publish(run: Path, number: int, fence: Callable[[], None] = nothing) -> bool:
     """Move the files of a run's attempt into the run's own directory, and delete all that is left of its attempts.
     Return False, and do nothing, unless that attempt is the run's newest and finished; 0 is the run's own directory. If
-    killed, the next call completes it. Call it with the run's lease held. An attempt that is newer is never deleted:
-    this process may have slept since it looked."""
+    killed, the next call completes it. Call it with the run's lease held; `fence` raises an error if it is lost.
+
+    This process may sleep before any of these operations while another takes over and completes the run. So it deletes
+    no newer attempt, and of the run no file that the attempt has too, which it replaces."""
     made = path_of(run, number)
     if number != newest(run) or not _finished(made):
         return False
     if number:
         if not (made / BEGUN).exists():
             drop_unfinished(run)  # whoever lost the run may wake up before the rename that ends a write
+            new = set(os.listdir(made))
             for path in run.iterdir():
-                if path != made and path.name != LAST and path.name != LEASE:
+                if path.name not in (LAST, LEASE, made.name) and (path.is_dir() or path.name not in new):
+                    fence()
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             (made / BEGUN).touch()
+        fence()
         for path in sorted(made.iterdir(), key=lambda each: each.name == LAST):
             if path.name != BEGUN:
                 move(path, run / path.name)

@@ -58,7 +58,7 @@ class RunDirectory:
         """Move the files of a finished run, whose lease is held, into `home`. Raise Fenced, and move nothing, if
         another process took the run over or began to write it elsewhere."""
         lease.fence()
-        if not attempts.publish(self.home, self._attempt):
+        if not attempts.publish(self.home, self._attempt, lease.fence):
             raise Fenced(f"the run {self.home} goes on elsewhere than in {self.path}, or that is not finished")
         self._attempt, self.path = 0, self.home
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from guidebench.harness.loop import checkpoints
 from guidebench.harness.records import attempts
 from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.study import RunDirectory
@@ -160,3 +161,65 @@ def test_a_copy_keeps_the_holes_of_a_sparse_file(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
     assert Path(attempts.copied(str(empty), str(tmp_path / "other"))).read_bytes() == b""
+
+
+@pytest.mark.parametrize("what", ["status", "checkpoint"])
+def test_a_worker_that_slept_between_its_fence_and_its_rename_changes_nothing_of_a_run_finished_meanwhile(
+    run: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It wakes up when another has published the run, and its temporary files are gone."""
+    shutil.rmtree(run / ".lease")
+    sleeper, other = Lease(run, "run"), Lease(run, "run")
+    sleeper.acquire()
+    directory = RunDirectory(run, sleeper)
+    directory.begin(sleeper)
+    (run / "run.json").write_text('{"status": "running"}')
+    replace = os.replace
+
+    def late(source: Path, target: Path) -> None:
+        if Path(target).name not in ("run.json", "checkpoint-0000000200") or Path(source).parent != run:
+            return replace(source, target)
+        sleeper._epoch = 0  # it sleeps: the other cannot see that it lives
+        (run / ".lease" / "1").write_bytes(b"over")
+        monkeypatch.setattr(os, "replace", replace)
+        other.acquire()
+        other._attempt = 2
+        (attempts.begin(run, 2) / "run.json").write_text(FINISHED)
+        (run / "attempt-2" / "policy.safetensors").write_text("new")
+        RunDirectory(run).publish(other)
+        sleeper._epoch = 1
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    with pytest.raises((Fenced, FileNotFoundError)):
+        if what == "status":
+            directory.update(step=7)
+        else:
+            checkpoints.save(run, 200, {"step": 200}, sleeper.fence)
+    assert files(run)["run.json"] == FINISHED and not (run / "checkpoint-0000000200").exists()
+
+
+def test_files_that_both_an_attempt_and_its_run_have_are_replaced_and_never_deleted(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that sleeps while it deletes might delete what another has published meanwhile."""
+    (attempts.begin(run, 2) / "run.json").write_text(FINISHED)
+    (run / "attempt-2" / "policy.safetensors").write_text("new")
+    (run / "policy.safetensors").write_text("old")
+    deleted, unlink = [], Path.unlink
+    monkeypatch.setattr(
+        Path, "unlink", lambda path, missing_ok=False: (deleted.append(path.name), unlink(path, missing_ok))[1]
+    )
+    assert attempts.publish(run, 2)
+    assert "policy.safetensors" not in deleted and (run / "policy.safetensors").read_text() == "new"
+
+
+def test_an_attempt_that_is_newer_than_the_published_one_is_not_deleted(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process looked when there was none yet, and slept."""
+    (run / "run.json").write_text(FINISHED)
+    attempts.begin(run, 5)
+    monkeypatch.setattr(attempts, "newest", lambda run: 0)
+    assert attempts.publish(run, 0)
+    assert (run / "attempt-5" / "metrics.jsonl").exists()

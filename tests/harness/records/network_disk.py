@@ -1,0 +1,389 @@
+"""A network disk as its clients see it, in simulated time: several machines whose processes are threads of this one.
+
+The files are real ones below a directory; what the clients of NFS make of them is simulated:
+
+- a listing of a directory, and the names that it was found not to have, are remembered for up to a minute, unless the
+  client itself changes the directory; so are the attributes of a file, unless it is opened;
+- any request may be held up for seconds or minutes, and arrives then, also after others have taken over;
+- a request may fail with ESTALE, once; a link or a rename may be done and its reply be lost, so that the repeated
+  request finds the name taken, or the source gone;
+- the mtimes are those of the server's clock, or of the clients' clocks, and each of these may be an hour off.
+
+At each request another thread may go on; a generator with a seed decides which. A thread that waits for time lets time
+pass; a killed one never comes back.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from guidebench.harness.records import leases
+from guidebench.harness.run import worker
+
+CACHED = 60.0
+"""Seconds for which a client remembers a directory (nfs(5), acdirmax)."""
+STALE, REPEATED, HELD_UP = 0.004, 0.04, 0.01
+"""Probabilities that a request fails once, that its reply is lost, and that it is held up."""
+
+
+class Killed(BaseException):
+    """Ends the thread of a process that was killed."""
+
+
+class Machine:
+    """A client of the disk: what it remembers, and its clocks."""
+
+    def __init__(self, name: str, boot: float, wall: float) -> None:
+        self.name, self.boot, self.wall = name, boot, wall
+        self.paused = 0.0
+        """Seconds for which it was paused, as a virtual machine is, without its clocks noticing."""
+        self.listings: dict[str, tuple[float, list[str]]] = {}
+        self.missing: dict[str, float] = {}
+        self.attributes: dict[str, tuple[float, os.stat_result]] = {}
+
+    def forget(self, path: str) -> None:
+        """Drop what is remembered of a directory, which this machine changed."""
+        self.listings.pop(path, None)
+        self.missing = {each: until for each, until in self.missing.items() if os.path.dirname(each) != path}
+
+
+class Process(threading.Thread):
+    """A process of a machine, as a thread that goes on when it is its turn."""
+
+    def __init__(self, disk: NetworkDisk, machine: Machine, pid: int, work: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self.disk, self.machine, self.pid, self.work = disk, machine, pid, work
+        self.turn = threading.Semaphore(0)
+        self.wakes, self.killed, self.ended = 0.0, False, False
+        self.last_request = False
+        """Whether its machine is lost, and the request on its way arrives and is the last."""
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        _here.process = self
+        self.turn.acquire()
+        try:
+            if not self.killed:
+                self.work()
+        except Killed:
+            pass
+        except BaseException as error:
+            self.error = error
+        self.ended = True
+        self.disk.control.release()
+
+    def rest(self, seconds: float = 0.0) -> None:
+        """Let others go on, for at least some seconds."""
+        self.wakes = self.disk.now + seconds
+        self.disk.control.release()
+        self.turn.acquire()
+        if self.killed:
+            raise Killed
+        self.killed = self.last_request
+
+
+class Entry(NamedTuple):
+    """What os.scandir says of a name that it remembers."""
+
+    name: str
+    path: str
+
+    def stat(self, follow_symlinks: bool = True) -> os.stat_result:
+        return os.stat(self.path)
+
+    def is_dir(self, follow_symlinks: bool = True) -> bool:
+        return os.path.isdir(self.path)
+
+    def is_file(self, follow_symlinks: bool = True) -> bool:
+        return os.path.isfile(self.path)
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+class Listing:
+    """What os.scandir returns."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self
+
+    def __next__(self) -> Entry:
+        return next(self._entries)
+
+    def __enter__(self) -> Iterator[Entry]:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+_here = threading.local()
+
+
+def process() -> Process | None:
+    """The process of this thread, or None outside of the simulation."""
+    return getattr(_here, "process", None)
+
+
+class NetworkDisk:
+    """A disk below `place`, and the machines that use it."""
+
+    def __init__(
+        self, place: Path, patch: pytest.MonkeyPatch, seed: int, server: float = 0.0, by_clients: bool = False
+    ) -> None:
+        """`server`: seconds by which the server's clock is ahead; `by_clients`: clients set the mtimes."""
+        self.place, self.random = str(place), random.Random(seed)
+        self.now, self.server, self.by_clients = 10_000.0, server, by_clients
+        self.control = threading.Semaphore(0)
+        self.processes: list[Process] = []
+        self.held_up = HELD_UP
+        self._failed: set[str] = set()
+        self._patch(patch)
+
+    def start(self, machine: Machine, work: Callable[[], None]) -> Process:
+        """Start a process; all machines number theirs alike."""
+        number = 7 + sum(each.machine is machine for each in self.processes)
+        self.processes.append(made := Process(self, machine, number, work))
+        made.start()
+        return made
+
+    def go_on(self) -> bool:
+        """Let one process go on up to its next request. Return False if all have ended."""
+        alive = [each for each in self.processes if not each.ended]
+        if not alive:
+            return False
+        ready = [each for each in alive if each.wakes <= self.now or each.killed]
+        if not ready:
+            self.now = min(each.wakes for each in alive)
+            return True
+        chosen = self.random.choice(ready)
+        self.now += self.random.expovariate(200.0)
+        chosen.turn.release()
+        self.control.acquire()
+        return True
+
+    def close(self) -> None:
+        for each in self.processes:
+            each.killed = True
+        while self.go_on():
+            pass
+
+    # What a request meets
+
+    def _mine(self, path: Any) -> str | None:
+        """The absolute path of what a process of the simulation asks the disk for, or None for any other request."""
+        if process() is None or isinstance(path, int):
+            return None
+        text = os.path.normpath(os.fspath(path))
+        return text if isinstance(text, str) and text.startswith(self.place) else None
+
+    def _request(self, path: str) -> Machine:
+        """Send a request: others go on meanwhile, perhaps for long."""
+        me = process()
+        assert me is not None
+        me.rest(self._delay() if self.random.random() < self.held_up else 0.0)
+        if self.random.random() < STALE and path not in self._failed:
+            self._failed.add(path)
+            raise OSError(errno.ESTALE, "Stale file handle", path)
+        return me.machine
+
+    def _delay(self) -> float:
+        return self.random.choice((2.0, 15.0, 45.0, 100.0, 300.0)) * self.random.random()
+
+    def _repeated(self) -> bool:
+        return self.random.random() < REPEATED
+
+    def _missed(self, machine: Machine, path: str) -> None:
+        """Raise FileNotFoundError if a machine remembers that there is no such name."""
+        if machine.missing.get(path, 0.0) > self.now:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+    def _miss(self, machine: Machine, path: str) -> None:
+        machine.missing[path] = self.now + CACHED * self.random.random()
+
+    def _stamp(self, machine: Machine, path: str) -> None:
+        """Set the mtime that the disk gives."""
+        at = self.now + (machine.wall if self.by_clients else self.server)
+        self._real.utime(path, (at, at))
+
+    def _patch(self, patch: pytest.MonkeyPatch) -> None:
+        names = ("listdir", "scandir", "stat", "lstat", "open", "link", "utime", "replace", "rename", "unlink",
+                 "remove", "mkdir", "rmdir")  # fmt: skip
+        self._real = SimpleNamespace(**{name: getattr(os, name) for name in names}, file=builtins.open)
+        for name in names:
+            patch.setattr(os, name, getattr(self, f"_{name}"))
+        for module in (builtins, io):
+            patch.setattr(module, "open", self._file)
+        host, pid, alive = socket.gethostname, os.getpid, leases._process
+        patch.setattr(socket, "gethostname", lambda: me.machine.name if (me := process()) else host())
+        patch.setattr(os, "getpid", lambda: me.pid if (me := process()) else pid())
+        patch.setattr(leases, "machine", lambda: me.machine.name if (me := process()) else "none")
+        patch.setattr(leases, "_process", lambda pid: self._standing(pid) if process() else alive(pid))
+        patch.setattr(leases, "_elapsed", self._elapsed)
+        patch.setattr(leases, "_sleep", lambda seconds: me.rest(10 * seconds) if (me := process()) else None)
+        patch.setattr(leases.Lease, "__del__", lambda lease: None)  # a killed process releases nothing
+        patch.setattr(leases, "_keep", lambda lease: None)
+        patch.setattr(leases, "_seen", _Apart())
+        patch.setattr(worker, "time", SimpleNamespace(monotonic=self._elapsed))
+
+    def _elapsed(self) -> float:
+        me = process()
+        return self.now + (me.machine.boot - me.machine.paused if me else 0.0)
+
+    def _standing(self, pid: int) -> str:
+        me = process()
+        assert me is not None
+        found = [each for each in self.processes if each.machine is me.machine and each.pid == pid]
+        return f"{pid} 1" if found and not (found[0].killed or found[0].ended) else ""
+
+    # The requests
+
+    def _listdir(self, path: Any = ".") -> list[str]:
+        if (mine := self._mine(path)) is None:
+            return self._real.listdir(path)
+        return self._names(self._request(mine), mine)
+
+    def _names(self, machine: Machine, path: str) -> list[str]:
+        until, names = machine.listings.get(path, (0.0, []))
+        if until <= self.now:
+            self._missed(machine, path)
+            names = sorted(self._real.listdir(path))
+            machine.listings[path] = self.now + CACHED * self.random.random(), names
+        return list(names)
+
+    def _scandir(self, path: Any = ".") -> Any:
+        if (mine := self._mine(path)) is None:
+            return self._real.scandir(path)
+        return Listing(Entry(name, os.path.join(mine, name)) for name in self._names(self._request(mine), mine))
+
+    def _stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        mine = self._mine(path) if dir_fd is None else None
+        if mine is None:
+            return self._real.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+        machine = self._request(mine)
+        self._missed(machine, mine)
+        try:
+            found = self._real.stat(mine)
+        except FileNotFoundError:
+            self._miss(machine, mine)
+            raise
+        until, known = machine.attributes.get(mine, (0.0, found))
+        if until <= self.now or known.st_ino != found.st_ino:
+            machine.attributes[mine] = self.now + CACHED * self.random.random(), found
+            return found
+        return known
+
+    def _lstat(self, path: Any, *, dir_fd: int | None = None) -> os.stat_result:
+        if dir_fd is not None or self._mine(path) is None:
+            return self._real.lstat(path, dir_fd=dir_fd)
+        return self._stat(path)
+
+    def _opened(self, path: str, creates: bool) -> None:
+        machine = self._request(path)
+        if not creates:
+            self._missed(machine, path)
+        if creates or not self._there(path):
+            machine.forget(os.path.dirname(path)) if creates else self._miss(machine, path)
+        machine.attributes.pop(path, None)
+
+    def _there(self, path: str) -> bool:
+        try:
+            self._real.lstat(path)
+        except OSError:
+            return False
+        return True
+
+    def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if dir_fd is None and (mine := self._mine(path)) is not None:
+            self._opened(mine, bool(flags & os.O_CREAT))
+        return self._real.open(path, flags, mode, dir_fd=dir_fd)
+
+    def _file(self, path: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
+        if (mine := self._mine(path)) is not None:
+            self._opened(mine, not mode.startswith("r"))
+        return self._real.file(path, mode, *given, **named)
+
+    def _link(self, source: Any, target: Any) -> None:
+        if (mine := self._mine(target)) is None:
+            return self._real.link(source, target)
+        machine = self._request(mine)
+        self._real.link(source, target)
+        machine.forget(os.path.dirname(mine))
+        self._stamp(machine, mine)
+        if self._repeated():
+            raise OSError(self.random.choice((errno.EEXIST, errno.ESTALE)), "done, but its reply was lost", mine)
+
+    def _utime(self, path: Any, *given: Any, **named: Any) -> None:
+        if (mine := self._mine(path)) is None or given or named:
+            return self._real.utime(path, *given, **named)
+        machine = self._request(mine)
+        self._missed(machine, mine)
+        self._stamp(machine, mine)
+
+    def _replace(self, source: Any, target: Any, **named: Any) -> None:
+        if (mine := self._mine(target)) is None:
+            return self._real.replace(source, target, **named)
+        machine = self._request(mine)
+        self._real.replace(source, target)
+        for each in (mine, os.path.normpath(source)):
+            machine.forget(os.path.dirname(each))
+            machine.attributes.pop(each, None)
+        if self._repeated():
+            raise FileNotFoundError(errno.ENOENT, "done, but its reply was lost", str(source))
+
+    def _rename(self, source: Any, target: Any, **named: Any) -> None:
+        if self._mine(target) is None:
+            return self._real.rename(source, target, **named)
+        self._replace(source, target)
+
+    def _changed(self, change: Callable[..., None], path: Any, *given: Any, **named: Any) -> None:
+        mine = self._mine(path) if named.get("dir_fd") is None else None
+        if mine is None:
+            return change(path, *given, **named)
+        machine = self._request(mine)
+        change(mine, *given)
+        machine.forget(os.path.dirname(mine))
+        machine.attributes.pop(mine, None)
+
+    def _unlink(self, path: Any, **named: Any) -> None:
+        self._changed(self._real.unlink, path, **named)
+
+    def _remove(self, path: Any, **named: Any) -> None:
+        self._changed(self._real.unlink, path, **named)
+
+    def _mkdir(self, path: Any, *given: Any, **named: Any) -> None:
+        self._changed(self._real.mkdir, path, *given, **named)
+
+    def _rmdir(self, path: Any, **named: Any) -> None:
+        self._changed(self._real.rmdir, path, **named)
+
+
+class _Apart(dict[Any, Any]):
+    """What each process has seen of leases, apart from what others have."""
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        return super().setdefault((process(), key), default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__((process(), key), value)

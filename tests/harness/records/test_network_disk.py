@@ -1,0 +1,252 @@
+"""On a network disk with all its habits a run is written by one worker at a time, is never lost, and ends once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.loop.job import Job
+from guidebench.harness.records import attempts, leases
+from guidebench.harness.records.files import Rows, read_json, refresh, write_bytes, write_json
+from guidebench.harness.records.leases import BEAT, EXPIRES, Fenced, Held, Lease
+from guidebench.harness.records.study import RunDirectory, StudyDirectory
+from guidebench.harness.run import worker
+from tests.harness.records.network_disk import CACHED, Machine, NetworkDisk, process
+
+STEPS = 12
+"""Steps of a simulated run, each with a row of evaluations and a checkpoint."""
+PACE = 8.0
+"""Seconds of a step."""
+FAULTS = 0.004
+"""Probability, at each request, that a process or a machine is struck."""
+BOUND = EXPIRES + CACHED + PACE + 20.0
+"""Seconds within which a run whose holder is dead goes on, while somebody tries again every 20 seconds."""
+SEEDS = range(10)
+CLOCKS = {
+    "server": (0.0, False),
+    "server ahead": (3600.0, False),
+    "server behind": (-3600.0, False),
+    "clients": (0.0, True),
+}
+"""Whose clock sets mtimes: seconds by which it is ahead, and whether it is that of each client."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "study").mkdir()
+    return tmp_path / "study"
+
+
+class Watch:
+    """What an observer sees who knows of all machines: who writes where, and when the run went on."""
+
+    def __init__(self, disk: NetworkDisk) -> None:
+        self.disk = disk
+        self.writers: dict[Path, object] = {}
+        """Directory -> the process that wrote there last."""
+        self.went_on = disk.now
+        self.longest = 0.0
+        self.holder: object = None
+        self.steps = 0
+
+    def writes(self, directory: Path) -> None:
+        """A process writes a directory, in which no other process that still lives may have written."""
+        me, before = process(), self.writers.get(directory)
+        if before is not None and before is not me:
+            assert before.ended or before.killed or directory in before.left, f"two processes write {directory}"  # type: ignore[attr-defined]
+        self.writers[directory] = me
+
+    def goes_on(self) -> None:
+        """A process takes the run, or completes a step of it."""
+        self.holder, self.steps = process(), self.steps + 1
+        self.longest = max(self.longest, self.disk.now - self.went_on)
+        self.went_on = self.disk.now
+
+
+def trains(home: Path, watch: Watch) -> None:
+    """Train a run as a worker does, from its last checkpoint to its end: rows, checkpoints, evaluations, status."""
+    me: Any = process()
+    cell: Any = SimpleNamespace(directory=str(home.parent.relative_to(home.parents[1])))
+    job = Job("study", str(home.parents[1]), {}, (0,))
+    taken = worker._take(job, cell, lambda event: None)
+    if not taken:
+        return
+    ((run, lease),) = taken.values()
+    watch.goes_on()
+    watch.writes(run.path)
+    state = run.path / "state.json"
+    begun = read_json(state) if state.exists() else {"step": 0, "offset": 0}
+    rows = Rows(run.path / "evaluations.jsonl", int(begun["offset"]))
+    try:
+        beaten = leases._elapsed()
+        for step in range(int(begun["step"]) + 1, STEPS + 1):
+            for _ in range(4):
+                me.rest(PACE / 4)
+                if leases._elapsed() - beaten >= BEAT:
+                    beaten = leases._elapsed()
+                    lease.beat()
+            if lease.lost:
+                raise Fenced
+            lease.fence()
+            watch.writes(run.path)
+            rows.append({"step": step})
+            write_json(state, {"step": step, "offset": rows.flush()}, lease.fence)
+            run.update(status="running", step=step)
+            watch.goes_on()
+        rows.close()
+        write_bytes(run.path / "evaluations.parquet", (run.path / "evaluations.jsonl").read_bytes(), lease.fence)
+        run.update(status="finished", step=STEPS)
+        run.publish(lease)
+    finally:
+        rows.close()
+        me.left.add(run.path)
+        lease.release()
+
+
+def comes_back(home: Path, watch: Watch) -> Callable[[], None]:
+    """A process that tries to train the run until it is finished, whatever happens."""
+
+    def work() -> None:
+        me: Any = process()
+        me.left = set()
+        while True:
+            try:
+                trains(home, watch)
+                refresh(home)
+                if RunDirectory(home).status == "finished":
+                    return
+            except (Held, Fenced, UserError, OSError):
+                me.rest(20 * watch.disk.random.random())
+
+    return work
+
+
+def lives(disk: NetworkDisk, home: Path, watch: Watch, machines: list[Machine]) -> None:
+    """Let workers of these machines come, be killed, freeze, be paused, and come again until the run is finished."""
+    for machine in machines:
+        disk.start(machine, comes_back(home, watch))
+    until = disk.now + 3 * 3600
+    while disk.go_on():
+        assert disk.now < until, "the run is not finished"
+        alive = [each for each in disk.processes if not each.ended and not each.killed]
+        if not alive or disk.random.random() > FAULTS:
+            continue
+        chosen = disk.random.choice(alive)
+        match disk.random.choice(("kill", "vanish", "freeze", "pause")):
+            case "kill":
+                chosen.killed = True
+                disk.start(chosen.machine, comes_back(home, watch))
+            case "vanish" if len({each.machine for each in alive}) > 1:  # its node is lost; another boots
+                chosen.last_request, chosen.wakes = True, disk.now + 200 * disk.random.random()
+                another = Machine(f"{chosen.machine.name}{len(disk.processes)}", 5.0, disk.random.uniform(-4000, 4000))
+                disk.start(another, comes_back(home, watch))
+            case "freeze":
+                chosen.wakes = disk.now + 250 * disk.random.random()
+            case "pause":
+                seconds = 250 * disk.random.random()
+                chosen.machine.paused += seconds
+                for each in disk.processes:
+                    if each.machine is chosen.machine:
+                        each.wakes = disk.now + seconds
+
+
+@pytest.fixture
+def simulated(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., NetworkDisk]]:
+    made: list[NetworkDisk] = []
+
+    def make(seed: int, **settings: Any) -> NetworkDisk:
+        made.append(NetworkDisk(place, monkeypatch, seed, **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def machines() -> list[Machine]:
+    """Three machines whose wall clocks differ by an hour."""
+    return [Machine("a", 0.0, 0.0), Machine("b", 900.0, 3600.0), Machine("c", 70_000.0, -3600.0)]
+
+
+def is_whole(home: Path, disk: NetworkDisk) -> None:
+    """A run is finished, has each row once, and all is where it belongs."""
+    errors = [each.error for each in disk.processes if each.error is not None]
+    assert not errors, errors
+    run = RunDirectory(home)
+    assert run.status == "finished" and run.path == home and not attempts.remain(home)
+    rows = [json.loads(line)["step"] for line in (home / "evaluations.parquet").read_text().splitlines()]
+    assert rows == list(range(1, STEPS + 1))
+
+
+@pytest.mark.parametrize("clocks", CLOCKS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_run_is_written_by_one_worker_at_a_time_and_ends_once_with_each_row_once(
+    simulated: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
+) -> None:
+    server, by_clients = CLOCKS[clocks]
+    disk = simulated(seed, server=server, by_clients=by_clients)
+    home, watch = place / "cell" / "seed-0", Watch(disk)
+    lives(disk, home, watch, machines())
+    is_whole(home, disk)
+
+
+@pytest.mark.parametrize("clocks", CLOCKS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_run_whose_holder_is_lost_goes_on_within_bounded_time(
+    simulated: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
+) -> None:
+    server, by_clients = CLOCKS[clocks]
+    disk = simulated(seed, server=server, by_clients=by_clients)
+    disk.held_up = 0.0
+    home, watch = place / "cell" / "seed-0", Watch(disk)
+    for machine in machines():
+        disk.start(machine, comes_back(home, watch))
+    lost = 0
+    until = disk.now + 3600
+    while disk.go_on():
+        assert disk.now < until
+        writing = [each for each in disk.processes if not each.killed and not each.ended and each is watch.holder]
+        if writing and lost < 2 and watch.steps > 4 * (lost + 1):
+            writing[0].killed = True
+            lost += 1
+    assert lost == 2 and watch.longest < BOUND
+    is_whole(home, disk)
+
+
+def test_commands_that_write_a_study_at_the_same_time_lose_no_cell(
+    simulated: Callable[..., NetworkDisk], place: Path
+) -> None:
+    for seed in SEEDS:
+        disk = simulated(seed)
+
+        def adds(name: str, disk: NetworkDisk = disk, seed: int = seed) -> Callable[[], None]:
+            def work() -> None:
+                study, lease = StudyDirectory(place / str(seed)), Lease(place / str(seed), "study")
+                while True:
+                    try:
+                        if (study.path / "study.json").exists() and name in study.read()["cells"]:
+                            return
+                        lease.acquire(tell=lambda text: None)
+                        entry = {"directory": name, "seeds": [0], "label_variant": ""}
+                        study.write("mine", ["bench"], {name: entry}, lease.fence)
+                        return
+                    except (Held, Fenced, UserError, OSError):
+                        process().rest(20 * disk.random.random())  # type: ignore[union-attr]
+                    finally:
+                        lease.release()
+
+            return work
+
+        for machine in machines():
+            disk.start(machine, adds(machine.name))
+        while disk.go_on():
+            pass
+        assert [each.error for each in disk.processes] == [None] * 3
+        assert set(StudyDirectory(place / str(seed)).read()["cells"]) == {"a", "b", "c"}
+        disk.close()
