@@ -71,6 +71,11 @@ class Launcher(ABC):
         command. Raise UserError if it cannot be asked from here."""
         return ()
 
+    def lost(self) -> Sequence[Standing]:
+        """Return the jobs of the study whose workers were ended so that they could not tell it, which the scheduler has
+        no more, and how it says that they ended. Raise UserError if it cannot be asked from here."""
+        return ()
+
 
 def checked(job: Job, execution: Execution) -> Job:
     """Return a job whose worker refuses a machine with other sources or packages than those here, unless

@@ -1,11 +1,14 @@
 """What a run's directory says after its worker has ended without saying it itself.
 
-As a program, `python -m guidebench.harness.launchers.ending JOB_FILE ERROR` marks the runs of a job as failed.
+`python -m guidebench.harness.launchers.ending JOB_FILE NODE SIGNAL` is how a batch script says that a signal ended its
+worker, which marks the runs of the job as failed.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from guidebench.harness.launchers import job_files
@@ -14,17 +17,19 @@ from guidebench.harness.records.leases import Fenced, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 
 
-def record(study: StudyDirectory, job: Job, kind: str, error: str, abandoned: bool = False) -> dict[Path, str]:
+def record(
+    study: StudyDirectory, job: Job, kind: str, error: str, abandoned: bool = False, patience: float = 0.0
+) -> dict[Path, str]:
     """Mark the runs of a job whose end is an event of this kind; return run directory -> error that could not be
     written. Runs that are finished, or that another worker may hold, are left alone. `abandoned`: a scheduler says that
-    the job has ended (`Lease.acquire`)."""
+    the job has ended; `patience`: seconds to wait for a lease (`Lease.acquire`)."""
     unwritten = {}
     for run in runs_of(study, job):
         if _marked(run.status, kind) is None:
             continue
         lease = Lease(run.home, "run")
         try:
-            lease.acquire(abandoned=abandoned)
+            lease.acquire(patience, abandoned=abandoned)
             found = RunDirectory(run.home, lease)  # as the worker left it
             if (marked := _marked(found.status, kind)) is not None:
                 found.update(**({"status": marked, "error": error} if marked == "failed" else {"status": marked}))
@@ -45,11 +50,25 @@ def _marked(status: str, kind: str) -> str | None:
     return "stopped" if kind == "stopped" and status == "running" else None
 
 
-def failed(path: Path, error: str, abandoned: bool = False) -> None:
-    """Mark the runs of a job file as failed, and tell its end, which its worker could not."""
+def failed(path: Path, error: str, abandoned: bool = False, patience: float = 0.0) -> None:
+    """Mark the runs of a job file as failed, and tell its end, which its worker could not. No effect where the study
+    cannot be written."""
     job = job_files.read(path)
-    record(StudyDirectory(Path(job.directory)), job, "crashed", error, abandoned)
-    job_files.tell(path, {"event": "crashed", "error": error})
+    record(StudyDirectory(Path(job.directory)), job, "crashed", error, abandoned, patience)
+    with suppress(OSError):
+        job_files.tell(path, {"event": "crashed", "error": error})
+
+
+def by_signal(number: int) -> str:
+    """Return how a signal ended a worker, and what to do."""
+    if number == signal.SIGBUS:
+        return (
+            "the disk is full: the stored transitions could not be written; "
+            "free some room and run the same command again"
+        )
+    if number == signal.SIGKILL:
+        return "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"
+    return f"the worker was ended by {signal.Signals(number).name}"
 
 
 def runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
@@ -60,4 +79,4 @@ def runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
 
 
 if __name__ == "__main__":
-    failed(Path(sys.argv[1]), sys.argv[2])
+    failed(Path(sys.argv[1]), f"node {sys.argv[2]}: {by_signal(int(sys.argv[3]))}")

@@ -15,7 +15,7 @@ from typing import IO
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
-from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers import base, ending, job_files
 from guidebench.harness.launchers.base import Event, Launcher, Slot
 from guidebench.harness.loop.job import EXIT_ERRORS, EXIT_STOPPED, Job
 from guidebench.harness.machine import cores, visible_gpus
@@ -182,15 +182,9 @@ def _ending(worker: _Running, code: int) -> tuple[str, str]:
         return "error", worker.error
     tail = _tail(worker)
     if code == -signal.SIGBUS:
-        return "error", (
-            "the disk is full: the stored transitions could not be written; "
-            "free some room and run the same command again"
-        )
-    if code == -signal.SIGKILL:
-        ended = "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"
-        return "crashed", f"{tail}\n{ended}".lstrip()
+        return "error", ending.by_signal(-code)
     if code < 0:
-        return "crashed", f"{tail}\nthe worker was ended by {signal.Signals(-code).name}".lstrip()
+        return "crashed", f"{tail}\n{ending.by_signal(-code)}".lstrip()
     return "crashed", tail or f"the worker ended with exit code {code}"
 
 

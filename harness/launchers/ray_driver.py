@@ -213,12 +213,11 @@ class Keeper:
         """Mark the runs of a job as failed, which no worker could."""
         sys.path.insert(0, self._order.root)
         with contextlib.suppress(Exception):  # nothing is lost but the reason: the runs have no holder any more
-            from guidebench.harness.launchers import ending, job_files
-            from guidebench.harness.records.study import StudyDirectory
+            from guidebench.harness.launchers import ending
+            from guidebench.harness.records.leases import EXPIRES
 
-            path = _job_file(self._order, name)
-            ending.record(StudyDirectory(Path(self._order.study)), job_files.read(path), "crashed", error)
-            job_files.tell(path, {"event": "crashed", "error": error})
+            # the lease of a worker that was lost with its node expires meanwhile
+            ending.failed(_job_file(self._order, name), error, abandoned=True, patience=EXPIRES + 5.0)
         with self._lock:
             self._jobs.pop(name, None)
 

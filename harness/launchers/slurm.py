@@ -4,10 +4,14 @@ A cell is an array and a job of it a task, so that a site's limits of array size
 script is the only program that SLURM starts: it starts the worker with its job file, passes signals on to it, and lets
 the task be queued again when its time is about to end. A preempted task is queued again by SLURM. sbatch is used as it
 is: submitit pickles what it calls, and ignores SIGTERM.
+
+    STUDY/jobs/ARRAY.array        the jobs of an array, one a line
+    STUDY/jobs/ARRAY.submitted    the id that SLURM gave the array
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -23,10 +27,13 @@ from typing import Annotated, NamedTuple
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.identity import sources
-from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers import base, ending, job_files
 from guidebench.harness.launchers.base import ENDS, Event, Launcher, Slot, Standing
 from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from guidebench.harness.parts import LauncherPart
+from guidebench.harness.records import leases
+from guidebench.harness.records.files import write_bytes
+from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 from guidebench.harness.texts import one_line
@@ -61,6 +68,9 @@ trap 'late=1; kill -USR1 $worker' USR1
 trap 'kill -TERM $worker' TERM
 while wait $worker; code=$?; kill -0 $worker 2>/dev/null; do :; done
 if [ $code = {stopped} ] && [ -n "$late" ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+if [ $code -gt 128 ]; then  # a signal ended it, as when memory runs out
+    "$python" -P -m guidebench.harness.launchers.ending "$study/jobs/$name.json" "$SLURMD_NODENAME" $((code - 128))
+fi
 exit $code
 """
 
@@ -186,6 +196,8 @@ class Arrays(Launcher):
         """Job -> kind of the last event that was heard of it."""
         self._looked = 0.0
         self._unanswered = False
+        self._gone: dict[str, float] = {}
+        """Job that left the queue without a word -> since when."""
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Submit jobs, without the runs that are in the queue already."""
@@ -208,7 +220,8 @@ class Arrays(Launcher):
         array = _listed(self._study / job_files.FOLDER, f"{cell['method']}-{cell['cell']}", [job.name for job in jobs])
         stage = cell.get("stage", {}).get("cell")
         before = {task.number.partition("_")[0] for task in self._tasks() if task.job.cell["cell"] == stage}
-        self._part.submitted(array, self._study, len(jobs), self._execution.workers, sorted(before))
+        number = self._part.submitted(array, self._study, len(jobs), self._execution.workers, sorted(before))
+        write_bytes(self._study / job_files.FOLDER / f"{array}.submitted", number.encode())
 
     @property
     def open(self) -> int:
@@ -236,11 +249,51 @@ class Arrays(Launcher):
                 found.append(Event(job, kind, content))
                 self._last[name] = kind
             if name not in queued:
+                silent = self._last.get(name, "") not in ENDS
+                if silent and self._held(job):
+                    continue  # its lease is watched meanwhile
                 del self._hearing[name]
-                if self._last.pop(name, "") not in ENDS:
-                    log = self._study / "logs" / f"{name}.log"
-                    found.append(Event(job, "crashed", {"error": f"its task left the queue without a word; see {log}"}))
+                self._last.pop(name, "")
+                if silent:
+                    numbers = self._numbers()
+                    found.append(Event(job, "crashed", {"error": self._how(name, numbers.get(name, ""))}))
         return found
+
+    def _held(self, job: Job) -> bool:
+        """Return whether a run of a job that left the queue seems to be held still; its lease expires meanwhile."""
+        since = self._gone.setdefault(job.name, time.monotonic())
+        waits = time.monotonic() - since < leases.EXPIRES + 2 * EVERY
+        return waits and any(run.held() for run in ending.runs_of(StudyDirectory(self._study), job))
+
+    def lost(self) -> list[Standing]:
+        found = []
+        for name, number in self._numbers().items():
+            path = self._study / job_files.FOLDER / f"{name}.json"
+            try:
+                job = job_files.read(path)
+            except UserError:
+                continue
+            told = [kind for kind, _ in job_files.Hearing(path)]
+            runs = ending.runs_of(StudyDirectory(self._study), job)
+            if (not told or told[-1] not in ENDS) and any(run.status == "running" and not run.held() for run in runs):
+                found.append((job, number))
+        queued = {task.job.name for task in self._tasks()} if found else set()
+        return [Standing(job, self._how(job.name, number)) for job, number in found if job.name not in queued]
+
+    def _numbers(self) -> dict[str, str]:
+        """Return job -> the id of the last task that was submitted for it, such as 17_3."""
+        folder, arrays = self._study / job_files.FOLDER, {}
+        for path in folder.glob("*.submitted"):
+            with contextlib.suppress(OSError, ValueError):
+                arrays[int(path.read_text())] = path.with_suffix(".array").read_text(encoding="utf-8").splitlines()
+        return {name: f"{array}_{index}" for array in sorted(arrays) for index, name in enumerate(arrays[array])}
+
+    def _how(self, name: str, number: str) -> str:
+        """Return how SLURM ended the task of a job, as far as it still knows."""
+        log = self._study / "logs" / f"{name}.log"
+        if not number or not (told := _end_of(number)):
+            return f"its task {number} left SLURM's queue without a word, and SLURM does not say how; see {log}"
+        return f"SLURM ended its task {number}: {told}; see {log}"
 
     def cancel(self, now: bool = False) -> None:
         tasks = self._tasks()
@@ -288,6 +341,29 @@ def _job_of(study: Path, array: str, index: int) -> Job | None:
         return job_files.read(folder / f"{name}.json")
     except (OSError, ValueError, IndexError, UserError):
         return None
+
+
+def _end_of(number: str) -> str:
+    """Return the state, the node and the exit code with which a task ended, from SLURM's controller, which forgets it
+    after some minutes, or its accounting, which not every site has; "" if neither knows it."""
+    with contextlib.suppress(UserError):
+        fields = dict(
+            word.split("=", 1) for word in _call("scontrol", "show", "job", number, "-o").split() if "=" in word
+        )
+        if state := fields.get("JobState"):
+            node, code = fields.get("BatchHost") or fields.get("NodeList", ""), fields.get("ExitCode", "")
+            return one_line(_words(state, node, code))
+    with contextlib.suppress(UserError):
+        lines = _call("sacct", "-n", "-X", "-P", "-j", number, "-o", "State,NodeList,ExitCode").splitlines()
+        if lines and lines[-1].count("|") == 2:
+            return one_line(_words(*lines[-1].split("|")))
+    return ""
+
+
+def _words(state: str, node: str, code: str) -> str:
+    """Return the end of a task in words. SLURM tells an exit code as CODE:SIGNAL."""
+    memory = " (raise launcher.memory, or lower pack or training.capacity)" if state.startswith("OUT_OF_ME") else ""
+    return f"{state}{f' on node {node}' if node else ''}, exit code and signal {code}{memory}"
 
 
 def _depth(cell: Mapping[str, object]) -> int:

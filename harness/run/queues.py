@@ -8,20 +8,24 @@ from pathlib import Path
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
-from guidebench.harness.launchers import job_files
+from guidebench.harness.launchers import ending, job_files
 from guidebench.harness.launchers.base import Launcher
 from guidebench.harness.launchers.ending import runs_of
 from guidebench.harness.records.study import StudyDirectory
 
 
 def of(study: Path) -> tuple[dict[Path, str], list[str]]:
-    """Return run directory -> what its scheduler says of it, and notes on schedulers that cannot be asked."""
+    """Return run directory -> what its scheduler says of it, and notes on schedulers that cannot be asked. Runs whose
+    workers a scheduler ended are marked failed."""
     found: dict[Path, str] = {}
     notes = []
     directory = StudyDirectory(study.absolute())
     for name in job_files.launchers(study):
         try:
-            for job, words in _launcher(name, study).queued():
+            launcher = _launcher(name, study)
+            for job, words in launcher.lost():
+                ending.failed(study / job_files.FOLDER / f"{job.name}.json", words, abandoned=True)
+            for job, words in launcher.queued():
                 found |= dict.fromkeys((run.home for run in runs_of(directory, job)), words)
         except UserError as error:
             notes.append(str(error))

@@ -127,7 +127,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         study.write(name, list(plan.command), entries, lease.fence)
         for cell in plan.trained:
             write_cell(study, cell)
-        recorder = _Recorder(study, watch)
+        recorder = _Recorder(study, watch, launcher.shared)
         started = launcher.spawn(plan.execution, directory)
         if launcher.shared:
             job_files.note_launcher(directory, plan.execution.launcher)
@@ -187,11 +187,14 @@ class _Recorder:
 
     study: StudyDirectory
     watch: Callable[[Event], None]
+    scheduled: bool = False
+    """Whether a scheduler tells the ends of workers, which are on other machines."""
     failed: dict[Path, str] = field(default_factory=dict)
     """Run directory -> error that could not be written."""
 
     def __call__(self, event: Event) -> None:
-        self.failed |= ending.record(self.study, event.job, event.kind, str(event.content.get("error", "")))
+        error = str(event.content.get("error", ""))
+        self.failed |= ending.record(self.study, event.job, event.kind, error, abandoned=self.scheduled)
         self.watch(event)
 
 

@@ -128,12 +128,13 @@ class Cluster:
         comes first, or it would still tell that its task was killed."""
         self._started[node].kill()
         self._started[node].wait()
-        script = _parent(worker)
-        for process in (_parent(script), script, worker):
+        script = parent(worker)
+        for process in (parent(script), script, worker):
             os.kill(process, signal.SIGKILL)
 
 
-def _parent(process: int) -> int:
+def parent(process: int) -> int:
+    """Return the process that started another."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 

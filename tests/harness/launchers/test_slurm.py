@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,16 +16,18 @@ import pytest
 from guidebench.harness.commands import run_
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
-from guidebench.harness.launchers import job_files, slurm
+from guidebench.harness.launchers import ending, job_files, slurm
 from guidebench.harness.launchers.slurm import Slurm
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records import leases
+from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import readiness
+from guidebench.harness.run import study as studies
 from guidebench.harness.run.study import Study
 from tests.harness.launchers import scheduled
 from tests.harness.launchers.scheduled import Done, events, statuses, until
-from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing
+from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing, parent
 
 SMOKE = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "evaluation.episodes=2")
 
@@ -210,6 +213,36 @@ def test_a_node_that_is_taken_away_loses_its_task_to_the_other_which_continues(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("which", ["worker", "script and worker"])
+def test_a_run_whose_worker_is_killed_is_marked_failed_and_says_how(
+    running: Cluster, bench: Callable[..., Done], tmp_path: Path, which: str
+) -> None:
+    """As where memory runs out: the batch script tells of its worker, and SLURM of the script."""
+    study = tmp_path / "study"
+    words = ("run", *SMOKE, "seeds=1", "training.steps=200000", "evaluation.every=200000", "launcher=slurm")
+    assert bench(*words, "launcher.minutes=5", f"output={study}").code == 0
+    until(lambda: statuses(study) == ["running"])
+    (run,) = study.glob("*/*/*/seed-0")
+    holder = leases.holder(run)
+    assert holder is not None
+    (number, _) = queue(running)[0].split()
+    for process in ([parent(holder.pid)] if which != "worker" else []) + [holder.pid]:
+        os.kill(process, signal.SIGKILL)
+    until(lambda: not queue(running))
+    if which == "worker":
+        until(lambda: statuses(study) == ["failed"])
+        said = "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"
+    else:
+        assert statuses(study) == ["running"]
+        said = f"SLURM ended its task {number}: FAILED on node n"
+    shown = bench("status", str(study)).out
+    assert "seed 0    failed" in shown and said in shown
+    content = json.loads((run / "run.json").read_text())
+    assert content["status"] == "failed" and said in content["error"]
+    assert events(study)[0][-1] == "crashed" and bench("status", str(study)).out == shown
+
+
+@pytest.mark.slow
 def test_the_commands_of_the_page_on_clusters_work_as_they_stand_there(
     running: Cluster, bench: Callable[..., Done], tmp_path: Path
 ) -> None:
@@ -316,6 +349,46 @@ def test_a_queue_that_cannot_be_asked_for_a_while_is_told_once(tmp_path: Path, s
     squeue.write_text("")
     job_files.tell(path, {"event": "finished"})
     assert [event.kind for event in arrays.poll(0.0)] == ["finished"] and arrays.open == 0
+
+
+def test_what_slurm_says_of_a_task_comes_from_its_controller_or_its_accounting(squeue: Path) -> None:
+    def program(name: str, text: str) -> None:
+        (squeue.parent / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (squeue.parent / "bin" / name).chmod(0o755)
+
+    program("scontrol", "echo JobId=9 JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125 BatchHost=n7")
+    assert slurm._end_of("9_0") == (
+        "OUT_OF_MEMORY on node n7, exit code and signal 0:125 (raise launcher.memory, or lower pack or "
+        "training.capacity)"
+    )
+    program("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    program("sacct", "echo 'NODE_FAIL|n3|1:0'")
+    assert slurm._end_of("9_0") == "NODE_FAIL on node n3, exit code and signal 1:0"
+    program("sacct", "echo 'sacct: error: Slurm accounting storage is disabled' >&2; exit 1")
+    assert slurm._end_of("9_0") == ""
+
+
+def test_a_task_that_left_the_queue_is_told_once_its_run_is_free(
+    tmp_path: Path, squeue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker was on another machine, so only the silence of its lease shows that it writes nothing more."""
+    arrays, path, _ = waited_for(tmp_path)
+    job = job_files.read(path)
+    (run,) = ending.runs_of(StudyDirectory(tmp_path), job)
+    run.update(status="running", step=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(leases, "machine", lambda: "another")
+        lease = leases.Lease(run.home, "run")
+        lease.acquire()
+        lease._epoch = 0
+    job_files.tell(path, {"event": "started"})
+    squeue.write_text("")
+    assert [event.kind for event in arrays.poll(0.0)] == ["started"] and arrays.open == 1
+    os.utime(run.home / ".lease" / "1", (1, 1))
+    (crash,) = arrays.poll(0.0)
+    assert crash.kind == "crashed" and "left SLURM's queue without a word" in crash.content["error"]
+    studies._Recorder(StudyDirectory(tmp_path), lambda event: None, scheduled=True)(crash)
+    assert run.read()["status"] == "failed" and arrays.open == 0
 
 
 def test_programs_of_slurm_see_no_filters_of_the_user_and_no_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
