@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import re
 import signal
 import sys
 import threading
@@ -26,7 +27,7 @@ from typing import Any
 from guidebench.harness import processes
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.episodes.datasets import Dataset
-from guidebench.harness.errors import BudgetReached, Notice, Stopped, Unusable, UserError, count, of_system
+from guidebench.harness.errors import BudgetReached, Notice, Stopped, Unusable, UserError, count, of_system, size
 from guidebench.harness.identity.cells import recorded
 from guidebench.harness.identity.provenance import code, provenance
 from guidebench.harness.identity.sources import differing
@@ -404,16 +405,29 @@ def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> 
     return 0, "finished", ""
 
 
+GPU_FULL = ("out of memory", "ALLOC_FAILED")
+"""What errors of CUDA and its libraries say that are not PyTorch's own."""
+
+
 def _of_gpu(error: Exception, job: Job) -> str:
-    """Return a message if a GPU's memory, or the worker's part of it, did not suffice; "" for any other error."""
+    """Return a message if a GPU's memory, or the worker's part of it, did not suffice; "" for any other error. It names
+    the memory that the seeds need at least, and what there is."""
     import torch
 
-    if not isinstance(error, torch.OutOfMemoryError):
+    full = isinstance(error, RuntimeError) and any(text in str(error) for text in GPU_FULL)
+    if job.device != "cuda" or not (full or isinstance(error, torch.OutOfMemoryError)):
         return ""
-    part = f"{job.gpu_memory:,} MiB" if job.gpu_memory else f"a share of {job.gpu_share:g}"
+    gpu, held = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()
+    more = re.search(r"ried to allocate ([\d.]+ \w+)", str(error))
+    needed = size(held) + (f" and another {more[1]}" if more else "")
+    part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * gpu.total_memory)
+    there = f"it may use {size(part)} of the {size(gpu.total_memory)} of {gpu.name}"
+    last = ["choose a GPU with more memory, device=cpu, or a smaller network or batch"]
+    last += ["leave more of the GPU to it (launcher.gpu_memory, launcher.gpus)"] if part < gpu.total_memory else []
+    advice = "lower pack" if len(job.seeds) > 1 else "; or ".join(last)
     return (
-        f"the GPU's memory, of which the worker may use {part}, is too small for {count(len(job.seeds), 'seed')}: "
-        f"lower pack, or raise what a worker may use ({str(error).splitlines()[0]})"
+        f"a worker with {count(len(job.seeds), 'seed')} needs more memory of the GPU than there is: it held {needed}, "
+        f"and {there}, which other processes on that GPU may share: {advice} ({str(error).splitlines()[0]})"
     )
 
 

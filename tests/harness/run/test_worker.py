@@ -16,7 +16,7 @@ from guidebench.harness.identity import provenance
 from guidebench.harness.identity.cells import record
 from guidebench.harness.launchers import base, job_files
 from guidebench.harness.launchers.base import Slot
-from guidebench.harness.loop.job import EXIT_HELD, EXIT_UNUSABLE, Job
+from guidebench.harness.loop.job import EXIT_HELD, EXIT_UNUSABLE, EXIT_USER_ERROR, Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.leases import Lease
 from guidebench.harness.run import worker
@@ -102,7 +102,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     import torch
 
     limits: list[float] = []
-    whole = SimpleNamespace(total_memory=8000 * 2**20)
+    whole = SimpleNamespace(total_memory=8000 * 2**20, name="Small GPU")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: whole)
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", limits.append)
@@ -123,10 +123,33 @@ def test_a_gpu_whose_share_is_too_small_is_named(job: Job, gpu: list[float]) -> 
     assert gpu == []
 
 
-def test_a_gpu_that_is_full_is_an_error_that_says_what_to_lower(job: Job) -> None:
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+@pytest.mark.parametrize("kind", ["torch", "driver", "library"])
+def test_a_gpu_too_small_for_the_seeds_ends_the_job_with_the_memory_needed_and_there(
+    job: Job, monkeypatch: pytest.MonkeyPatch, gpu: list[float], seeds: tuple[int, ...], kind: str
+) -> None:
+    """The networks of the first update do not fit: there is neither a crash nor another try, with any launcher."""
     import torch
 
-    told = worker._of_gpu(torch.OutOfMemoryError("tried to allocate 2 GiB\nmore"), replace(job, gpu_share=0.25))
-    assert told.startswith("the GPU's memory, of which the worker may use a share of 0.25, is too small for 1 seed")
-    assert "lower pack" in told and "tried to allocate 2 GiB" in told and "more" not in told.split("(")[-1]
-    assert worker._of_gpu(RuntimeError("other"), job) == ""
+    error = {
+        "torch": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has\nmore"),
+        "driver": RuntimeError("CUDA error: out of memory\nmore"),
+        "library": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    }[kind]
+
+    def full(*given: object, **named: object) -> None:
+        raise error
+
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 1500 * 2**20)
+    monkeypatch.setattr(worker, "make_build", full)
+    monkeypatch.setattr(worker, "_keep_memory", lambda: None)
+    wanted = replace(job, device="cuda", seeds=seeds, gpu_share=0.25)
+    told: list[dict[str, object]] = []
+    number, ends, text = worker._carry_out(wanted, told.append, worker.Stop())
+    assert (number, ends) == (EXIT_USER_ERROR, "error")
+    assert text.startswith(f"a worker with {'1 seed' if len(seeds) == 1 else '2 seeds'} needs more memory of the GPU")
+    held = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "
+    assert held in text and "it may use 2.0 GiB of the 7.8 GiB of Small GPU" in text
+    assert ("lower pack" in text) == (len(seeds) > 1) == ("choose a GPU with more memory" not in text)
+    assert "\n" not in text and str(error).splitlines()[0] in text
+    assert worker._of_gpu(RuntimeError("other"), wanted) == "" == worker._of_gpu(error, job)
