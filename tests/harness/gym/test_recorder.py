@@ -13,7 +13,8 @@ import pytest
 import guidebench
 from guidebench import results
 from guidebench.harness.commands import cli
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import Notice, UserError
+from guidebench.harness.records import attempts, leases
 from guidebench.harness.records.schema import EVALUATION
 
 
@@ -179,3 +180,29 @@ def test_numpy_s_numbers_are_as_good_as_python_s(tmp_path: Path) -> None:
         log.episode(step=np.int64(50), ret=np.float32(0.5), success=np.bool_(True), length=np.int32(7))
     (row,) = pq.read_table(only_run(tmp_path) / "evaluations.parquet").to_pylist()
     assert (row["seed"], row["step"], row["return"], row["success"], row["length"]) == (3, 50, 0.5, True, 7)
+
+
+def test_a_script_that_slept_records_nothing_of_a_run_that_another_machine_took_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "EXPIRES", 0.5)
+    monkeypatch.setattr(leases, "_keep", lambda lease: None)  # it sleeps: it gives no sign of life
+    slept = recorder(tmp_path)
+    slept.episode(step=50, ret=1.0, success=False, length=1)
+    run = only_run(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(leases, "machine", lambda: "another")
+        with pytest.warns(Notice, match="last sign of life"):
+            second = recorder(tmp_path)
+    second.episode(step=100, ret=2.0, success=True, length=2)
+    assert (run / "attempt-2").is_dir()
+    with pytest.raises(UserError, match="another process records it by now"):
+        slept.finish()
+    slept.fail("it woke up")
+    assert json.loads((run / "run.json").read_text())["status"] == "running"
+    with pytest.raises(UserError, match="another process records it by now"):
+        slept.episode(step=100, ret=1.0, success=False, length=1)
+    second.finish()
+    rows = pq.read_table(run / "evaluations.parquet").to_pylist()
+    assert [(row["step"], row["return"]) for row in rows] == [(100, 2.0)]
+    assert json.loads((run / "run.json").read_text())["status"] == "finished" and not attempts.remain(run)

@@ -165,6 +165,17 @@ def test_a_tracker_waits_for_the_silence_of_a_machine_that_followed(
     assert lines(study) == SENT
 
 
+def test_a_tracker_that_slept_sends_and_notes_nothing_once_another_process_follows(study: Path) -> None:
+    slept = following.Following(study, "notebook")
+    (study / ".trackers/notebook/.lease/2").write_bytes(b"held{}")  # another machine followed
+    before = (study / ".trackers/notebook/offsets.json").read_bytes()
+    for act in (slept.look, lambda: slept.__exit__(None, None, None)):
+        with pytest.raises(UserError, match="which follows the study now"):
+            act()
+    assert (study / ".trackers/notebook/offsets.json").read_bytes() == before
+    assert not (study / "notebook.jsonl").exists()
+
+
 def test_an_attempt_of_a_run_is_the_same_run(study: Path) -> None:
     run = study / "grid/8x8/uer-c0ffee/seed-3"
     before = following.runs(StudyDirectory(study))
