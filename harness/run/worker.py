@@ -417,7 +417,11 @@ def _of_gpu(error: Exception, job: Job) -> str:
     full = isinstance(error, RuntimeError) and any(text in str(error) for text in GPU_FULL)
     if job.device != "cuda" or not (full or isinstance(error, torch.OutOfMemoryError)):
         return ""
-    gpu, held = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()
+    first = str(error).splitlines()[0]
+    try:
+        gpu, held = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()
+    except RuntimeError:  # not even what CUDA itself needs is free
+        return f"the GPU has no memory free for a worker ({first}): end what else uses it, or choose device=cpu"
     more = re.search(r"ried to allocate ([\d.]+ \w+)", str(error))
     needed = size(held) + (f" and another {more[1]}" if more else "")
     part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * gpu.total_memory)
@@ -427,7 +431,7 @@ def _of_gpu(error: Exception, job: Job) -> str:
     advice = "lower pack" if len(job.seeds) > 1 else "; or ".join(last)
     return (
         f"a worker with {count(len(job.seeds), 'seed')} needs more memory of the GPU than there is: it held {needed}, "
-        f"and {there}, which other processes on that GPU may share: {advice} ({str(error).splitlines()[0]})"
+        f"and {there}, which other processes on that GPU may share: {advice} ({first})"
     )
 
 

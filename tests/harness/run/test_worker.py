@@ -153,3 +153,6 @@ def test_a_gpu_too_small_for_the_seeds_ends_the_job_with_the_memory_needed_and_t
     assert ("lower pack" in text) == (len(seeds) > 1) == ("choose a GPU with more memory" not in text)
     assert "\n" not in text and str(error).splitlines()[0] in text
     assert worker._of_gpu(RuntimeError("other"), wanted) == "" == worker._of_gpu(error, job)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", full)
+    if kind == "driver":  # CUDA cannot even begin
+        assert worker._carry_out(wanted, told.append, worker.Stop())[2].startswith("the GPU has no memory free for")
