@@ -77,10 +77,10 @@ class Launcher(ABC):
         return ()
 
 
-def checked(job: Job, execution: Execution) -> Job:
-    """Return a job whose worker refuses a machine with other sources or packages than those here, unless
+def elsewhere(job: Job, execution: Execution) -> Job:
+    """Return a job for a worker on any machine. It refuses one with other sources or packages than those here, unless
     `mixed_commits` allows them."""
-    return job if execution.mixed_commits else replace(job, code=provenance.code(recorded(job.cell)))
+    return replace(job, shared=True, code={} if execution.mixed_commits else provenance.code(recorded(job.cell)))
 
 
 def command(*words: str) -> list[str]:

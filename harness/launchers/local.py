@@ -17,7 +17,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.launchers import base, ending, job_files
 from guidebench.harness.launchers.base import Event, Launcher, Slot
-from guidebench.harness.loop.job import EXIT_ERRORS, EXIT_STOPPED, Job
+from guidebench.harness.loop.job import EXIT_ERRORS, EXIT_HALTED, EXIT_STOPPED, Job
 from guidebench.harness.machine import cores, visible_gpus
 from guidebench.harness.parts import LauncherPart
 from guidebench.harness.registry import register
@@ -176,7 +176,7 @@ def _heard(worker: _Running, line: str) -> Iterator[Event]:
 def _ending(worker: _Running, code: int) -> tuple[str, str]:
     if code == 0:
         return "finished", ""
-    if code == EXIT_STOPPED:
+    if code in (EXIT_STOPPED, EXIT_HALTED):
         return "stopped", ""
     if code in EXIT_ERRORS:
         return "error", worker.error

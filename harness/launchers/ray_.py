@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.identity import sources
+from guidebench.harness.identity.cells import recorded
 from guidebench.harness.launchers import base, job_files
 from guidebench.harness.launchers.base import ENDS, Event, Launcher, Slot, Standing
 from guidebench.harness.launchers.ray_driver import Order, fits
@@ -37,8 +39,9 @@ SOON, EVERY = 2.0, 20.0
 """Seconds between two questions which jobs a cluster has: after a worker told its end, and else."""
 GONE = 300.0
 """Seconds without an answer after which a command that waits takes the cluster for lost."""
-FORWARDED = ("GUIDEBENCH_", "MUJOCO_", "PYOPENGL_")
-"""How the names of environment variables begin that workers take over from the command."""
+FORWARDED = ("GUIDEBENCH_", "MUJOCO_", "PYOPENGL_", "HF_", "OPENAI_BASE_URL")
+"""How the names of environment variables begin that workers take over from the command, beside those that settings
+name, such as that of a server's key."""
 
 
 @register.launcher("ray")
@@ -172,10 +175,11 @@ class Tasks(Launcher):
         """Return a job with what a node is checked against."""
         share, device = self._part.gpus or 1.0, self._part.device(self._execution)
         new = replace(job, device=device, gpu_share=share, gpu_memory=self._part.gpu_memory)
-        return base.checked(new, self._execution)
+        return base.elsewhere(new, self._execution)
 
     def _order(self, jobs: Sequence[Job]) -> Order:
-        inherited = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED)}
+        named = set().union(*(_variables(job.cell) for job in {job.cell["cell"]: job for job in jobs}.values()))
+        inherited = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED) or name in named}
         environment = base.environment(Slot(""), inherited | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
         del environment["CUDA_VISIBLE_DEVICES"]  # Ray's choice
         return Order(
@@ -286,6 +290,13 @@ class Tasks(Launcher):
     def _note(self) -> Path:
         """The file that holds to which cluster the study was last submitted."""
         return self._study / job_files.FOLDER / "ray.cluster"
+
+
+def _variables(cell: Mapping[str, Any]) -> set[str]:
+    """Return the environment variables that the settings of a recorded cell name."""
+    sections = recorded(cell).sections.values()
+    entries = ((section, entry) for section in sections for entry in settings.fields(section.__class__).values())
+    return {getattr(section, entry.name) for section, entry in entries if entry.variable}
 
 
 def _runs(cell: Mapping[str, Any], job: Job) -> list[str]:

@@ -27,7 +27,14 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness.loop.job import EXIT_CRASHED, EXIT_HELD, EXIT_STOPPED, EXIT_UNUSABLE, EXIT_USER_ERROR
+from guidebench.harness.loop.job import (
+    EXIT_CRASHED,
+    EXIT_HALTED,
+    EXIT_HELD,
+    EXIT_STOPPED,
+    EXIT_UNUSABLE,
+    EXIT_USER_ERROR,
+)
 
 NAMESPACE = "guidebench"
 """The namespace of the keepers in Ray."""
@@ -43,7 +50,7 @@ GRACE = 60.0
 """Seconds that a worker has to write its checkpoint after a stop signal."""
 LATER = 10.0
 """Seconds until a job is started again whose runs another worker held, or whose worker was stopped from outside."""
-ENDED = (0, EXIT_CRASHED, EXIT_USER_ERROR)
+ENDED = (0, EXIT_CRASHED, EXIT_HALTED, EXIT_USER_ERROR)
 """Exit codes of a worker whose runs need nothing more; after others its job begins again."""
 
 

@@ -207,7 +207,7 @@ class Arrays(Launcher):
             seeds = tuple(seed for seed in job.seeds if (job.cell["cell"], seed) not in queued)
             if seeds:
                 new = replace(job, seeds=seeds, device=self._part.device(self._execution))
-                by_cell.setdefault(str(job.cell["cell"]), []).append(base.checked(new, self._execution))
+                by_cell.setdefault(str(job.cell["cell"]), []).append(base.elsewhere(new, self._execution))
         (self._study / "logs").mkdir(exist_ok=True)
         for cell in sorted(by_cell, key=lambda each: _depth(by_cell[each][0].cell)):
             self._submit(by_cell[cell])

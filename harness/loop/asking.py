@@ -87,6 +87,7 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Back
     )  # fmt: skip
     if model.backend == "scripted":
         return ModelProcess(assignment, model.timeout)
+    assignment = assignment._replace(shared=job.shared)
     policy = model.policy()
     calls = [
         cell.section(speaker).dialogue(build.parts["suite"], names.task, role).calls

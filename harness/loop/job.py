@@ -11,6 +11,8 @@ from guidebench.harness.errors import UserError
 
 EXIT_STOPPED = 75
 """Exit code of a worker that was stopped; a checkpoint is written."""
+EXIT_HALTED = 77
+"""Exit code of a worker whose models answer no more, as for a spent budget; a checkpoint is written."""
 EXIT_CRASHED = 1
 """Exit code after any other error, whose traceback ends the log."""
 EXIT_USER_ERROR = 64
@@ -41,6 +43,8 @@ class Job:
     """The settings `models.*` that differ from their defaults."""
     code: Mapping[str, str] = field(default_factory=dict)
     """What the worker must find on its machine (`provenance.code`); empty if that is not checked."""
+    shared: bool = False
+    """Whether workers on other machines may write the study at the same time."""
     gpu_share: float = 1.0
     """Share of a GPU's memory that the worker may use, in (0, 1]."""
     gpu_memory: int | None = None

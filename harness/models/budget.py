@@ -1,4 +1,5 @@
-"""A study's budget for its models, kept in one small file that all its workers on a host share.
+"""A study's budget for its models, kept in one small file that all its workers on a host share. Where they are on
+several hosts, `grants.py` gives each a part of it.
 
 The largest possible cost of a call is reserved before the call and settled after it; the reservations of a killed
 process are released. Spent amounts stay, so a study continues where it stopped once its budget is raised.
@@ -48,30 +49,25 @@ class Budget:
 
         Raises BudgetReached if the amount already spent leaves too little.
         """
-        wanted = _amounts(estimate)
+        wanted = amounts(estimate)
         with self._account() as account:
-            spent, reserved = account["spent"], account["reserved"]
-            for which, limit in self._limits._asdict().items():
-                if limit is not None and spent[which] + wanted[which] > limit + TINY:
-                    raise BudgetReached(
-                        f"models.budget_{which}={limit:g} is reached: {spent[which]:.6g} {UNITS[which]} are spent and "
-                        f"the next call may take {wanted[which]:.6g}; raise it and run the same command again"
-                    )
+            reserved = account["reserved"]
+            reached(self._limits, account["spent"], wanted)
             if not self._fits(account, wanted):
                 for holder in [holder for holder in reserved if not _alive(holder)]:
                     del reserved[holder]
                 if not self._fits(account, wanted):
                     return False
-            reserved[self._me] = _plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), wanted)
+            reserved[self._me] = plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), wanted)
         return True
 
     def settle(self, estimate: Usage, took: Usage) -> None:
         """Release a call's reservation and add its actual usage to the amount spent."""
         with self._account() as account:
-            mine = _plus(account["reserved"].pop(self._me, _amounts(estimate)), _amounts(estimate), -1)
+            mine = plus(account["reserved"].pop(self._me, amounts(estimate)), amounts(estimate), -1)
             if any(amount > TINY for amount in mine.values()):
                 account["reserved"][self._me] = mine
-            account["spent"] = _plus(account["spent"], _amounts(took))
+            account["spent"] = plus(account["spent"], amounts(took))
 
     @property
     def spent(self) -> Mapping[str, float]:
@@ -79,13 +75,21 @@ class Budget:
         with self._account() as account:
             return dict(account["spent"])
 
+    def count(self, grants: int, spent: Amounts) -> None:
+        """Count the grants up to this number, of which these amounts were spent, as one step."""
+        with self._account() as account:
+            account["spent"], account["grants"] = plus(account["spent"], spent), grants
+
+    def rest(self) -> None:
+        """Let others have what is not reserved, as they do at any time."""
+
     def close(self) -> None:
         os.close(self._file)
 
     def _fits(self, account: Mapping[str, Any], wanted: Amounts) -> bool:
         taken = account["spent"]
-        for amounts in account["reserved"].values():
-            taken = _plus(taken, amounts)
+        for each in account["reserved"].values():
+            taken = plus(taken, each)
         limits = self._limits._asdict()
         return all(limits[each] is None or taken[each] + wanted[each] <= limits[each] + TINY for each in UNITS)
 
@@ -95,7 +99,7 @@ class Budget:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             text = os.pread(self._file, os.fstat(self._file).st_size, 0)
-            account = self._read(text)
+            account = _parsed(text, self._path)
             yield account
             # A single write within a page cannot be cut by a kill; a rename would wait for the disk.
             content = json.dumps(account).encode().ljust(len(text))
@@ -104,26 +108,54 @@ class Budget:
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def _read(self, text: bytes) -> dict[str, Any]:
-        if not text:
-            return {"spent": dict.fromkeys(UNITS, 0), "reserved": {}}
-        try:
-            account = json.loads(text)
-            for amounts in (account["spent"], *account["reserved"].values()):
-                if set(amounts) != set(UNITS) or not all(isinstance(value, (int, float)) for value in amounts.values()):
-                    raise ValueError(f"{amounts} are no amounts")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(
-                f"{self._path} is not what this program wrote ({error}); restore it, or delete it to count from nothing"
-            ) from None
-        return dict(account)
+
+def spent(path: Path) -> tuple[Amounts, int]:
+    """Return the amounts spent by an account file, and the number of the last grant that they count. Takes no lock; a
+    file that is missing counts as empty."""
+    account = _parsed(path.read_bytes() if path.exists() else b"", path)
+    return dict(account["spent"]), account["grants"]
 
 
-def _amounts(usage: Usage) -> Amounts:
+def _parsed(text: bytes, path: Path) -> dict[str, Any]:
+    """Return the account that a file's text holds."""
+    if not text:
+        return {"spent": dict.fromkeys(UNITS, 0), "reserved": {}, "grants": 0}
+    try:
+        account = json.loads(text)
+        for each in (account["spent"], *account["reserved"].values()):
+            checked(each)
+        account["grants"] = int(account.get("grants", 0))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path} is not what this program wrote ({error}); restore it, or delete it to count from nothing"
+        ) from None
+    return dict(account)
+
+
+def checked(content: Any) -> Amounts:
+    """Return amounts that were read. Raise ValueError if they are none."""
+    if set(content) != set(UNITS) or not all(type(value) in (int, float) for value in content.values()):
+        raise ValueError(f"{content} are no amounts")
+    return dict(content)
+
+
+def reached(limits: Limits, spent: Mapping[str, float], wanted: Mapping[str, float]) -> None:
+    """Raise BudgetReached if what is spent leaves too little for what the next call may take."""
+    for which, limit in limits._asdict().items():
+        if limit is not None and spent[which] + wanted[which] > limit + TINY:
+            raise BudgetReached(
+                f"models.budget_{which}={limit:g} is reached: {spent[which]:.6g} {UNITS[which]} are spent and "
+                f"the next call may take {wanted[which]:.6g}; raise it and run the same command again"
+            )
+
+
+def amounts(usage: Usage) -> Amounts:
+    """Return what a call takes of each limited amount."""
     return {which: getattr(usage, which) for which in UNITS}
 
 
-def _plus(one: Mapping[str, float], other: Mapping[str, float], sign: int = 1) -> Amounts:
+def plus(one: Mapping[str, float], other: Mapping[str, float], sign: int = 1) -> Amounts:
+    """Return the sum, or with `sign` = -1 the difference."""
     return {which: one[which] + sign * other[which] for which in UNITS}
 
 

@@ -3,7 +3,8 @@
 An answer belongs to the run that received it and may be reused by every other run. A run finds its own answer first, so
 it gets the same one again however the answers of several workers are merged. A failure counts only for the same
 question of the same run. Each process writes a shard of its own, and commits an answer to disk before returning it.
-Shards are merged after their processes have ended.
+Shards are merged after their processes have ended. Where a study's disk is shared by several machines, a process writes
+as `segments.py` tells.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ from guidebench.harness.records.leases import Lease
 
 MERGED = "cassette.sqlite"
 SHARDS = "shard-*.sqlite"
+WHOLE = "-whole.sqlite"
+"""How the name of a shard ends that holds all that its process wrote, in place of the shards that it names as
+merged."""
 WAL_PAGES = 4_096
 """Pages of 4 KiB after which SQLite checkpoints a shard's write-ahead log, which waits for the disk."""
 FAILURE = (
@@ -109,11 +113,7 @@ class Cassette:
     def lacks(self, digests: Iterable[str]) -> set[str]:
         """Return the digests whose images are not recorded yet; none if images are not kept."""
         wanted = set(digests) if self._keep_images else set()
-        if self._own is not None and wanted:
-            marks = ", ".join("?" * len(wanted))
-            known = self._own.execute(f"SELECT digest FROM images WHERE digest IN ({marks})", [*wanted])
-            wanted.difference_update(digest for (digest,) in known)
-        return wanted
+        return wanted if self._own is None else unknown(self._own, wanted)
 
     def record(self, *entries: CassetteEntry) -> None:
         """Record outcomes in one transaction. Raise UserError if the disk is full."""
@@ -137,7 +137,11 @@ class Cassette:
         with self._writing() as db:
             insert(db, "spent", [(run, model, *usage)])
 
-    def close(self) -> None:
+    def publish(self) -> None:
+        """Put what is recorded where the study is safe from the loss of this machine."""
+
+    def close(self, keep: bool = True) -> None:
+        """Close all files. `keep`: whether the runs were held to the end, so that their answers count."""
         for _, db in self._files():
             db.close()
         self._sources, self._own = {}, None
@@ -221,6 +225,14 @@ def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Call
             insert(db, "arrays", [(key, asker.run, data)])
 
 
+def unknown(db: sqlite3.Connection, digests: set[str]) -> set[str]:
+    """Return the digests of which a cassette holds no image."""
+    marks = ", ".join("?" * len(digests))
+    return digests - {
+        digest for (digest,) in db.execute(f"SELECT digest FROM images WHERE digest IN ({marks})", [*digests])
+    }
+
+
 def check(path: Path) -> None:
     """Raise UserError if a file is not a cassette."""
     opened(path).close()
@@ -229,11 +241,17 @@ def check(path: Path) -> None:
 def files(directory: Path) -> list[Path]:
     """Return the cassettes of a directory: the merged one, and the shards that are not merged yet."""
     merged = directory / MERGED
-    if not merged.exists():
-        return sorted(directory.glob(SHARDS))
-    with closing(opened(merged)) as db, faults_of(merged):
-        done = {name for (name,) in db.execute("SELECT shard FROM merged")}
-    return [merged, *sorted(path for path in directory.glob(SHARDS) if path.name not in done)]
+    return [*([merged] if merged.exists() else []), *unmerged(directory, sorted(directory.glob(SHARDS)))]
+
+
+def unmerged(directory: Path, shards: Sequence[Path]) -> list[Path]:
+    """Return those shards of a directory that are merged neither into its cassette nor into another of them."""
+    done: set[str] = set()
+    for path in (directory / MERGED, *(shard for shard in shards if shard.name.endswith(WHOLE))):
+        if path.exists():
+            with closing(opened(path)) as db, faults_of(path):
+                done.update(name for (name,) in db.execute("SELECT shard FROM merged"))
+    return [shard for shard in shards if shard.name not in done]
 
 
 def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
@@ -264,9 +282,9 @@ def merge(directory: Path, finished: Collection[str] = ()) -> None:
     try:
         create(directory / MERGED)
         with closing(opened(directory / MERGED, "rw")) as db:
-            for shard in sorted(directory.glob(SHARDS)):
+            for shard in sorted(directory.glob(SHARDS), reverse=True):  # a whole shard before those that it replaces
                 try:
-                    _merge(db, shard, finished)
+                    absorb(db, shard, finished)
                 except UserError as error:
                     damaged.append(str(error))
             if finished:
@@ -281,22 +299,24 @@ def merge(directory: Path, finished: Collection[str] = ()) -> None:
         raise UserError("\n".join(damaged))
 
 
-def _merge(db: sqlite3.Connection, shard: Path, finished: Collection[str]) -> None:
-    if not _abandoned(shard):
+def absorb(db: sqlite3.Connection, shard: Path, finished: Collection[str] = ()) -> None:
+    """Merge a shard into an open cassette and remove it, unless a process is writing it."""
+    if not abandoned(shard):
         return
     with faults_of(shard):
         db.execute("ATTACH ? AS shard", (uri(shard, "ro"),))
         try:
             with transaction(db):
-                if not db.execute("SELECT 1 FROM merged WHERE shard = ?", (shard.name,)).fetchone():
+                if not db.execute("SELECT 1 FROM main.merged WHERE shard = ?", (shard.name,)).fetchone():
                     copy(db, COLUMNS, "shard", finished)
-                    db.execute("INSERT INTO merged VALUES (?)", (shard.name,))
+                    db.execute("INSERT OR IGNORE INTO main.merged SELECT shard FROM shard.merged")
+                    db.execute("INSERT INTO main.merged VALUES (?)", (shard.name,))
         finally:
             db.execute("DETACH shard")
     shard.unlink()
 
 
-def _abandoned(shard: Path) -> bool:
+def abandoned(shard: Path) -> bool:
     """Return whether no process has a shard open; if so, its write-ahead log is merged into it."""
     try:
         with closing(opened(shard, "rw", timeout=0.0)) as db, faults_of(shard):

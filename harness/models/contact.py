@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import multiprocessing
 import os
+import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -49,9 +50,11 @@ class Asked(NamedTuple):
 
 
 def check(
-    asked: Iterable[Asked], models: Models, directory: Path, device: str, tell: Callable[[Asked, str], None]
-) -> None:
-    """Make one call to each model. `directory`: the study's folder of recorded answers; `tell` receives each outcome.
+    asked: Iterable[Asked], models: Models, directory: Path, device: str, tell: Callable[[Asked, str], None],
+    shared: bool = False,
+) -> None:  # fmt: skip
+    """Make one call to each model. `directory`: the study's folder of recorded answers; `tell` receives each outcome;
+    `shared`: whether workers on other machines may write that folder at the same time.
 
     Raises UserError naming the first model that cannot be reached or that rejects such calls, and the remedy.
     """
@@ -59,7 +62,7 @@ def check(
         return
     for each in distinct(asked):
         try:
-            told = _apart(each, models, directory, device) if _here(each) else _ask(each, models, directory, device)
+            told = (_apart if _here(each) else _ask)(each, models, directory, device, shared)
         except BudgetReached:
             continue  # recorded answers may suffice; a run stops by itself if they do not
         except UserError as error:
@@ -92,25 +95,28 @@ def _here(each: Asked) -> bool:
     return bool(each.config.backend == "transformers")
 
 
-def _ask(each: Asked, models: Models, directory: Path, device: str) -> CallResult:
+def _ask(each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
     """Return the outcome of one call, through a desk that records no answer and respects the study's budget."""
 
     async def answered() -> CallResult:
-        desk = keeping.desk(each.config, dataclasses.replace(models, mode="live"), directory, device, ATTEMPTS)
-        try:
-            return await desk.answer(tiny(each.config, each.kind), ASKER)
-        finally:
-            await desk.close()
+        live = dataclasses.replace(models, mode="live")
+        with tempfile.TemporaryDirectory() as scratch:
+            other = keeping.Shared(scratch, "contact") if shared else None
+            desk = keeping.desk(each.config, live, directory, device, ATTEMPTS, other)
+            try:
+                return await desk.answer(tiny(each.config, each.kind), ASKER)
+            finally:
+                await desk.close()
 
     return asyncio.run(answered())
 
 
-def _apart(each: Asked, models: Models, directory: Path, device: str) -> CallResult:
+def _apart(each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
     """Run `_ask` in a separate process, whose end frees the loaded model."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
             with apart.guarded():
-                answer = pool.submit(_ask, each, models, directory, device)
+                answer = pool.submit(_ask, each, models, directory, device, shared)
             return answer.result()
         except BrokenProcessPool:
             raise UserError("its process ended while it was loaded or asked; memory may be too small for it") from None

@@ -32,6 +32,7 @@ from guidebench.harness.models.calls import (
     Usage,
 )
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
+from guidebench.harness.models.grants import Grants
 from guidebench.harness.models.keys import Request
 
 Mode = Literal["record", "live", "replay"]
@@ -73,7 +74,7 @@ class Desk:
         identity: Mapping[str, Any],
         name: str,
         cassette: Cassette | None,
-        budget: Budget | None,
+        budget: Budget | Grants | None,
         policy: Policy,
         mode: Mode,
         answers: Collection[str] | None = None,
@@ -121,9 +122,18 @@ class Desk:
             self._cassette.record(CassetteEntry(request, asker, self._name, told, {}, told.billed))
         return told
 
-    async def close(self, grace: float = 0.0) -> None:
+    def publish(self) -> None:
+        """Put all recorded answers where the loss of this machine cannot reach them, and let others have what is left
+        of this process's part of the budget."""
+        if self._cassette is not None:
+            self._cassette.publish()
+        if self._budget is not None:
+            self._budget.rest()
+
+    async def close(self, grace: float = 0.0, keep: bool = True) -> None:
         """Close model, cassette and budget. Attempts under way have `grace` seconds to be answered and recorded,
-        because they are paid for; no new attempt starts."""
+        because they are paid for; no new attempt starts. `keep`: whether the runs were held to the end, so that their
+        answers count."""
         self._closing = True
         if self._asking and grace:
             await asyncio.wait([*self._asking.values()], timeout=grace)
@@ -134,11 +144,14 @@ class Desk:
             if self._unwritten and self._cassette is not None:
                 self._write(self._cassette)  # entries whose tasks were cancelled while they waited to batch
         finally:
-            for part in (self._cassette, self._budget):
-                if part is not None:
-                    part.close()
-            if self._model is not None:
-                await self._model.close()
+            try:
+                if self._cassette is not None:
+                    self._cassette.close(keep)
+            finally:
+                if self._budget is not None:
+                    self._budget.close()
+                if self._model is not None:
+                    await self._model.close()
 
     def _recorded(self, request: Request, asker: Asker) -> CallResult | None:
         if self._cassette is None or self._mode == "live":

@@ -3,8 +3,9 @@
 | in STUDY/models/ | |
 | --- | --- |
 | cassette.sqlite | every recorded call, merged when the study ends |
-| shard-….sqlite | calls of one model process, while it runs |
+| shard-….sqlite | calls of one model process, until they are merged |
 | budget.json | amounts spent and reserved, if a budget is set |
+| grants/ | parts of the budget that processes of several machines have got |
 """
 
 from __future__ import annotations
@@ -13,23 +14,38 @@ import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
+from guidebench.harness.records.leases import Lease
 
 if TYPE_CHECKING:
+    from guidebench.harness.models.budget import Budget, Limits
+    from guidebench.harness.models.cassette import Cassette
     from guidebench.harness.models.desk import Desk, Policy
+    from guidebench.harness.models.grants import Grants
 
 BUDGET = "budget.json"
 LOADING = 900.0
 """Seconds that a model may take to load before its process counts as hung."""
+MERGING = 900.0
+"""Seconds to wait for a command that is merging the cassette of a study."""
 NOT_THE_MODEL = ("delay", "prompt", "temperature", "max_tokens")
 """Settings left out of a model's identity: the call itself contains them, or, as for the delay, they change no
 answer."""
+
+
+class Shared(NamedTuple):
+    """What a model process needs to know if several machines write its study."""
+
+    scratch: str
+    """Folder on this machine, which outlives the process."""
+    cell: str
+    """Id of the cell of its runs."""
 
 
 def folder(study: Path) -> Path:
@@ -60,16 +76,33 @@ def sources(models: Models, directory: Path) -> list[Path]:
     return found
 
 
-def check(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
-    """Raise UserError for a model that is not ready, check as `answerable`, and open the study's budget account."""
+def check(
+    models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = (), shared: bool = False
+) -> None:
+    """Raise UserError for a model that is not ready, check as `answerable`, and open the study's budget account.
+    `shared`: whether the runs may be on several machines."""
     if models.mode != "replay":
         for model in asked:
             model.ready()
     answerable(models, directory, asked, runs)
     from guidebench.harness.models import cassette
 
-    if asked and models.budgeted and cassette.files(directory) and not (directory / BUDGET).exists():
-        _count_what_was_spent(directory)
+    if asked and models.budgeted:
+        if cassette.files(directory) and not (directory / BUDGET).exists():
+            _count_what_was_spent(directory)
+        if not shared and not _settled(directory):
+            raise UserError(
+                f"workers of another launcher are spending from the budget of {directory.parent}; wait until they have "
+                f"ended, or end them with `bench cancel {directory.parent}`"
+            )
+
+
+def _settled(directory: Path) -> bool:
+    """Count in the study's account what processes of several machines have spent. Return False while some have not
+    ended."""
+    from guidebench.harness.models import grants
+
+    return grants.settle(directory / grants.FOLDER, directory / BUDGET)
 
 
 def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
@@ -118,13 +151,10 @@ def unready(models: Models, asked: Sequence[Any]) -> list[str]:
 def shortfall(models: Models, directory: Path, needed: Usage) -> str:
     """Return a warning if a budget is smaller than `needed`, the estimated usage that the study has yet to incur; else
     ""."""
-    from guidebench.harness.models.budget import UNITS, Budget, Limits
+    from guidebench.harness.models import grants
+    from guidebench.harness.models.budget import UNITS
 
-    spent = dict.fromkeys(UNITS, 0.0)
-    if (directory / BUDGET).exists():
-        account = Budget(directory / BUDGET, Limits())
-        spent |= account.spent
-        account.close()
+    spent = grants.taken(directory / grants.FOLDER, directory / BUDGET)
     for which in ("usd", "calls"):  # a model's time cannot be estimated beforehand
         limit, asked = getattr(models, f"budget_{which}"), getattr(needed, which)
         if limit is not None and spent[which] + asked > limit:
@@ -153,8 +183,9 @@ def _count_what_was_spent(directory: Path) -> None:
 
 
 def settle(directory: Path, finished: Collection[str] = ()) -> None:
-    """Merge the shards of model processes that have ended, and drop the arrays that answered the runs `finished`
-    (CELL/SEED)."""
+    """Merge the shards of model processes that have ended, count what they spent, and drop the arrays that answered the
+    runs `finished` (CELL/SEED). Call it while no other machine reads the study's cassette."""
+    _settled(directory)
     if any(directory.glob("shard-*.sqlite")) or (finished and (directory / "cassette.sqlite").exists()):
         from guidebench.harness.models import cassette
 
@@ -173,24 +204,47 @@ def identity(config: Any) -> dict[str, Any]:
     return known | {"backend": config.backend}
 
 
-def desk(config: Any, models: Models, directory: Path, device: str, attempts: int | None = None) -> Desk:
+def desk(
+    config: Any, models: Models, directory: Path, device: str, attempts: int | None = None, shared: Shared | None = None
+) -> Desk:
     """Return the desk of a model process for the built configuration of a foundation model. `attempts`: upper limit on
-    the configured attempts per call."""
-    from guidebench.harness.models import cassette
-    from guidebench.harness.models.budget import Budget, Limits
+    the configured attempts per call; `shared`: given if several machines write the study."""
+    from guidebench.harness.models.budget import Limits
     from guidebench.harness.models.desk import Desk
 
     directory.mkdir(parents=True, exist_ok=True)
-    shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
     limits = Limits(usd=models.budget_usd, calls=models.budget_calls, seconds=models.budget_seconds)
     policy = config.policy()
     return Desk(
         None if models.mode == "replay" else config.spawn_model(device),
         identity(config),
         str(config.model),
-        cassette.Cassette(sources(models, directory), shard, keep_images=models.keep_images),
-        Budget(directory / BUDGET, limits) if models.budgeted else None,
+        _cassette(models, directory, shared),
+        _account(directory, limits, shared) if models.budgeted else None,
         policy if attempts is None else replace(policy, attempts=min(attempts, policy.attempts)),
         models.mode,
         config.answers or None,
     )
+
+
+def _cassette(models: Models, directory: Path, shared: Shared | None) -> Cassette:
+    from guidebench.harness.models import cassette, segments
+
+    if shared is None:
+        shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
+        return cassette.Cassette(sources(models, directory), shard, models.keep_images)
+    merging = Lease(directory, "cassette")  # who merges is waited for, and sees then that the runs are held
+    merging.acquire(MERGING)
+    try:
+        read = [path for path in sources(models, directory) if path.parent != directory or path.name == cassette.MERGED]
+        return segments.Segmented(read, Path(shared.scratch), directory, shared.cell, models.keep_images)
+    finally:
+        merging.release()
+
+
+def _account(directory: Path, limits: Limits, shared: Shared | None) -> Budget | Grants:
+    from guidebench.harness.models import budget, grants
+
+    if shared is None:
+        return budget.Budget(directory / BUDGET, limits)
+    return grants.Grants(directory / grants.FOLDER, directory / BUDGET, limits)

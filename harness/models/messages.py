@@ -53,6 +53,10 @@ class Assignment(NamedTuple):
     """The settings `models.*`."""
     directory: str = ""
     """The study's folder for recorded answers and costs; "" keeps nothing."""
+    shared: bool = False
+    """Whether processes on other machines write this folder too."""
+    scratch: str = ""
+    """Folder on this machine, if others share the study's."""
     device: str = "cpu"
 
     @property
@@ -76,6 +80,17 @@ class Sent(NamedTuple):
     """Number of transitions or queries that the answer concerns."""
 
 
+class Publish(NamedTuple):
+    """A request to put all recorded answers where the loss of this machine cannot reach them."""
+
+
+class Farewell(NamedTuple):
+    """The last message before the worker closes the connection."""
+
+    keep: bool
+    """Whether the worker has held its runs until now, so that their answers count."""
+
+
 class ProcessReply(NamedTuple):
     """Message from the process: an answer, or why there will be none."""
 
@@ -88,3 +103,5 @@ class ProcessReply(NamedTuple):
     missing: str = ""
     """Why this one answer is missing, in replay; other questions can still be answered."""
     budget: str = ""
+    published: bool = False
+    """Whether this is the reply to a `Publish`, which has no number."""

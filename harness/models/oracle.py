@@ -70,5 +70,8 @@ class OracleBackend:
     def poll(self) -> None:
         """Do nothing, because every question is answered already."""
 
-    def close(self) -> None:
+    def publish(self) -> None:
+        """Do nothing, because nothing is recorded."""
+
+    def close(self, keep: bool = True) -> None:
         """Do nothing, because there is no process to end."""

@@ -7,9 +7,12 @@ that keeps dying, or a judge that cannot be built, raises an error.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import select
+import shutil
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,9 +22,11 @@ from typing import Any
 from guidebench.harness import apart
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
 from guidebench.harness.models.calls import CallResult
-from guidebench.harness.models.messages import FAREWELL, Assignment, ProcessReply, Sent
+from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Sent
 from guidebench.harness.models.questions import InFlight, Memory
 
+COPYING = 60.0
+"""Seconds that a process may take to copy its last answers to a disk that several machines share."""
 LOOK = 0.2
 """Seconds between checks of `stop` while waiting for an answer."""
 DEATHS = 2
@@ -44,6 +49,8 @@ class ModelProcess:
         """Number -> message for each unrecorded question. It is an error only if the answer is needed: a recorded run
         ends with questions whose answers nothing waited for."""
         self._deaths = 0
+        self._scratch = ""
+        self._publishing = False
         self._process: Any = None
         self._connection: Connection | None = None
         self._arrivals = select.poll()
@@ -120,26 +127,53 @@ class ModelProcess:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def close(self) -> None:
-        """End the process; unanswered questions are dropped."""
+    def publish(self) -> None:
+        """Wait until all that was recorded is where the loss of this machine cannot reach it."""
+        self._publishing, asked = bool(self._scratch), None
+        while self._publishing:
+            if self._connection is None:
+                self._start()
+            assert self._connection is not None
+            try:
+                if asked is not self._connection:
+                    asked = self._connection
+                    asked.send(Publish())
+                if self._connection.poll(self._patience):
+                    self._receive()
+                else:
+                    self._restart(TimeoutError(f"nothing published within {self._patience:g} s"))
+            except (EOFError, OSError) as error:
+                self._restart(error)
+
+    def close(self, keep: bool = True) -> None:
+        """End the process; unanswered questions are dropped. `keep`: whether the runs were held until now; if not, what
+        others may see of their answers stays as it is."""
         if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.send(Farewell(keep))
             self._connection.close()
             self._connection = None
         if self._process is not None:
-            self._process.join(FAREWELL + 2)
+            self._process.join(FAREWELL + 2 + (COPYING if self._scratch else 0))
             if self._process.is_alive():
                 self._process.kill()
                 self._process.join()
             self._process = None
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = ""
 
     def _start(self) -> None:
         from guidebench.harness.models.serving import serve
 
+        if self._assignment.shared and not self._scratch:
+            self._scratch = tempfile.mkdtemp(prefix="guidebench-")
+        assignment = self._assignment._replace(scratch=self._scratch)
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._arrivals = select.poll()
         self._arrivals.register(self._connection.fileno(), select.POLLIN)
-        self._process = context.Process(target=serve, args=(theirs, self._assignment), daemon=True, name="model")
+        self._process = context.Process(target=serve, args=(theirs, assignment), daemon=True, name="model")
         with apart.guarded():
             self._process.start()
         theirs.close()
@@ -166,6 +200,9 @@ class ModelProcess:
         self._since, self._deaths = time.monotonic(), 0
         if message.error:
             raise UserError(message.error)
+        if message.published:
+            self._publishing = False
+            return
         if message.budget:
             self.halted = message.budget
             return
@@ -191,7 +228,7 @@ class ModelProcess:
             self._connection.close()
             self._connection = None
         ended = f"{cause or type(cause).__name__}; exit code {exit_code}"
-        self._deaths += bool(self._sent)
+        self._deaths += bool(self._sent) or self._publishing
         if self._deaths >= DEATHS:
             raise UserError(
                 f"the process of {self._assignment.model} ended {DEATHS} times without an answer ({ended}); "

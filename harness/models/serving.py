@@ -11,6 +11,7 @@ import contextlib
 import functools
 import itertools
 import json
+import shutil
 import signal
 import sys
 import threading
@@ -30,10 +31,13 @@ from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Dialogue
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Asker, Call, CallResult, JudgeCall, Model, Usage
-from guidebench.harness.models.messages import FAREWELL, Assignment, ProcessReply, Registered, Sent
+from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Registered, Sent
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.arrays import Declared
+
+Message = Sent | Publish | Farewell | Exception
+"""What the worker sends, or why it sends nothing more."""
 
 
 class Answers(Protocol):
@@ -41,7 +45,9 @@ class Answers(Protocol):
 
     async def answer(self, call: Call, asker: Asker) -> CallResult: ...
 
-    async def close(self, grace: float) -> None: ...
+    def publish(self) -> None: ...
+
+    async def close(self, grace: float, keep: bool) -> None: ...
 
 
 class Unaided:
@@ -54,7 +60,10 @@ class Unaided:
         reply = await self._model.answer(call)
         return CallResult(reply.value, usage=reply.usage, billed=reply.usage, detail=reply.detail)
 
-    async def close(self, grace: float) -> None:
+    def publish(self) -> None:
+        """Do nothing, because nothing is recorded."""
+
+    async def close(self, grace: float, keep: bool) -> None:
         await self._model.close()
 
 
@@ -69,10 +78,11 @@ def serve(connection: Connection, assignment: Assignment) -> None:
 
 async def _serve(connection: Connection, assignment: Assignment) -> None:
     hand, loop = ThreadPoolExecutor(1), asyncio.get_running_loop()
-    heard: asyncio.Queue[Sent | Exception] = asyncio.Queue()
+    heard: asyncio.Queue[Message] = asyncio.Queue()
     threading.Thread(target=_listen, args=(connection, loop, heard), daemon=True, name="ear").start()
     answering: set[asyncio.Task[None]] = set()
     desk: Answers | None = None
+    farewell = None
     try:
         studio: Studio | None = None
         broken = ""
@@ -89,6 +99,12 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
                 return
             if isinstance(item, Exception):
                 raise item
+            if isinstance(item, Farewell):
+                farewell = item
+                continue
+            if isinstance(item, Publish):
+                _send(connection, _published(desk))
+                continue
             if broken or studio is None or desk is None:
                 _send(connection, ProcessReply(item.number, error=in_role(broken, assignment.model.kind, item.role)))
                 continue
@@ -98,13 +114,25 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
             await asyncio.sleep(0)  # start the task before the next message, which may be the end of the connection
     finally:
         if desk is not None:
-            await desk.close(FAREWELL)
+            await desk.close(FAREWELL, farewell is not None and farewell.keep)
         for task in answering:
             task.cancel()
         hand.shutdown(wait=False, cancel_futures=True)
+        if farewell is None and assignment.scratch:  # the worker is gone, which removes it otherwise
+            shutil.rmtree(assignment.scratch, ignore_errors=True)
 
 
-def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[Sent | Exception]) -> None:
+def _published(desk: Answers | None) -> ProcessReply:
+    """Let a desk publish and return the reply."""
+    try:
+        if desk is not None:
+            desk.publish()
+    except UserError as error:
+        return ProcessReply(0, error=str(error))
+    return ProcessReply(0, published=True)
+
+
+def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[Message]) -> None:
     """Receive questions until the worker closes the connection. Runs in a thread of its own: if both sides sent large
     messages and neither read, both would block forever."""
     with contextlib.suppress(RuntimeError):  # the event loop is closed because the process is ending
@@ -257,7 +285,8 @@ def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
     from guidebench.harness.models import keeping
 
     models = Models(**assignment.models)
-    return keeping.desk(config, models, Path(assignment.directory), assignment.device)
+    shared = keeping.Shared(assignment.scratch, assignment.runs[0].partition("/")[0]) if assignment.shared else None
+    return keeping.desk(config, models, Path(assignment.directory), assignment.device, shared=shared)
 
 
 def padded(snapshots: Array, length: int) -> Array:

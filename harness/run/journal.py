@@ -133,7 +133,7 @@ class RunJournal:
                 rows["spending"].append({"step": step, "role": role, **_spent(account)})
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
-        self._fence()
+        self._secure()
         self._kept = step
         for number, run in enumerate(self.runs):
             if number in self._dropped:
@@ -179,7 +179,7 @@ class RunJournal:
 
         from guidebench.harness.records.compact import log_to_parquet, to_parquet
 
-        self._fence()
+        self._secure()
         for number, run in enumerate(self.runs):
             for rows in self._rows[number].values():
                 rows.flush()
@@ -201,7 +201,18 @@ class RunJournal:
         """Whether another process may have taken over one of the runs."""
         return any(lease.lost for lease in self._leases)
 
-    def _fence(self) -> None:
+    @property
+    def held(self) -> bool:
+        """Whether all runs are held still."""
+        return all(lease.held() for lease in self._leases)
+
+    def _secure(self) -> None:
+        """Put the answers on the study's disk, so that what is written next may count them. Raise Fenced if a run is
+        not held any more."""
+        for lease in self._leases:
+            lease.fence()
+        for backend in self._backends:
+            backend.publish()
         for lease in self._leases:
             lease.fence()
 

@@ -40,8 +40,6 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
     models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
     tried(lambda: consultable(plan.execution.models, wanted))
-    if launcher_of(plan.execution).shared:
-        tried(lambda: _on_one_machine(plan.execution.launcher, wanted))
     known = StudyDirectory(directory)
     runs = [
         f"{cell.id}/{seed}" for cell in wanted for seed in plan.seeds
@@ -65,17 +63,4 @@ def consultable(models: Models, cells: Iterable[Cell]) -> None:
                 raise UserError(
                     f"models.mode=live records nothing, and method {cell.names.method!r} waits for answers of "
                     f"{role!r} while it acts, so an interrupted run could not continue; use models.mode=record"
-                )
-
-
-def _on_one_machine(launcher: str, cells: Iterable[Cell]) -> None:
-    """Raise UserError if runs that may be on several machines call foundation models. Their cassette and their budget
-    are files of SQLite, which only processes of one machine can write together."""
-    for cell in cells:
-        for part in cell.models:
-            if keeping.recorded(cell.section(part.role)):
-                raise UserError(
-                    f"launcher={launcher}: {cell.names.method!r} calls a foundation model ({part.role}={part.name}), "
-                    f"whose answers and budget only one machine can record; use launcher=local, or a scripted "
-                    f"{part.kind}"
                 )

@@ -427,6 +427,7 @@ def _room(run: RunDirectory, ring: int) -> int:
 def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     """Merge the answers left by a killed study. Raise UserError if recorded answers are required and missing."""
     _settle(plan, StudyDirectory(directory))
+    shared = matrix.launcher_of(plan.execution).shared
     unfinished = {job.cell["cell"] for job in jobs}
     readiness.consultable(plan.execution.models, [cell for cell in plan.trained if cell.id in unfinished])
     asked = {
@@ -440,12 +441,15 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
         for reason in keeping.unready(plan.execution.models, [model]):
             raise UserError(in_role(reason, kind, role))
     runs = [f"{job.cell['cell']}/{seed}" for job in jobs for seed in job.seeds]
-    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()], runs)
+    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()], runs, shared)
 
 
 def _settle(plan: Plan, study: StudyDirectory) -> None:
     """Merge the recorded answers of the study's models; delete array answers of finished runs if
-    models.keep_arrays=finished."""
+    models.keep_arrays=finished. Do nothing while a scheduler's workers read them, on machines whose locks nobody
+    sees."""
+    if job_files.launchers(study.path) and any(run.held() for _, run in study.runs()):
+        return
     finished = [
         f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.trained, plan.seeds)
         if plan.execution.models.keep_arrays == "finished" and study.run(cell.directory, seed).status == "finished"
@@ -484,7 +488,8 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
     def tell(each: contact.Asked, said: str) -> None:
         watch(Event(asked[each], "notice", {"error": said}))
 
-    contact.check(asked, plan.execution.models, keeping.folder(directory), device, tell)
+    shared = matrix.launcher_of(plan.execution).shared
+    contact.check(asked, plan.execution.models, keeping.folder(directory), device, tell, shared)
 
 
 def ring_bytes(cell: Cell, given: int = 0) -> int:

@@ -38,6 +38,7 @@ from guidebench.harness.loop.building import checkpoint_spacing, make_build
 from guidebench.harness.loop.evaluation import Evaluator, solving
 from guidebench.harness.loop.job import (
     EXIT_CRASHED,
+    EXIT_HALTED,
     EXIT_HELD,
     EXIT_STOPPED,
     EXIT_UNUSABLE,
@@ -157,7 +158,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))
     finally:
         for backend in asking.distinct(backends):
-            backend.close()
+            backend.close(keep=journal.held)
         journal.close()
 
 
@@ -385,7 +386,7 @@ def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> 
         work(job, tell, stop)
     except BudgetReached as reached:
         tell({"event": "halted", "error": str(reached)})
-        return EXIT_STOPPED, "stopped", ""
+        return EXIT_HALTED, "stopped", ""
     except Stopped:
         return EXIT_STOPPED, "stopped", ""
     except Unusable as error:

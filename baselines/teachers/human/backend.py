@@ -79,5 +79,8 @@ class HumanBackend:
             self._known[run] = now, questions.latest(run)
         return self._known[run][1]
 
-    def close(self) -> None:
+    def publish(self) -> None:
+        """Do nothing, because a person's answers are files of the run."""
+
+    def close(self, keep: bool = True) -> None:
         """Do nothing."""

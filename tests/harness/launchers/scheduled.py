@@ -1,4 +1,5 @@
-"""What tests of launchers with a scheduler share: commands as processes, and what a study's files tell of its jobs."""
+"""What tests of launchers with a scheduler share: commands as processes, what a study's files tell of its jobs, and a
+study with a served judge that loses its command and its nodes."""
 
 from __future__ import annotations
 
@@ -6,9 +7,24 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from guidebench.harness.models import budget, exchange
+from tests.harness.models.canned import completion, serving
+
+LIMIT = 2_000
+"""Calls that the study with a served judge may make, more than it needs."""
+STUDY = (
+    "suite=minigrid_doorkey", "method=uer,vlm_rb", "judge=openai", "judge.model=canned", "judge.scoring=literal",
+    "judge.delay=64", "replay.clip_length=4", "drawing.tile_size=8", "profile=smoke", "training.steps=2400",
+    "evaluation.every=800", "evaluation.episodes=2", "checkpoint_every=200", "learner.channels=4",
+    "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16", "seeds=6", "pack=3", "report=false",
+)  # fmt: skip
+"""Twelve runs in four jobs; those of vlm_rb ask a judge behind a server."""
 
 
 class Done(NamedTuple):
@@ -42,3 +58,35 @@ def events(study: Path) -> list[list[str]]:
         kinds = [json.loads(line)["event"] for line in path.read_text().splitlines()]
         found.append([kind for kind in kinds if kind != "progress"])
     return found
+
+
+@contextmanager
+def judging() -> Iterator[tuple[str, list[str]]]:
+    """The address of a server whose judgement is a function of the request, and the requests that it got."""
+    asked: list[str] = []
+
+    def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
+        asked.append(json.dumps(body.get("messages"), sort_keys=True))
+        return 200, completion("Yes" if zlib.crc32(asked[-1].encode()) % 3 == 0 else "No")
+
+    with serving(answer) as url:
+        yield url, asked
+
+
+def rows(study: Path) -> dict[str, bytes]:
+    """The evaluations of each run."""
+    return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
+
+
+def is_whole(study: Path, calls: int) -> None:
+    """Check a finished study of `STUDY` after which the command was typed again: its rows are those of a local study
+    that repeats it from its recorded answers alone, and its budget counts what its server was asked."""
+    local = study.parent / "local"
+    done = bench("run", *STUDY, f"models.cassette={study}", "models.mode=replay", f"output={local}")
+    assert done.code == 0, done.out + done.err
+    assert rows(study) == rows(local) and len(rows(study)) == 12
+    models = study / "models"
+    assert [path.name for path in models.glob("*.sqlite")] == ["cassette.sqlite"] and not (models / "grants").exists()
+    recorded = sum(model.spent.calls for model in exchange.stats(study).models)
+    spent = budget.spent(models / "budget.json")[0]["calls"]
+    assert max(recorded, calls) <= spent <= LIMIT, (recorded, calls, spent)

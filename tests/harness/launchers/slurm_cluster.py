@@ -123,14 +123,16 @@ class Cluster:
                     process.kill()
                     process.wait()
 
-    def kill_node(self, node: str, worker: int) -> None:
-        """End a node's daemon and the task of which `worker` is a process, as when power fails. The daemon of the task
-        comes first, or it would still tell that its task was killed."""
+    def kill_node(self, node: str, *workers: int) -> None:
+        """End a node's daemon and the tasks of which `workers` are processes, as when power fails. The daemons of the
+        tasks come first, or they would still tell that their tasks were killed."""
         self._started[node].kill()
         self._started[node].wait()
-        script = parent(worker)
-        for process in (parent(script), script, worker):
-            os.kill(process, signal.SIGKILL)
+        for worker in workers:
+            script = parent(worker)
+            children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
+            for process in (parent(script), script, worker, *map(int, children)):
+                os.kill(process, signal.SIGKILL)
 
 
 def parent(process: int) -> int:

@@ -1,0 +1,176 @@
+"""Answers that processes on several machines record for one study: whole, found again, and paid for once."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models import cassette, exchange
+from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
+from guidebench.harness.models.segments import Segmented
+from tests.harness.models.test_cassette import TOOK, A, B, question, rows, tell, who
+
+IMAGE = {"d" * 64: b"png"}
+
+
+class Machine:
+    """A machine with a disk of its own, on which model processes begin and end."""
+
+    def __init__(self, place: Path, study: Path, cell: str = "cell") -> None:
+        self.place, self._study, self._cell = place, study, cell
+        place.mkdir()
+        study.mkdir(parents=True, exist_ok=True)
+
+    def process(self) -> Segmented:
+        merged = self._study / MERGED
+        return Segmented([merged] if merged.exists() else [], self.place, self._study, self._cell)
+
+
+def shards(study: Path) -> list[str]:
+    return sorted(path.name.rpartition("-")[2] for path in study.glob("shard-*.sqlite"))
+
+
+def calls(study: Path) -> int:
+    """How many calls the study has paid for."""
+    return sum(model.spent.calls for model in exchange.stats(study.parent).models)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return tmp_path / "study" / "models"
+
+
+def test_what_is_published_is_found_on_another_machine_and_what_is_not_is_lost_with_its_own(
+    tmp_path: Path, study: Path
+) -> None:
+    first = Machine(tmp_path / "1", study).process()
+    tell(first, A, who(), 0.25)
+    first.publish()
+    tell(first, B, who(), 0.75)
+    assert (first.find(A, who()).value, first.find(B, who()).value) == (0.25, 0.75)  # type: ignore[union-attr]
+    second = Machine(tmp_path / "2", study).process()  # the first machine died
+    assert second.find(A, who()).value == 0.25 and second.find(B, who()) is None  # type: ignore[union-attr]
+    other = Machine(tmp_path / "3", study, "other").process()
+    assert other.find(A, who()) is None  # it reads what other cells recorded once that is merged
+    for each in (second, other):
+        each.close()
+    merge(study)
+    assert Machine(tmp_path / "4", study, "other").process().find(A, who()).value == 0.25  # type: ignore[union-attr]
+
+
+def test_a_process_leaves_one_shard_and_what_was_paid_counts_once(tmp_path: Path, study: Path) -> None:
+    process = Machine(tmp_path / "1", study).process()
+    for number in range(3):
+        tell(process, question(str(number)), who(ordinal=number), 0.5)
+        process.publish()
+    process.publish()  # nothing is new
+    assert shards(study) == ["000001.sqlite", "000002.sqlite", "000003.sqlite"] and calls(study) == 3
+    tell(process, A, who(), 0.5)
+    process.close()
+    assert shards(study) == ["whole.sqlite"] and calls(study) == 4
+    merge(study)
+    assert [path.name for path in files(study)] == [MERGED] and calls(study) == 4
+
+
+def test_a_process_that_is_killed_while_it_joins_its_shards_counts_nothing_twice(
+    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Machine(tmp_path / "1", study).process()
+    for number in range(2):
+        tell(process, question(str(number)), who(ordinal=number), 0.5)
+        process.publish()
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)  # killed before it deletes the parts
+    process.close()
+    monkeypatch.undo()
+    assert shards(study) == ["000001.sqlite", "000002.sqlite", "whole.sqlite"] and calls(study) == 2
+    merge(study)
+    assert shards(study) == [] and calls(study) == 2
+    assert len(rows(study / MERGED, "SELECT * FROM answers")) == 2
+
+
+def test_a_process_that_died_leaves_its_shard_to_the_next_one_of_its_machine(tmp_path: Path, study: Path) -> None:
+    machine = Machine(tmp_path / "1", study)
+    died = machine.process()
+    tell(died, A, who(), 0.25)
+    Cassette.close(died)  # as a kill does, it closes the files
+    next_ = machine.process()
+    assert shards(study) == ["000001.sqlite"] and next_.find(A, who()).value == 0.25  # type: ignore[union-attr]
+    tell(next_, B, who(), 0.5)
+    next_.close()
+    assert shards(study) == ["whole.sqlite"] and calls(study) == 2
+
+
+def test_a_process_whose_runs_were_lost_tells_what_it_spent_and_no_answer(tmp_path: Path, study: Path) -> None:
+    lost = Machine(tmp_path / "1", study).process()
+    tell(lost, A, who(), 0.25)
+    lost.publish()
+    tell(lost, B, who(), 0.75)
+    follower = Machine(tmp_path / "2", study).process()
+    tell(follower, B, who(), 0.5)  # asked again
+    lost.close(keep=False)
+    follower.close()
+    assert calls(study) == 3
+    merge(study)
+    assert calls(study) == 3
+    with closing(Cassette([study / MERGED], None)) as read:
+        assert (read.find(A, who()).value, read.find(B, who()).value) == (0.25, 0.5)  # type: ignore[union-attr]
+
+
+def test_an_image_is_published_once(tmp_path: Path, study: Path) -> None:
+    process = Machine(tmp_path / "1", study).process()
+    assert process.lacks(IMAGE) == set(IMAGE)
+    told = cassette.CallResult(0.5, "", TOOK, TOOK, {})
+    process.record(CassetteEntry(A, who(), "tiny", told, IMAGE, TOOK))
+    assert process.lacks(IMAGE) == set()
+    process.publish()
+    assert process.lacks([*IMAGE, "e" * 64]) == {"e" * 64}
+
+
+def test_shards_that_are_merged_while_a_process_begins_are_looked_for_again(
+    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Machine(tmp_path / "1", study).process()
+    for number in range(2):
+        tell(first, question(str(number)), who(ordinal=number), 0.5)
+        first.publish()
+    listed, seen = cassette.unmerged, []
+
+    def listing(directory: Path, found: list[Path]) -> list[Path]:
+        seen.append(listed(directory, found))
+        if len(seen) == 1:
+            first.close()  # it replaces both by one
+        return seen[-1]
+
+    monkeypatch.setattr(cassette, "unmerged", listing)
+    second = Machine(tmp_path / "2", study).process()
+    assert len(seen) == 2 and second.find(question("1"), who(ordinal=1)) is not None
+
+
+def test_a_shard_that_cannot_be_copied_names_it_and_is_kept(
+    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(tmp_path / "1", study)
+    process = machine.process()
+    tell(process, A, who(), 0.25)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", full)
+        with pytest.raises(UserError, match=r"shard-cell-.*cannot be written \(No space left on device\); make room"):
+            process.publish()
+    process.publish()
+    assert shards(study) == ["000001.sqlite"]
+
+
+def test_a_damaged_shard_of_the_cell_is_named(tmp_path: Path, study: Path) -> None:
+    study.mkdir(parents=True)
+    (study / "shard-cell-1.sqlite").write_bytes(np.random.default_rng(0).bytes(5_000))
+    with pytest.raises(UserError, match=r"shard-cell-1.sqlite is no cassette"):
+        Machine(tmp_path / "1", study).process()
