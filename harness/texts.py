@@ -1,4 +1,5 @@
-"""Sanitising of untrusted texts from models, servers and records, so that they can be stored and printed."""
+"""Texts for people: sanitising of untrusted ones from models, servers and records, so that they can be stored and
+printed, and durations in words."""
 
 from __future__ import annotations
 
@@ -66,3 +67,21 @@ def each_text(value: Any, change: Callable[[str], str], deepest: int = DEEPEST) 
     if isinstance(value, dict):
         return {change(name): each_text(content, change, deepest - 1) for name, content in value.items()}
     return [each_text(content, change, deepest - 1) for content in value]
+
+
+def duration(seconds: float) -> str:
+    """Format seconds in at most two units.
+
+    >>> duration(42.3), duration(700), duration(12_000), duration(200_000)
+    ('42 s', '12 min', '3 h 20 min', '2 d 8 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from guidebench.harness.errors import count
-from guidebench.harness.texts import one_line
+from guidebench.harness.texts import duration, one_line
 
 if TYPE_CHECKING:
     from guidebench.harness.records.study import RunDirectory
@@ -152,15 +152,13 @@ def _name(row: dict[str, Any]) -> str:
 
 def _line(row: dict[str, Any], standing: Standing) -> str:
     """Format a run as one line of at most 80 characters."""
-    from guidebench.harness.run import pace
-
     parts = [f"seed {row['seed']:<4} {row['status']:<8}"]
     parts += [f"{row['step']:>9,} of {row['steps']:,}"] if row["steps"] else []
     parts += [row["phase"]] if row["phase"] else []
     parts += [standing.told] if standing.told else []
     parts += [f"{standing.rate:,.0f} steps/s"] if standing.rate else []
-    parts += [f"{pace.duration(standing.left)} left"] if standing.left is not None else []
-    parts += [f"silent for {pace.duration(silent)}"] if (silent := row["seconds_silent"] or 0) > SILENT else []
+    parts += [f"{duration(standing.left)} left"] if standing.left is not None else []
+    parts += [f"silent for {duration(silent)}"] if (silent := row["seconds_silent"] or 0) > SILENT else []
     return "  ".join(parts)
 
 

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from guidebench.harness.texts import duration
+
 WINDOW = 60.0
 """Seconds over which the speed of a run is averaged."""
 SHORTEST = 1.0
@@ -95,21 +97,3 @@ def ahead(runs: Iterable[Standing]) -> str:
     parts += [f"{speed:,.0f} steps/s"] if speed else []
     parts += [f"about {duration(seconds)} left"] if seconds is not None else []
     return ", ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """Format seconds in at most two units.
-
-    >>> duration(42.3), duration(700), duration(12_000), duration(200_000)
-    ('42 s', '12 min', '3 h 20 min', '2 d 8 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"

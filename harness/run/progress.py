@@ -16,6 +16,7 @@ from guidebench.harness.records.schema import label
 from guidebench.harness.records.shown import counted
 from guidebench.harness.run import pace
 from guidebench.harness.run.pace import Standing
+from guidebench.harness.texts import duration
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -209,7 +210,7 @@ class Bars(Display):
         table.columns[0].justify = table.columns[1].justify = "left"
 
         def add(name: str, which: str, done: int, total: int, step: str, score: str, seconds: float | None) -> None:
-            remaining = "" if seconds is None else pace.duration(seconds)
+            remaining = "" if seconds is None else duration(seconds)
             table.add_row(Shortened(name), which, ProgressBar(total, done, width=BAR), step, score, remaining)
 
         runs = list(self.runs.values())
@@ -289,7 +290,7 @@ def in_words(run: Standing) -> str:
     parts = [f"step {run.step:,} of {run.steps:,}" + (f" (phase {run.phase})" if run.phase else "")]
     parts += [f"{run.rate:,.0f} steps/s"] if run.rate else []
     parts += [run.told] if run.told else []
-    parts += [f"about {pace.duration(run.left)} left"] if run.left else []
+    parts += [f"about {duration(run.left)} left"] if run.left else []
     return ", ".join(parts)
 
 

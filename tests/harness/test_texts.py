@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from guidebench.harness.texts import JSON, each_text, mended, one_line, printable
+from guidebench.harness.texts import JSON, duration, each_text, mended, one_line, printable
 
 
 def test_a_half_of_a_character_is_replaced_and_a_whole_one_kept() -> None:
@@ -32,3 +32,11 @@ def test_json_holds_numbers_that_one_can_compute_with(text: str) -> None:
     assert JSON.decode("[1, 1e308, -0.5]") == [1, 1e308, -0.5]
     with pytest.raises(ValueError, match=r"too large|no JSON number"):
         JSON.decode(f"[{text}]")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (89.4, "89 s"), (90, "2 min"), (3_540, "59 min"), (3_599, "1 h 0 min"), (86_400, "1 d 0 h")],
+)
+def test_a_duration_has_two_units_at_most(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

@@ -42,13 +42,5 @@ def test_a_study_in_words() -> None:
     assert counted(["finished"]) == "1 of 1 run finished"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.4, "0 s"), (89.4, "89 s"), (90, "2 min"), (3_540, "59 min"), (3_599, "1 h 0 min"), (86_400, "1 d 0 h")],
-)
-def test_a_duration_has_two_units_at_most(seconds: float, words: str) -> None:
-    assert pace.duration(seconds) == words
-
-
 def test_one_is_singular() -> None:
     assert [count(number, "run") for number in (0, 1, 2, 1_234)] == ["0 runs", "1 run", "2 runs", "1,234 runs"]
