@@ -410,7 +410,6 @@ def _dtype(kind: type) -> str:
 
 def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> None:
     """Find the invalid line and raise UserError, or warn if it is only an incomplete last line."""
-    others = optional or {}
     lines = Path(path).read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
         try:
@@ -420,17 +419,25 @@ def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type]
                 warnings.warn(f"{path}: its last line (row {number}) was cut short and is left out", stacklevel=2)
                 return
             raise UserError(f"{path}, row {number}: not JSON; {ADVICE}") from None
-        if not isinstance(row, dict):
-            raise UserError(f"{path}, row {number}: {str(row)[:80]!r}; expected a JSON object")
-        for name, kind in {**wanted, **{name: others[name] for name in row.keys() & others}}.items():
-            if name not in row:
-                raise UserError(f"{path}, row {number}: lacks the column {name!r}; {ADVICE}")
-            if not _suits(row[name], kind):
-                wrong = f"column {name!r}: {row[name]!r}; expected {WORDS[kind]}"
-                raise UserError(f"{path}, row {number}, {wrong}; {ADVICE}")
-        extra = sorted(set(row) - set(wanted))
-        if extra and optional is None:
-            raise UserError(f"{path}, row {number}: unknown column {extra[0]!r}; expected {', '.join(wanted)}")
+        if wrong := misfit(row, wanted, optional):
+            raise UserError(f"{path}, row {number}{wrong}; {ADVICE}")
+
+
+def misfit(row: Any, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> str:
+    """Return what is wrong with a decoded line of a log, as it follows the file and row in a message; "" if it fits.
+    `wanted`, `optional`: as in `Group`."""
+    others = optional or {}
+    if not isinstance(row, dict):
+        return f": {str(row)[:80]!r}; expected a JSON object"
+    for name, kind in {**wanted, **{name: others[name] for name in row.keys() & others}}.items():
+        if name not in row:
+            return f": lacks the column {name!r}"
+        if not _suits(row[name], kind):
+            return f", column {name!r}: {row[name]!r}; expected {WORDS[kind]}"
+    extra = sorted(set(row) - set(wanted))
+    if extra and optional is None:
+        return f": unknown column {extra[0]!r}; expected {', '.join(wanted)}"
+    return ""
 
 
 def _suits(value: Any, kind: type) -> bool:

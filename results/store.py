@@ -149,26 +149,42 @@ def study(directory: str | Path) -> StudyRecord:
     if not path.is_file():
         state = "is empty" if not any(root.iterdir()) else "has no study.json"
         raise UserError(f"{root} is not a study: it {state}; {advice}")
-    content = _document(path)
-    listed = _field(path, content, "cells", dict)
-    if not listed:
-        raise UserError(f"{path} names no cells, so there is nothing to read; run the study first")
+    listed = listing(path)
     cells: list[CellRecord] = []
     found: list[RunRecord] = []
-    for cell_id, entry in listed.items():
-        if not isinstance(entry, dict):
-            raise UserError(f"{path}: cells.{cell_id} is {entry!r}; expected an object with directory and seeds")
-        cell = _cell(root, path, cell_id, entry)
-        if cell.matrix is not None and cell.matrix.reference not in listed:
+    for cell_id, entry in listed.cells.items():
+        cell = cell_record(root, path, cell_id, entry)
+        if cell.matrix is not None and cell.matrix.reference not in listed.cells:
             raise UserError(f"{path}: cell {cell_id} is compared with {cell.matrix.reference!r}, which is not listed")
         cells.append(cell)
-        found.extend(_runs(root, path, cell, entry))
+        found.extend(run_record(root, cell, seed) for seed in seeds(root, path, cell, entry))
     present = {path.parent.relative_to(root).as_posix() for path in root.glob("*/*/*/cell.json")}
     strays = sorted(present - {cell.directory for cell in cells})
     if strays:
         warnings.warn(f"{root}: left out, since study.json does not list them: {', '.join(strays)}", stacklevel=2)
+    return StudyRecord(listed.study, root, listed.command, tuple(cells), tuple(found))
+
+
+class Listing(NamedTuple):
+    """The content of study.json."""
+
+    study: str
+    command: tuple[str, ...]
+    cells: Mapping[str, Mapping[str, Any]]
+    """Cell id -> its directory, its seeds and its place in a matrix."""
+
+
+def listing(path: Path) -> Listing:
+    """Return the content of a study.json; raise UserError if it does not fit the schema."""
+    content = document(path)
+    cells = _field(path, content, "cells", dict)
+    if not cells:
+        raise UserError(f"{path} names no cells, so there is nothing to read; run the study first")
+    for cell_id, entry in cells.items():
+        if not isinstance(entry, dict):
+            raise UserError(f"{path}: cells.{cell_id} is {entry!r}; expected an object with directory and seeds")
     command = tuple(str(word) for word in _field(path, content, "command", list, []))
-    return StudyRecord(_field(path, content, "study", str, root.name), root, command, tuple(cells), tuple(found))
+    return Listing(_field(path, content, "study", str, path.parent.name), command, cells)
 
 
 def run(directory: str | Path) -> StudyRecord:
@@ -187,16 +203,16 @@ def run(directory: str | Path) -> StudyRecord:
     root = path.parents[3]
     place = {"directory": path.parent.relative_to(root).as_posix()}
     file, named, command = root / "study.json", root.name, tuple[str, ...]()
-    identity = _field(path.parent / "cell.json", _document(path.parent / "cell.json"), "cell", str)
+    identity = _field(path.parent / "cell.json", document(path.parent / "cell.json"), "cell", str)
     try:
-        content = _document(file)
+        content = document(file)
         named = _field(file, content, "study", str, root.name)
         command = tuple(str(word) for word in _field(file, content, "command", list, []))
-        cell = _cell(root, file, identity, {**_field(file, content["cells"], identity, dict), **place})
+        cell = cell_record(root, file, identity, {**_field(file, content["cells"], identity, dict), **place})
     except (UserError, KeyError, TypeError, RecursionError) as error:
         warnings.warn(f"what the study says of this run is left out: {error}", stacklevel=2)
-        cell = _cell(root, file, identity, place)
-    return StudyRecord(named, root, command, (cell,), (_run(root, cell, int(seed)),))
+        cell = cell_record(root, file, identity, place)
+    return StudyRecord(named, root, command, (cell,), (run_record(root, cell, int(seed)),))
 
 
 def runs(source: str | Path | StudyRecord) -> pd.DataFrame:
@@ -222,7 +238,8 @@ def identity(run: RunRecord) -> dict[str, Any]:
     return {**named, "seed": run.seed, "variant": cell.variant, "label": cell.label, "directory": run.directory}
 
 
-def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) -> CellRecord:
+def cell_record(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) -> CellRecord:
+    """Return the record of a cell; `entry`: what study.json says of it."""
     directory = _field(study_path, entry, "directory", str)
     inside = (root / directory).resolve()
     if not inside.is_relative_to(root.resolve()) or inside == root.resolve() or not directory.isprintable():
@@ -233,7 +250,7 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         suite, task, name = [*Path(directory).parts, "", "", ""][:3]
         method = name.rpartition("-")[0] or name
         return CellRecord(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, {}, place)
-    content = _document(path)
+    content = document(path)
     names = {name: _name(path, content, name) for name in IDENTITY if name != "seed"}
     if names.pop("cell") != cell_id:
         raise UserError(f"{path} is of cell {content['cell']!r} but study.json expects {cell_id!r}; restore the file")
@@ -305,22 +322,23 @@ def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, RecordedPart]
         raise UserError(f"{path}: {error}; restore the file") from None
 
 
-def _runs(root: Path, study_path: Path, cell: CellRecord, entry: Mapping[str, Any]) -> Iterable[RunRecord]:
-    """Yield the runs of a cell by seed: those that study.json lists and those of earlier commands."""
-    seeds = _field(study_path, entry, "seeds", list)
-    if not all(type(seed) is int and seed >= 0 for seed in seeds):
-        raise UserError(f"{study_path}: seeds of cell {cell.id} are {seeds!r}; expected whole numbers of at least 0")
+def seeds(root: Path, study_path: Path, cell: CellRecord, entry: Mapping[str, Any]) -> list[int]:
+    """Return the seeds of a cell in order: those that study.json lists and those of earlier commands."""
+    listed = _field(study_path, entry, "seeds", list)
+    if not all(type(seed) is int and seed >= 0 for seed in listed):
+        raise UserError(f"{study_path}: seeds of cell {cell.id} are {listed!r}; expected whole numbers of at least 0")
     present = (path.parent.name.removeprefix("seed-") for path in (root / cell.directory).glob("seed-*/run.json"))
-    for seed in sorted({*seeds, *(int(name) for name in present if name.isdecimal())}):
-        yield _run(root, cell, seed)
+    return sorted({*listed, *(int(name) for name in present if name.isdecimal())})
 
 
-def _run(root: Path, cell: CellRecord, seed: int) -> RunRecord:
+def run_record(root: Path, cell: CellRecord, seed: int, beside: str = "") -> RunRecord:
+    """Return the record of a run; `beside`: the directory in the run's that holds its run.json, if it is not the run's
+    own (`guidebench.harness.records.attempts`)."""
     directory = f"{cell.directory}/seed-{seed}"
-    path = root / directory / "run.json"
+    path = root / directory / beside / "run.json"
     if not path.is_file():
         return RunRecord(cell, seed, directory, "waiting", 0, cell.steps, None, {})
-    content = _document(path)
+    content = document(path)
     status = _field(path, content, "status", str)
     if status not in schema.STATUSES:
         raise UserError(f"{path}: status is {status!r}; expected one of {', '.join(schema.STATUSES)}")
@@ -340,7 +358,8 @@ def _run(root: Path, cell: CellRecord, seed: int) -> RunRecord:
     )
 
 
-def _document(path: Path) -> dict[str, Any]:
+def document(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file of a study; raise UserError if it is too large or of another schema."""
     if path.is_file() and (size := path.stat().st_size) > LARGEST:
         raise UserError(f"{path} has {size:,} bytes; no such file of this program has more than {LARGEST:,}")
     content = read_json(path)

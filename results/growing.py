@@ -1,0 +1,138 @@
+"""Read a run's evaluation log while a worker writes it: each look reads only the lines that are new."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.records import schema
+from guidebench.results import rows
+from guidebench.results.store import IDENTITY, RunRecord, identity
+
+CHUNK, LONGEST = 2**24, 2**20
+"""Most bytes that one look reads of a log, and most bytes of a line."""
+TAIL = 512
+"""Bytes before the place that was reached, by which a look recognises the file that it read before."""
+Sign = tuple[int, int, int]
+"""What changes when a file changes: inode, size and time of the last change in nanoseconds."""
+
+
+def sign(path: Path) -> Sign | None:
+    """Return the sign of a file or directory, or None if it does not exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class Curve(NamedTuple):
+    """The evaluations of a run in the order of their steps, arrays [n]."""
+
+    steps: NDArray[np.int64]
+    episodes: NDArray[np.int64]
+    """Episodes of each evaluation."""
+    scores: NDArray[np.float64]
+    """Means over episodes of the cell's score; likewise success rates and mean returns."""
+    success: NDArray[np.float64]
+    returns: NDArray[np.float64]
+
+
+class Growing:
+    """A log of evaluation episodes as JSON lines, which may grow, be truncated when its run resumes, or be replaced.
+
+    A line that does not fit ends the reading until the file is truncated or replaced; `fault` names it.
+    """
+
+    def __init__(self, path: Path, run: RunRecord) -> None:
+        self.path, self.fault = path, ""
+        self._run = run
+        self._wanted = rows.wanted(rows.columns(rows.EVALUATIONS, run.cell))
+        self._claims = {name: value for name, value in identity(run).items() if name in IDENTITY}
+        self._sign: Sign | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.fault, self._tail, self._end, self._lines = "", b"", 0, 0
+        self._sums: dict[int, NDArray[np.float64]] = {}
+        self._episodes: dict[int, set[int]] = {}
+
+    def look(self) -> bool:
+        """Read up to `CHUNK` bytes of what is new; return whether the evaluations may have changed."""
+        now = sign(self.path)
+        if now is None or now == self._sign:
+            return False
+        try:
+            with open(self.path, "rb") as file:
+                anew = not self._continues(file.fileno())
+                if anew:
+                    self._begin()
+                elif self.fault:
+                    self._sign = now
+                    return False
+                block = os.pread(file.fileno(), CHUNK, self._end)
+        except OSError as error:
+            self.fault = f"{self.path} cannot be read ({error.strerror})"
+            return True
+        whole, newline, rest = block.rpartition(b"\n")
+        read = len(whole) + len(newline)
+        if len(block) < CHUNK:
+            self._sign = now  # otherwise the next look reads on
+        try:
+            for line in whole.split(b"\n") if newline else ():
+                self._add(line)
+            if len(rest) > LONGEST:
+                raise UserError(f"{self.path}, row {self._lines + 1}: a line of more than {LONGEST:,} bytes")
+        except UserError as error:
+            self.fault = str(error)
+        self._end += read
+        self._tail = (self._tail + block[:read])[-TAIL:]
+        return anew or bool(read) or bool(self.fault)
+
+    def _continues(self, handle: int) -> bool:
+        """Return whether the file still holds what was read last, at its place."""
+        return os.pread(handle, len(self._tail), self._end - len(self._tail)) == self._tail
+
+    def _add(self, line: bytes) -> None:
+        """Count the episode of a line."""
+        self._lines += 1
+        where = f"{self.path}, row {self._lines}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise UserError(f"{where}: not JSON; {rows.ADVICE}") from None
+        if wrong := rows.misfit(row, self._wanted, None):
+            raise UserError(f"{where}{wrong}; {rows.ADVICE}")
+        for name, expected in self._claims.items():
+            if row[name] != expected:
+                told = f"{str(row[name])[:80]!r}, but it lies in the directory of {name} {expected!r}"
+                raise UserError(f"{where}, column {name!r}: {told}")
+        for name in ("step", "episode", "length"):
+            if row[name] < 0:
+                raise UserError(f"{where}, column {name!r}: {row[name]}; expected a whole number of at least 0")
+        score = self._run.cell.score
+        worth = float(row[schema.SCORE if score.recorded else score.name])
+        if not schema.within(score, worth):
+            raise UserError(f"{where}: {worth!r}; expected a number in {schema.limits(score)}, the range of the score")
+        there = self._episodes.setdefault(row["step"], set())
+        if row["episode"] in there:
+            raise UserError(f"{where}: episode {row['episode']} of step {row['step']} is there twice; {rows.ADVICE}")
+        there.add(row["episode"])
+        sums = self._sums.setdefault(row["step"], np.zeros(3))
+        sums += (worth, row["success"], row["return"])
+
+    @property
+    def curve(self) -> Curve | None:
+        """The evaluations that were read, or None if there are none."""
+        if not self._sums:
+            return None
+        steps = np.array(sorted(self._sums))
+        episodes = np.array([len(self._episodes[step]) for step in steps])
+        means = np.stack([self._sums[step] for step in steps]) / episodes[:, None]
+        return Curve(steps, episodes, *means.T)
