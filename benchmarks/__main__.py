@@ -37,6 +37,7 @@ HERE = (
     "frames",
     "statistics",
     "report",
+    "watch",
     "leaderboard",
     "judged_training",
     "judging",
@@ -72,6 +73,7 @@ SMALL = {
     "frames": ["--rounds", "1"],
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
+    "watch": ["--methods", "2", "--seeds", "2", "--rows", "2"],
     "leaderboard": ["--methods", "2", "--suites", "2", "--seeds", "2", "--evaluations", "3"],
     "judged_training": [
         *("--pairs", "1", "--rounds", "2", "--start", "200", "--turn", "64", "--task", "5x5", "--profile", "smoke"),
@@ -184,6 +186,12 @@ def lines(results: dict[str, Any]) -> list[Line]:
         size = f"{report['peak_bytes'] / 2**30:.1f} GiB"
         what = f"bench report, {report['runs']:,} runs of {report['rows_per_run']} rows, seconds"
         found.append(Line(f"{what} ({size} at most)", f"{report['seconds']:.1f} s", "", report["seconds"], "<10"))
+    if watch := results.get("watch"):
+        what = f"bench watch, {watch['runs']:,} runs, seconds from a row on disk"
+        for name, where in (("client", "to a client"), ("page", "to the page"), ("curve", "to its curve")):
+            if (took := watch.get(f"{name}_seconds")) is not None:
+                worst = watch[f"{name}_worst_seconds"]
+                found.append(Line(f"{what} {where}", f"{took:.2f} s, at most {worst:.2f} s", "", worst, "<2"))
     if board := results.get("leaderboard"):
         what = f"bench leaderboard, {board['rows']:,} rows of {board['runs']:,} runs"
         size = f"{board['peak_bytes'] / 2**30:.1f} GiB"

@@ -33,6 +33,7 @@ examples:
   bench run method=pebble,rl_sallm_f chat=scripted profile=quick seeds=3
   bench label runs/NAME                                    answer the questions that wait for a person
   bench run suite=metaworld_mt10 method=sac launcher=slurm launcher.partition=short; bench status runs/NAME
+  bench watch runs/NAME                                    a page that follows the study while it trains
   bench report runs/NAME
   bench compare runs/NAME --against measured               compare with stored runs of this project
   bench cite runs/NAME > used.bib

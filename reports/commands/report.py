@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from guidebench.harness.errors import UserError
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from guidebench.reports.summary.grids import Grid
     from guidebench.reports.summary.listings import Listing
     from guidebench.reports.summary.summaries import Summary
-    from guidebench.results import StudyRecord
 
 HELP = "write tables, learning curves, LaTeX and an HTML page of a study, finished or not; or the page of one run"
 RESAMPLES, RLIABLE_RESAMPLES = 50_000, 2_000
@@ -131,61 +129,24 @@ def run(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     """Write and print the report of one study."""
     _alone(args)
-    from guidebench import results
-    from guidebench.reports import sections
-    from guidebench.reports.rendering import figures, latex, legends, page
     from guidebench.reports.rendering import wording as words
-    from guidebench.reports.sections import engines
-    from guidebench.reports.summary import export, summaries
+    from guidebench.reports.sections import engines, files
 
     columns = [] if args.latex_columns is None else [name.strip() for name in args.latex_columns.split(",")]
-    asked = words.wording(words.captions(args.latex_caption), args.latex_label, args.latex_rename, columns)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        study = results.study(args.study[0])
-        evaluations = results.load(study)
-        found = summaries.summarise(study, evaluations, reps=args.resamples)
-        if args.statistics == engines.RLIABLE:
-            found = engines.with_rliable_s(found, rliable_resamples)
-        labels = {row.cell.id: row.label for row in found.rows}
-        places, failed = figures.styles(row.label for row in found.rows), list[str]()
-        source = sections.Source(
-            study, found, args.resamples, labels, places, args.statistics == engines.RLIABLE,
-            _read={sections.EVALUATIONS: evaluations},
-        )  # fmt: skip
-        known = sections.sections(failed)
-        shown = sections.made(known, source, failed)
-    galleries = sections.galleries(shown, source, failed)
-    found = summaries.with_notes(found, [*(str(warning.message) for warning in caught if _ours(warning)), *failed])
-    tables = [table for each in shown for table in each.tables]
-    style = latex.Style(args.spread, args.siunitx, words.resolved(asked, found, tables))
-    directory = Path(args.output) if args.output else study.directory / "report"
-    content = {
-        **export.plain(found),
-        **{section.name: [] for section in known if section.plain},
-        **{each.section.name: each.plain for each in shown if each.section.plain},
-    }
-    contents: dict[str, bytes] = {
-        "report.html": page.render(
-            study,
-            found,
-            galleries,
-            [(each.section.title, each.listings) for each in shown],
-            results.pictures(study),
-            style,
-            tables,
-            _run_pages(study, directory),
-        ).encode(),
-        "table.tex": (latex.latex(found, style) + latex.grids(tables, legends.setting(found), style)).encode(),
-        "summary.json": (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
-    }
-    for drawing in (drawing for gallery in galleries for drawing in gallery.drawings):
-        contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
-    files = write(directory, contents)
+    asked = files.Asked(
+        args.resamples,
+        rliable_resamples if args.statistics == engines.RLIABLE else None,
+        words.wording(words.captions(args.latex_caption), args.latex_label, args.latex_rename, columns),
+        args.spread,
+        args.siunitx,
+    )
+    directory = Path(args.output) if args.output else Path(args.study[0]) / "report"
+    found = files.report(args.study[0], asked, lambda study: files.written_run_pages(study, directory))
+    written = write(directory, found.contents)
     if args.json:
-        print(json.dumps({**content, "files": [str(file) for file in files]}, allow_nan=False))
+        print(json.dumps({**found.plain, "files": [str(file) for file in written]}, allow_nan=False))
     else:
-        _print(found, tables, [listing for each in shown for listing in each.listings], files)
+        _print(found.summary, found.tables, found.listings, written)
     return 0
 
 
@@ -193,24 +154,19 @@ def _run(args: argparse.Namespace) -> int:
     """Write the page of one run."""
     _alone(args)
     from guidebench.reports.runs import page, record
+    from guidebench.reports.sections import files
 
     found = record.read(args.study[0])
     directory = Path(args.output or Path(args.study[0]) / "report")
-    home = relative(found.study.directory / "report" / "report.html", directory)
-    files = write(directory, {"run.html": page.render(found, home).encode("utf-8", "backslashreplace")})
+    home = files.relative(found.study.directory / "report" / "report.html", directory)
+    written = write(directory, {"run.html": page.render(found, home).encode("utf-8", "backslashreplace")})
     if args.json:
-        print(json.dumps({"notes": found.notes, "files": [str(file) for file in files]}))
+        print(json.dumps({"notes": found.notes, "files": [str(file) for file in written]}))
         return 0
     run = found.run
     print(f"{found.cell.label}, seed {run.seed}: {run.status}, {run.step:,} of {run.steps:,} steps")
-    tell(found.notes, files)
+    tell(found.notes, written)
     return 0
-
-
-def _run_pages(study: StudyRecord, directory: Path) -> dict[str, str]:
-    """Return run directory -> link to its page, relative to a page in `directory`, for the pages that were written."""
-    pages = {run.directory: study.directory / run.directory / "report" / "run.html" for run in study.runs}
-    return {name: link for name, page in pages.items() if (link := relative(page, directory))}
 
 
 def _alone(args: argparse.Namespace) -> None:
@@ -230,16 +186,12 @@ def _whole_study(args: argparse.Namespace, instead: str) -> None:
         raise UserError(f"--statistics {args.statistics} belongs to a study's report, not to {instead}")
 
 
-def relative(file: Path, directory: Path) -> str:
-    """Return a link to a file from a page in a directory; "" if the file does not exist."""
-    return quote(os.path.relpath(file, directory)) if file.is_file() else ""
-
-
 def _paper(args: argparse.Namespace) -> int:
     """Write and print a paper's report."""
     from guidebench import results
     from guidebench.reports.papers import catalogue, report
     from guidebench.reports.papers.files import contents
+    from guidebench.reports.sections.files import ours
 
     catalogue.paper(args.paper)
     stand_ins = dict(_stand_in(text) for text in args.stand_in)
@@ -249,7 +201,7 @@ def _paper(args: argparse.Namespace) -> int:
         warnings.simplefilter("always")
         studies = [results.study(directory) for directory in args.study]
         found = report.report(studies, args.paper, stand_ins, args.resamples)
-    found = report.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
+    found = report.with_notes(found, [str(warning.message) for warning in caught if ours(warning)])
     directory = Path(args.output) if args.output else studies[0].directory / "report" / args.paper
     files = write(directory, contents(found))
     if args.json:
@@ -276,11 +228,6 @@ def main(argv: list[str]) -> int:
     except UserError as error:
         print(f"bench report: {error}", file=sys.stderr)
         return 1
-
-
-def _ours(warning: warnings.WarningMessage) -> bool:
-    """Return whether a warning concerns the study's files rather than a library."""
-    return warning.category is UserWarning
 
 
 def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:

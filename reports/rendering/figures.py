@@ -109,20 +109,24 @@ class Chart(NamedTuple):
 
 def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
     """Draw one figure per place of `rows`, in their order; where a task has several places, titles distinguish them."""
+    places = styles(row.label for row in rows)
+    names: list[str] = []
+    drawings = []
+    for chart, words in learning_charts(rows):
+        name = file_name("curves", chart.title, names)
+        names.append(name)
+        drawings.append(Drawing(chart.title, name, *lines(chart, places), words, chart))
+    return drawings
+
+
+def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
+    """Return the data of `learning_curves`, each with a text for readers who cannot see it."""
     named = comparability.headings(row.place for row in rows)
     several = Counter(place.where for place in named)
     tasks: dict[str, list[ReportRow]] = {}
     for row in rows:
         tasks.setdefault(row.where if several[row.where] == 1 else named[row.place], []).append(row)
-    places = styles(row.label for row in rows)
-    names: list[str] = []
-    drawings = []
-    for where, members in tasks.items():
-        name = file_name("curves", where, names)
-        names.append(name)
-        chart = _learning(where, members)
-        drawings.append(Drawing(where, name, *lines(chart, places), _words(where, members), chart))
-    return drawings
+    return [(_learning(where, members), _words(where, members)) for where, members in tasks.items()]
 
 
 def styles(labels: Iterable[str]) -> dict[str, int]:

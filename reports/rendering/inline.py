@@ -33,14 +33,15 @@ def script(*names: str) -> Markup:
     return Markup(text)
 
 
-def policy(*scripts: str) -> str:
-    """Return a content security policy that allows nothing from elsewhere and only scripts with exactly these texts."""
+def policy(*scripts: str, connects: bool = False) -> str:
+    """Return a content security policy that allows nothing from elsewhere and only scripts with exactly these texts.
+    `connects`: whether they may ask the server that the page came from."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
     )
     return (
         f"default-src 'none'; script-src {hashes or repr('none')}; img-src data:; style-src 'unsafe-inline'; "
-        "base-uri 'none'; form-action 'none'"
+        "base-uri 'none'; form-action 'none'" + ("; connect-src 'self'" if connects else "")
     )
 
 

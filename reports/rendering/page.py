@@ -19,7 +19,6 @@ from guidebench.reports.rendering.figures import Chart, Gallery
 from guidebench.reports.summary import judges, scoring
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing
-from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, Picture, StudyRecord
 
@@ -67,7 +66,7 @@ def render(
             run_pages=run_pages,
             summary=summary,
             command=" ".join(study.command),
-            counts=_counts(study),
+            counts=counts(study),
             tasks=tables.by_task(summary.rows),
             aggregates=tables.aggregates_by_label(summary.aggregates),
             metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
@@ -81,19 +80,26 @@ def render(
             columns=columns,
             differences=differing,
             origins=origins(study),
-            columns_of=tables.columns,
             matrix_digits=tables.matrix_digits,
-            title=scoring.title,
-            number=tables.number,
-            finite=np.isfinite,
-            reached=tables.reached,
-            seeds=tables.seeds,
-            steps=lambda value: f"{value:,.0f}" if np.isfinite(value) else "not reached",
             p_value=tables.p_value,
-            remark=_remark,
+            **formats(),
             base64=lambda content: base64.b64encode(content).decode("ascii"),
         )
     )
+
+
+def formats() -> dict[str, Any]:
+    """Return the functions by which the templates of tables format rows and numbers."""
+    return {
+        "columns_of": tables.columns,
+        "title": scoring.title,
+        "number": tables.number,
+        "finite": np.isfinite,
+        "reached": tables.reached,
+        "seeds": tables.seeds,
+        "steps": lambda value: f"{value:,.0f}" if np.isfinite(value) else "not reached",
+        "remark": lambda row: judges.remark(row.cell),
+    }
 
 
 def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
@@ -118,11 +124,8 @@ def environment() -> Environment:
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
 
 
-def _remark(row: ReportRow) -> str:
-    return judges.remark(row.cell)
-
-
-def _counts(study: StudyRecord) -> str:
+def counts(study: StudyRecord) -> str:
+    """Return the number of runs and configurations, and how many runs have each status."""
     statuses = [run.status for run in study.runs]
     parts = [f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses)]
     return f"{count(len(statuses), 'run')} of {count(len(study.cells), 'configuration')}: {', '.join(parts)}"

@@ -6,7 +6,7 @@ half-written evaluation) is named in `Summary.notes`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ def summarise(
     `brief`: whether labels leave out overrides that all rows have, which `Summary.shared` holds."""
     notes: list[str] = []
     shared = shared_overrides(study.cells) if brief else ()
-    rows = _compared(evaluated(study, evaluations, notes, reps, seed, shared), notes, reps, seed)
+    rows = compared(evaluated(study, evaluations, notes, reps, seed, shared), notes, reps, seed)
     scores = aggregates.gather(rows, notes)
     overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
     around = tuple(matrices.matrices(rows))
@@ -96,10 +96,15 @@ def evaluated(
         name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
         notes.extend(_states(name, runs))
         if cell.id in tables:
-            row = _row(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
+            row = row_of(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
             rows.extend([replace(row, answered=asked.get(cell.id))] if row else [])
             if cell.id in asked and (asked[cell.id].failures or asked[cell.id].unread):
                 notes.append(f"{name}: {asked[cell.id]}")
+    return placed(rows)
+
+
+def placed(rows: Sequence[ReportRow]) -> list[ReportRow]:
+    """Return rows with the place within which each is compared, by task and with references first."""
     places = comparability.places([row.cell for row in rows])
     rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
     order = {where: rank for rank, where in enumerate(dict.fromkeys(row.where for row in rows))}
@@ -139,7 +144,7 @@ def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFram
     return found
 
 
-def _row(
+def row_of(
     cell: CellRecord,
     label: str,
     name: str,
@@ -149,6 +154,9 @@ def _row(
     reps: int,
     seed: int,
 ) -> ReportRow | None:
+    """Return the row of a cell, not yet compared, or None if its seeds share no evaluation. `evaluations`: seed -> mean
+    score, success rate, number of episodes and mean return (`score`, `success`, `episodes`, `return`) by step; what is
+    left out is added to `notes`, beginning with `name`."""
     by_seed = {run.seed: run for run in runs}
     usual = max(int(curve["episodes"].max()) for curve in evaluations.values())
     curves: dict[int, pd.DataFrame] = {}
@@ -243,8 +251,8 @@ def _listed(steps: Iterable[int]) -> str:
     return ", ".join(numbers) if len(numbers) <= 6 else f"{', '.join(numbers[:3])}, …, {numbers[-1]} ({len(numbers)})"
 
 
-def _compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
-    """Return rows with their baseline and leaders, each within its own place."""
+def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
+    """Return rows with their baseline and leaders, each within its own place; remarks are added to `notes`."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(row.place, []).append(row)
@@ -255,7 +263,7 @@ def _compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> 
         pairs = statistics.all_pairs(finals, [peer.seeds for peer in level])
         ahead = statistics.leading([float(np.mean(own)) for own in finals], pairs)
         leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
-    compared = []
+    found = []
     for row in rows:
         peers = groups[row.place]
         baseline = next((r for name in BASELINES for r in peers if r.cell.method == name), peers[0])
@@ -272,7 +280,7 @@ def _compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> 
             notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
         if row.lacks and len(peers) > 1:
             notes.append(f"{row.where}, {row.label}: {lacking(row)}, so it is compared with no other row")
-        compared.append(
+        found.append(
             replace(
                 row,
                 baseline=baseline.label,
@@ -283,7 +291,7 @@ def _compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> 
                 leading=id(row) in leaders,
             )
         )
-    return compared
+    return found
 
 
 def _at_worst(row: ReportRow) -> bool:

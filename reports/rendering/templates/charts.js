@@ -167,6 +167,7 @@ const ownCharts = [...document.querySelectorAll("figure.chart")].map((figure) =>
 async function drawTheRest() {
   for (const host of ownCharts) {
     await new Promise((next) => { (window.requestIdleCallback ?? setTimeout)(next); });
+    if (!host.isConnected) continue;
     comingIntoView.unobserve(host);
     await host.draw();
   }

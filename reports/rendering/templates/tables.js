@@ -47,10 +47,10 @@ function cellKey(cell) {
 
 function sortable(element) {
   const heads = [...element.tHead.rows[0].cells].filter((head) => !("fixed" in head.dataset));
-  const body = element.tBodies[0];
   sortHeads(heads, (head, descending) => {
+    const { tHead, tBodies: [body] } = head.closest("table");
     body.append(...sorted([...body.rows], (row) => cellKey(row.cells[head.cellIndex]), descending));
-    markSorted(heads, head, descending);
+    markSorted([...tHead.rows[0].cells], head, descending);
   });
 }
 

@@ -1,0 +1,279 @@
+"""What the page shows: each of its parts as HTML, made anew only from cells whose files changed."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from guidebench.harness.errors import count
+from guidebench.harness.records import shown
+from guidebench.harness.texts import duration, one_line, printable
+from guidebench.reports import statistics
+from guidebench.reports.live.remaking import run_link
+from guidebench.reports.rendering import figures, legends, page, tables
+from guidebench.reports.summary import scoring, summaries
+from guidebench.reports.summary.comparability import Place
+from guidebench.reports.summary.rows import ReportRow, row_labels, shared_overrides
+from guidebench.reports.summary.summaries import Summary
+from guidebench.results import CellRecord, RunRecord, StudyRecord
+from guidebench.results.following import Following, Live
+from guidebench.results.growing import Curve
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from jinja2 import Environment
+
+PARTS = ("state", "results", "runs")
+"""The parts of the page, from top to bottom."""
+RESAMPLES = statistics.CURVE_REPS
+"""Bootstrap resamples of the live page's intervals (choice: a tenth of a report's, so that a row appears in time)."""
+SILENT = 30.0
+"""Seconds without a sign of a worker after which the page says how long it has been silent."""
+ERROR = 4_000
+"""Most characters of an error."""
+POINTS = 60
+"""Most points of a run's own curve in the table of runs."""
+WIDTH, HEIGHT = 90, 20
+"""Size of that curve in pixels."""
+
+NO_RESULTS: tuple[str, Sequence[str]] = "<p>Curves and tables are being computed.</p>", ()
+"""Curves and tables, and remarks on them, before the first rows were read."""
+
+
+class Line(NamedTuple):
+    """A run in the table of runs, as text."""
+
+    key: str
+    label: str
+    where: str
+    seed: int
+    status: str
+    step: int
+    steps: int
+    measure: str
+    score: str
+    curve: str
+    """Points of its curve as SVG takes them; "" with fewer than two evaluations."""
+    rate: str
+    left: str
+    phase: str
+    silent: str
+    error: str
+    """Last line of its error; `trace` is the whole."""
+    trace: str
+    page: str
+    """Link to the run's own page; "" if it has not begun."""
+
+
+class _Seen(NamedTuple):
+    """What a line of the table of runs was made from."""
+
+    run: RunRecord
+    label: str
+    live: Live | None
+    curve: Curve | None
+    silence: str
+    several: bool
+
+    def same(self, other: _Seen) -> bool:
+        """Return whether the line is the same. Records and curves are replaced, never changed."""
+        return self.run is other.run and self.curve is other.curve and self[1:3] + self[4:] == other[1:3] + other[4:]
+
+
+class _Made(NamedTuple):
+    """The row of a cell before it is compared, and how often it was made."""
+
+    row: ReportRow | None
+    notes: tuple[str, ...]
+    times: int
+
+
+class Contents:
+    """The parts of the page of a study that is followed."""
+
+    def __init__(self, following: Following, resamples: int = RESAMPLES) -> None:
+        self._following, self._resamples = following, resamples
+        self._made: dict[str, _Made] = {}
+        self._compared: dict[Place, tuple[tuple[object, ...], list[ReportRow], list[str]]] = {}
+        self._results = NO_RESULTS
+        self._lines: dict[str, tuple[_Seen, str]] = {}
+
+    def parts(self, changed: set[str]) -> dict[str, str]:
+        """Return part -> HTML. `changed`: the cells that have changed since the last call (`Following.look`)."""
+        study = self._following.study
+        if study is None:
+            self._made, self._compared, self._results = {}, {}, NO_RESULTS
+            return {"state": self._state(None, []), "results": "", "runs": ""}
+        notes: list[str] = []
+        labels = row_labels(study.cells, notes, shared_overrides(study.cells))
+        if changed:
+            rows = self._rows(study, labels, changed, notes)
+            self._results = self._shown(study, rows, labels), notes
+        html, told = self._results
+        return {"state": self._state(study, told), "results": html, "runs": self._runs(study, labels)}
+
+    def _state(self, study: StudyRecord | None, notes: Sequence[str]) -> str:
+        live = self._following.live.values()
+        rate = sum(each.rate or 0.0 for each in live)
+        return _render(
+            "watch/state.html.j2",
+            study=study,
+            counts=page.counts(study) if study else "",
+            rate=f"{rate:,.0f} steps/s" if rate else "",
+            command=" ".join(study.command) if study else "",
+            directory=str(self._following.directory),
+            faults=[printable(fault) for fault in self._following.faults if study or self._following.problem != fault],
+            problem=printable(self._following.problem),
+            notes=notes,
+        )
+
+    def _rows(
+        self, study: StudyRecord, labels: Mapping[str, str], changed: set[str], notes: list[str]
+    ) -> list[ReportRow]:
+        """Return the rows, compared within their places; remarks are added to `notes`."""
+        curves = self._following.curves
+        runs: dict[str, list[RunRecord]] = {}
+        for run in study.runs:
+            runs.setdefault(run.cell.id, []).append(run)
+        rows = []
+        for cell in study.cells:
+            made = self._made.get(cell.id)
+            if made is None or cell.id in changed:
+                made = self._row(cell, labels[cell.id], runs.get(cell.id, []), curves.get(cell.id, {}), made)
+                self._made[cell.id] = made
+            if made.row is not None:
+                rows.append(replace(made.row, label=labels[cell.id]))
+            notes += made.notes
+        groups: dict[Place, list[ReportRow]] = {}
+        for row in summaries.placed(rows):
+            groups.setdefault(row.place, []).append(row)
+        self._compared = {place: self._within(place, members) for place, members in groups.items()}
+        for _, _, remarks in self._compared.values():
+            notes += remarks
+        return [row for _, members, _ in self._compared.values() for row in members]
+
+    def _row(
+        self, cell: CellRecord, label: str, runs: list[RunRecord], curves: Mapping[int, Curve], before: _Made | None
+    ) -> _Made:
+        notes: list[str] = []
+        row = None
+        if curves:
+            frames = {seed: _frame(curve) for seed, curve in sorted(curves.items())}
+            name = f"{cell.suite}/{cell.task}, {label}"
+            row = summaries.row_of(cell, label, name, runs, frames, notes, self._resamples, 0)
+        return _Made(row, tuple(notes), before.times + 1 if before else 0)
+
+    def _within(self, place: Place, rows: list[ReportRow]) -> tuple[tuple[object, ...], list[ReportRow], list[str]]:
+        """Return the rows of a place, compared: those of the last call if none of them has changed."""
+        key = tuple((row.cell.id, row.label, self._made[row.cell.id].times) for row in rows)
+        if place in self._compared and self._compared[place][0] == key:
+            return self._compared[place]
+        notes: list[str] = []
+        return key, summaries.compared(rows, notes, self._resamples, 0), notes
+
+    def _shown(self, study: StudyRecord, rows: list[ReportRow], labels: Mapping[str, str]) -> str:
+        """Return the learning curves and tables of rows."""
+        places = figures.styles(labels.values())  # of all cells, so that a row keeps its colour as others appear
+        summary = Summary(
+            study.name, self._resamples, tuple(rows), (), (), all(run.status == "finished" for run in study.runs)
+        )
+        return _render(
+            "watch/results.html.j2",
+            rows=rows,
+            charts=[(chart, words) for chart, words in figures.learning_charts(rows)],
+            drawn=lambda chart: page.interactive(chart, places),
+            tasks=tables.by_task(rows),
+            legend=legends.whole(summary, "Bold with *") if rows else "",
+        )
+
+    def _runs(self, study: StudyRecord, labels: Mapping[str, str]) -> str:
+        live, curves = self._following.live, self._following.curves
+        several = len({(run.cell.suite, run.cell.task) for run in study.runs}) > 1
+        before, self._lines = self._lines, {}
+        for run in study.runs:
+            said, curve = live.get(run.directory), curves.get(run.cell.id, {}).get(run.seed)
+            seen = _Seen(run, labels[run.cell.id], said, curve, _silence(said), several)
+            known = before.get(run.directory)
+            if known is None or not known[0].same(seen):
+                html = _render("watch/run.html.j2", line=_line(seen), several=several, size=(WIDTH, HEIGHT))
+                known = seen, html
+            self._lines[run.directory] = known
+        lines = Markup("").join(Markup(html) for _, html in self._lines.values())
+        return _render("watch/runs.html.j2", lines=lines, several=several)
+
+
+@functools.cache
+def templates() -> Environment:
+    return page.environment()
+
+
+def _render(template: str, **given: object) -> str:
+    return templates().get_template(template).render(**page.formats(), **given)
+
+
+def _frame(curve: Curve) -> pd.DataFrame:
+    """Return a run's evaluations as `summaries.row_of` takes them."""
+    import pandas as pd
+
+    columns = {"score": curve.scores, "success": curve.success, "episodes": curve.episodes, "return": curve.returns}
+    return pd.DataFrame(columns, index=pd.Index(curve.steps, name="step"))
+
+
+def _silence(live: Live | None) -> str:
+    """Return for how long a worker has said nothing, in steps of ten seconds; "" if it has spoken lately."""
+    silence = time.time() - live.time if live else 0.0
+    return duration(silence // 10 * 10) if silence > SILENT else ""
+
+
+def _line(seen: _Seen) -> Line:
+    run, live, curve = seen.run, seen.live, seen.curve
+    step = live.step if live else run.step
+    score = live.score if live else None
+    if score is None and curve is not None:
+        score = float(curve.scores[-1])
+    rate = live.rate if live else None
+    error = printable(run.error or "").strip()
+    return Line(
+        run.directory,
+        seen.label,
+        f"{run.cell.suite}/{run.cell.task}",
+        run.seed,
+        run.status,
+        step,
+        run.steps,
+        run.cell.score.name,
+        "" if score is None else f"{score:.{scoring.digits([score])}f}",
+        _points(curve, run),
+        f"{rate:,.0f}" if rate else "",
+        duration(max(0.0, (run.steps - step) / rate)) if rate else "",
+        one_line(live.phase) if live else "",
+        seen.silence,
+        shown.last_line(error)[:300],
+        error[-ERROR:],
+        "" if run.status == "waiting" else run_link(run.directory),
+    )
+
+
+def _points(curve: Curve | None, run: RunRecord) -> str:
+    """Return the points of a run's curve from step 0 to its last, at the height of its score's range."""
+    if curve is None or len(curve.steps) < 2:
+        return ""
+    chosen = np.unique(np.linspace(0, len(curve.steps) - 1, min(POINTS, len(curve.steps))).astype(int))
+    score = run.cell.score
+    low = float(curve.scores.min()) if score.low is None else score.low
+    high = float(curve.scores.max()) if score.high is None else score.high
+    across = curve.steps[chosen] / max(run.steps, int(curve.steps[-1]), 1) * WIDTH
+    up = (curve.scores[chosen] - low) / ((high - low) or 1.0)
+    return " ".join(f"{x:.1f},{1 + (1 - y) * (HEIGHT - 2):.1f}" for x, y in zip(across, up, strict=True))
+
+
+def title(study: StudyRecord) -> str:
+    """Return the title of the page: how many runs are finished, and the study's name."""
+    done = sum(run.status == "finished" for run in study.runs)
+    return f"{done} of {count(len(study.runs), 'run')} finished: {study.name}"

@@ -1,0 +1,117 @@
+"""The files of a study's report: the page, LaTeX, figures, and every number as data."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from guidebench import results
+from guidebench.reports import sections
+from guidebench.reports.rendering import figures, latex, legends, page
+from guidebench.reports.rendering import wording as words
+from guidebench.reports.rendering.wording import Wording
+from guidebench.reports.sections import engines
+from guidebench.reports.summary import export, summaries
+from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.listings import Listing
+from guidebench.reports.summary.summaries import Summary
+from guidebench.results import StudyRecord
+
+RESAMPLES = 50_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a report is made."""
+
+    resamples: int = RESAMPLES
+    """Bootstrap resamples of each interval."""
+    rliable: int | None = None
+    """Resamples of what the library rliable estimates; None leaves everything to our own resampling."""
+    wording: Wording = words.PLAIN
+    spread: str = "interval"
+    siunitx: bool = False
+    """Of the LaTeX tables: captions and names, what stands beside an estimate, and whether they need siunitx."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report of a study."""
+
+    summary: Summary
+    tables: list[Grid]
+    listings: list[Listing]
+    plain: dict[str, Any]
+    """The content of summary.json."""
+    contents: dict[str, bytes]
+    """File name -> content."""
+
+
+def report(
+    directory: str | Path, asked: Asked, run_pages: Callable[[StudyRecord], Mapping[str, str]] = lambda study: {}
+) -> Report:
+    """Return the report of the study in a directory; raise UserError if there is none, or a file does not fit its
+    schema. `run_pages`: returns run directory -> link to the run's own page, for the runs that have one."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        study = results.study(directory)
+        evaluations = results.load(study)
+        found = summaries.summarise(study, evaluations, reps=asked.resamples)
+        if asked.rliable is not None:
+            found = engines.with_rliable_s(found, asked.rliable)
+        labels = {row.cell.id: row.label for row in found.rows}
+        places, failed = figures.styles(row.label for row in found.rows), list[str]()
+        source = sections.Source(
+            study, found, asked.resamples, labels, places, asked.rliable is not None,
+            _read={sections.EVALUATIONS: evaluations},
+        )  # fmt: skip
+        known = sections.sections(failed)
+        shown = sections.made(known, source, failed)
+    galleries = sections.galleries(shown, source, failed)
+    found = summaries.with_notes(found, [*(str(warning.message) for warning in caught if ours(warning)), *failed])
+    tables = [table for each in shown for table in each.tables]
+    style = latex.Style(asked.spread, asked.siunitx, words.resolved(asked.wording, found, tables))
+    plain = {
+        **export.plain(found),
+        **{section.name: [] for section in known if section.plain},
+        **{each.section.name: each.plain for each in shown if each.section.plain},
+    }
+    contents: dict[str, bytes] = {
+        "report.html": page.render(
+            study,
+            found,
+            galleries,
+            [(each.section.title, each.listings) for each in shown],
+            results.pictures(study),
+            style,
+            tables,
+            run_pages(study),
+        ).encode(),
+        "table.tex": (latex.latex(found, style) + latex.grids(tables, legends.setting(found), style)).encode(),
+        "summary.json": (json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+    }
+    for drawing in (drawing for gallery in galleries for drawing in gallery.drawings):
+        contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
+    return Report(found, tables, [listing for each in shown for listing in each.listings], plain, contents)
+
+
+def ours(warning: warnings.WarningMessage) -> bool:
+    """Return whether a warning concerns the study's files rather than a library."""
+    return warning.category is UserWarning
+
+
+def written_run_pages(study: StudyRecord, directory: Path) -> dict[str, str]:
+    """Return run directory -> link to its page, relative to a page in `directory`, for the pages that were written."""
+    pages = {run.directory: study.directory / run.directory / "report" / "run.html" for run in study.runs}
+    return {name: link for name, file in pages.items() if (link := relative(file, directory))}
+
+
+def relative(file: Path, directory: Path) -> str:
+    """Return a link to a file from a page in a directory; "" if the file does not exist."""
+    return quote(os.path.relpath(file, directory)) if file.is_file() else ""

@@ -1,0 +1,98 @@
+"""`bench watch` as a process of its own, as a user starts it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+from guidebench.harness.records import schema
+from tests.reports.conftest import IDENTITY
+
+PATIENCE = 60.0
+"""Seconds for what should be there long before, however busy the machine is."""
+
+
+class Answer(NamedTuple):
+    """What a server answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+
+
+class Watch:
+    """A running `bench watch`."""
+
+    def __init__(self, study: Path, *words: str) -> None:
+        self.study = study
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "guidebench.reports.commands.watch", str(study), *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(study.parent)},
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        told = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
+        assert told is not None
+        self.address = told[0]
+
+    def get(self, path: str = "/", method: str = "GET", **headers: str) -> Answer:
+        connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=PATIENCE)
+        connection.request(method, path, headers=headers)
+        found = connection.getresponse()
+        answer = Answer(found.status, dict(found.getheaders()), found.read().decode("utf-8", "replace"))
+        connection.close()
+        return answer
+
+    def until(self, path: str, test: Callable[[Answer], bool]) -> Answer:
+        """What the server answers at last, once it passes the test."""
+        end = time.monotonic() + PATIENCE
+        while not test(answer := self.get(path)):
+            assert time.monotonic() < end, answer.body[:2_000]
+            time.sleep(0.05)
+        return answer
+
+    def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int, str, str]:
+        """Exit code, output and errors."""
+        self.process.send_signal(how)
+        out, errors = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, errors
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[..., Watch]]:
+    begun: list[Watch] = []
+
+    def start(study: Path, *words: str) -> Watch:
+        begun.append(Watch(study, *words))
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        if each.process.poll() is None:
+            code, _, errors = each.end()
+            assert (code, errors) == (0, "")
+
+
+def row(step: int, episode: int, success: bool = True, *, cell: str = "a", seed: int = 0) -> dict[str, Any]:
+    """A row of an evaluation log."""
+    told = {"return": 0.5 * success, "success": success, "length": 10}
+    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **told}
+    return {name: named[name] for name in schema.EVALUATION}
+
+
+def append(run: Path, *rows: dict[str, Any]) -> None:
+    """Add rows to the evaluation log of a run."""
+    run.mkdir(parents=True, exist_ok=True)
+    with open(run / "evaluations.jsonl", "a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(each) + "\n" for each in rows))
