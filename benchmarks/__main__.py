@@ -38,6 +38,7 @@ HERE = (
     "statistics",
     "report",
     "watch",
+    "trackers",
     "leaderboard",
     "judged_training",
     "judging",
@@ -73,6 +74,7 @@ SMALL = {
     "frames": ["--rounds", "1"],
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
+    "trackers": ["--rounds", "1", "--start", "300", "--turn", "60", "--every", "20", "task=5x5", "profile=smoke"],
     "watch": ["--methods", "2", "--seeds", "2", "--rows", "2"],
     "leaderboard": ["--methods", "2", "--suites", "2", "--seeds", "2", "--evaluations", "3"],
     "judged_training": [
@@ -192,6 +194,12 @@ def lines(results: dict[str, Any]) -> list[Line]:
             if (took := watch.get(f"{name}_seconds")) is not None:
                 worst = watch[f"{name}_worst_seconds"]
                 found.append(Line(f"{what} {where}", f"{took:.2f} s, at most {worst:.2f} s", "", worst, "<2"))
+    if trackers := results.get("trackers"):
+        for name, what in (("tensorboard", "TensorBoard"), ("hanging", "a client that hangs")):
+            took = f"{trackers['seconds_alone']:.1f} s a turn alone"
+            ratio = trackers[f"processor_{name}"]
+            what = f"DQN on DoorKey 8x8 beside {what}, processor time by that without"
+            found.append(Line(what, took, "", ratio, "<1.01"))
     if board := results.get("leaderboard"):
         what = f"bench leaderboard, {board['rows']:,} rows of {board['runs']:,} runs"
         size = f"{board['peak_bytes'] / 2**30:.1f} GiB"

@@ -113,10 +113,18 @@ def cell_arguments(start: int, turn: int, given: Mapping[str, object]) -> list[s
     return ["--start", str(start), "--turn", str(turn), *(f"{key}={value}" for key, value in given.items())]
 
 
-def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, device: str = "cpu") -> dict[str, float]:
+def train(
+    given: Mapping[str, str],
+    stop: Callable[[], bool],
+    seeds: int = 1,
+    device: str = "cpu",
+    home: Path | None = None,
+    checkpoint_every: int | None = None,
+) -> dict[str, float]:
     """Train `seeds` seeds of a cell together until `stop`, before any evaluation; return the run's timings.
 
-    Settings other than names are whole numbers or texts."""
+    Settings other than names are whole numbers or texts. `home`: the study's directory (default: a temporary one);
+    `checkpoint_every`: steps between checkpoints (default: only the last)."""
     from guidebench.harness import settings
     from guidebench.harness.errors import Stopped
     from guidebench.harness.identity.cells import record, write_cell
@@ -137,11 +145,14 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
     # as late as a replay that learns from evaluations permits
     cell = config.resolve(names, {**overrides, "evaluation.every": (steps - 1) // 2}, {})
     config.validate(cell)
-    with tempfile.TemporaryDirectory() as directory:
-        study = StudyDirectory(Path(directory))
+    with tempfile.TemporaryDirectory() as own:
+        directory = home or Path(own)
+        study, packed = StudyDirectory(directory), tuple(range(seeds))
+        listed = {"directory": cell.directory, "seeds": list(packed), "label_variant": ""}
+        study.write("benchmark", [], {cell.id: listed})
         write_cell(study, cell)
-        packed = tuple(range(seeds))
-        job = Job("benchmark", directory, record(cell), seeds=packed, device=device, checkpoint_every=cell.steps)
+        every = checkpoint_every or cell.steps
+        job = Job("benchmark", str(directory), record(cell), seeds=packed, device=device, checkpoint_every=every)
         with contextlib.suppress(Stopped):
             work(job, lambda event: None, stop)
         return last_timing(study.run(cell.directory, 0).path)

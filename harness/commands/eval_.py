@@ -1,7 +1,7 @@
 """Evaluate a finished run again: on new layouts, or on another task with the same spaces; optionally with video or
 judged frames.
 
-Files in RUN/videos, RUN/frames, RUN/logged, RUN/questions and RUN/acted appear on the run's page.
+Files in RUN/gallery, RUN/videos, RUN/frames, RUN/logged, RUN/questions and RUN/acted appear on the run's page.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="draw the first episode to RUN/frames, with the judge's score of each clip; and episodes of the run's own "
         "last evaluation to RUN/acted, if a log tells their actions",
     )
+    parser.add_argument(
+        "--gallery",
+        action="store_true",
+        help="draw small animated episodes for the run's page to RUN/gallery, failures first: of the run's own last "
+        "evaluation if a log tells their actions, with the model's words; else of this evaluation",
+    )
     parser.add_argument("--json", action="store_true", help="print one object per episode as JSON")
 
 
@@ -44,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.errors import UserError
     from guidebench.harness.execution import Models
     from guidebench.harness.plan import matrix
-    from guidebench.harness.playback import acted_frames, filmstrips, reevaluation
+    from guidebench.harness.playback import acted_frames, filmstrips, gallery, reevaluation
 
     chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
     given = {name.removeprefix("models."): chosen.pop(name) for name in [*chosen] if name.startswith("models.")}
@@ -65,6 +71,11 @@ def run(args: argparse.Namespace) -> int:
         if told := acted_frames.write(args.run):  # before the play, which may lack answers of a model
             print(told, file=sys.stderr if args.json else sys.stdout)
         recordings.append(filmstrips.Filmstrips(args.run, args.seed))
+    if args.gallery:
+        if told := gallery.write_spoken(args.run):  # likewise
+            print(told, file=sys.stderr if args.json else sys.stdout)
+        else:
+            recordings.append(gallery.Gallery(args.run, args.seed))
     results = reevaluation.evaluate_run(
         args.run,
         chosen.get("suite"),

@@ -10,7 +10,7 @@ and drawn, in a separate process.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,9 +79,35 @@ def write(run: Path) -> str:
     return "\n".join(told)
 
 
+class Episode(NamedTuple):
+    """An episode of an evaluation whose actions a log tells, before it is played again."""
+
+    log: str
+    begun: Task
+    """The task after its reset."""
+    actions: Mapping[str, int]
+    """Name of an action -> the action."""
+    rows: Sequence[Mapping[str, Any]]
+    """Its rows of the log, in order."""
+    result: Mapping[str, Any]
+    """Its evaluation record."""
+
+    def __str__(self) -> str:
+        return (
+            f"the log {self.log!r}, episode {self.result['episode']} of the evaluation at step {self.result['step']:,}"
+        )
+
+
 def drawn(run: Path, log: str, declared: Log, suite: Any, drawing: Any, task: str, seed: int) -> list[Acted]:
     """Return the episodes to show, played and drawn in this process. Raise UserError for a log that does not fit, or
     whose actions do not lead to the recorded end."""
+    draw = drawing.spawn(task)
+    return [_drawn(episode, draw) for episode in recorded(run, log, declared, suite, task, seed)]
+
+
+def recorded(run: Path, log: str, declared: Log, suite: Any, task: str, seed: int) -> list[Episode]:
+    """Return the episodes of the last evaluation to show, failures first. Raise UserError for a log that does not
+    fit."""
     actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
     if not actions:
         raise UserError("the suite's actions have no names")
@@ -90,13 +116,13 @@ def drawn(run: Path, log: str, declared: Log, suite: Any, drawing: Any, task: st
     for row in rows_of(run, log, declared):
         acted.setdefault((row["step"], row["trial"]), []).append(row)
     known = [(*key, bool(result["success"])) for key, result in results.items() if key in acted]
-    draw, names = drawing.spawn(task), {name: number for number, name in enumerate(actions)}
+    names = {name: number for number, name in enumerate(actions)}
     found = []
     for step, episode in shown_trials(known):
-        where = f"the log {log!r}, episode {episode} of the evaluation at step {step:,}"
         begun = suite.make(task)
         begun.reset(Streams(seed).evaluation_seed(step, episode))
-        found.append(_played(begun, draw, log, names, acted[step, episode], results[step, episode], where))
+        rows = sorted(acted[step, episode], key=lambda row: row["first"])
+        found.append(Episode(log, begun, names, rows, results[step, episode]))
     return found
 
 
@@ -122,37 +148,42 @@ def _thinned(steps: Sequence[int], most: int) -> list[int]:
     return [steps[index] for index in chosen.tolist()]
 
 
-def _played(
-    task: Task, draw: Drawer, log: str, names: Mapping[str, int], rows: Sequence[Mapping[str, Any]],
-    result: Mapping[str, Any], where: str,
-) -> Acted:  # fmt: skip
-    rows = sorted(rows, key=lambda row: row["first"])
-    wanted = {*moments(rows)}
-    snapshots = [task.snapshot().copy()]
+def played(episode: Episode) -> Iterator[tuple[int, Task]]:
+    """Play an episode again; yield the number of steps and the task at its begin and after each step. Raise UserError
+    if the actions do not lead to the recorded end."""
+    task, result = episode.begun, episode.result
     steps, ret, ended, success = 0, 0.0, False, False
-    for row in rows:
+    yield steps, task
+    for row in episode.rows:
         if row["first"] != steps:
-            raise UserError(f"{where}: its rows go from step {steps} to {row['first']}")
-        if row["action"] not in names:
-            raise UserError(f"{where}: {row['action'][:60]!r} is no action of the task")
+            raise UserError(f"{episode}: its rows go from step {steps} to {row['first']}")
+        if row["action"] not in episode.actions:
+            raise UserError(f"{episode}: {row['action'][:60]!r} is no action of the task")
         for _ in range(row["steps"]):
             if ended:
-                raise UserError(f"{where}: played again it ends after {steps} steps, and more are logged")
-            taken = task.step(names[row["action"]])
+                raise UserError(f"{episode}: played again it ends after {steps} steps, and more are logged")
+            taken = task.step(episode.actions[row["action"]])
             steps, ret = steps + 1, ret + float(taken.reward)
             ended, success = taken.terminated or taken.truncated, bool(taken.success)
-            if steps in wanted:
-                snapshots.append(task.snapshot().copy())
-    played = (steps, success, ret)
-    if (ended and played != (result["length"], result["success"], result["return"])) or (
+            yield steps, task
+    end = (steps, success, ret)
+    if (ended and end != (result["length"], result["success"], result["return"])) or (
         not ended and steps >= result["length"]
     ):
-        raise UserError(f"{where}: played again it ends otherwise than its record says; were its files changed?")
-    name = f"{log}-{result['step']:05d}-{result['episode']:05d}"
+        raise UserError(f"{episode}: played again it ends otherwise than its record says; were its files changed?")
+
+
+def _drawn(episode: Episode, draw: Drawer) -> Acted:
+    wanted, result = {*moments(episode.rows)}, episode.result
+    snapshots, steps = [], 0
+    for steps, task in played(episode):
+        if steps in wanted:
+            snapshots.append(task.snapshot().copy())
+    name = f"{episode.log}-{result['step']:05d}-{result['episode']:05d}"
     frames = [{"file": f"{name}-{step:05d}.png", "frame": step} for step in sorted(wanted)]
     about = {
-        "schema": SCHEMA_VERSION, "name": name, "log": log, "step": result["step"], "episode": result["episode"],
-        "played": steps, "frames": frames,
+        "schema": SCHEMA_VERSION, "name": name, "log": episode.log, "step": result["step"],
+        "episode": result["episode"], "played": steps, "frames": frames,
     }  # fmt: skip
     return Acted(about, tuple(encoded(frame) for frame in draw(np.stack(snapshots))))
 

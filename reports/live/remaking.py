@@ -14,7 +14,6 @@ from typing import NamedTuple, Self
 from urllib.parse import quote
 
 from guidebench.harness import apart
-from guidebench.harness.errors import UserError
 from guidebench.harness.texts import printable
 from guidebench.results import StudyRecord
 
@@ -106,7 +105,9 @@ class Remaking:
             try:
                 names = self._reports(f"{self._study}: its report", SECONDS, write_report, self._study, output)
                 self._made = Made({name: output / name for name in names}, wanted, clock)
-            except (UserError, OSError) as error:
+            except Exception as error:
+                if self._ended.is_set():  # its process was ended
+                    return
                 before = self._made.files if self._made else {}
                 self._made = Made(before, wanted, clock, printable(str(error)))
             finally:

@@ -1,0 +1,163 @@
+"""What a tracker costs the run that it follows: DQN beside TensorBoard, beside a client that hangs, and alone.
+
+    python -m benchmarks.trackers [--rounds 8] [--turn 1500] [--every 500]
+
+One worker trains DoorKey 8x8 with one thread, in turns. Each tracker follows the study as `bench run … trackers=NAME`
+has it do, by a process of low priority that is stopped (SIGSTOP) except in its own turns. A turn contains checkpoints,
+which make points final, so a tracker has the points of all contenders' turns to read and to send in each of its own:
+the cost of a tracker that is never stopped is a third. A ratio is the seconds of a turn with the tracker by those of
+the turn of its round without; the processor's seconds are those of the worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.turns import ROOT, Contender, Turns, tell, train
+
+ALONE = "alone"
+TRACKERS = ("tensorboard", "hanging")
+GIVEN = {"suite": "minigrid_doorkey", "task": "8x8", "method": "uer", "profile": "quick"}
+HANGING = '''
+import time
+
+from guidebench.harness.registry import register
+from guidebench.harness.trackers import START, Offset, Tracker
+
+
+@register.tracker("hanging")
+class Hanging(Tracker):
+    """A client whose server never answers."""
+
+    name = "hanging"
+    modules = ("json",)
+
+    def held(self, run, offset):
+        return offset
+
+    def begin(self, run):
+        return Offset(id="page")
+
+    def put(self, run, offset, points):
+        (self.directory / "hangs").touch()
+        time.sleep(1e6)
+
+    def end(self, run, offset, status):
+        pass
+
+    def publish(self, report):
+        pass
+'''
+
+
+def plug_in(directory: Path) -> None:
+    """Write the package of the client that hangs, as if it were installed in a directory."""
+    (directory / "hanging_client.py").write_text(HANGING)
+    about = directory / "hanging_client-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: hanging_client\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[guidebench.trackers]\nhanging = hanging_client\n")
+
+
+@contextmanager
+def following(name: str, study: Path, packages: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Follow a study as a command does that trains it; the process and those it starts are one group."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "guidebench.harness.trackers.beside", str(study), name],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(packages)))},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def measure(rounds: int, start: int, turn: int, every: int, given: dict[str, str]) -> dict[str, Any]:
+    """Return the medians of turns and of ratios."""
+    taken: dict[str, list[dict[str, float]]] = {name: [] for name in (ALONE, *TRACKERS)}
+    with tempfile.TemporaryDirectory() as directory:
+        study, packages = Path(directory) / "study", Path(directory) / "packages"
+        packages.mkdir()
+        plug_in(packages)
+        words = ["--train", str(study), "--start", str(start), "--turn", str(turn), "--every", str(every)]
+        run = Contender("benchmarks.trackers", [*words, *(f"{name}={value}" for name, value in given.items())])
+        with following(TRACKERS[0], study, packages) as first, following(TRACKERS[1], study, packages) as second:
+            _wait_for(study)
+            groups = dict(zip(TRACKERS, (first.pid, second.pid), strict=True))
+            for group in groups.values():
+                os.killpg(group, signal.SIGSTOP)
+            names = list(taken)
+            for number in range(rounds):
+                for name in names[number % 3 :] + names[: number % 3]:
+                    if name in groups:
+                        os.killpg(groups[name], signal.SIGCONT)
+                    run.turn()
+                    if name in groups:
+                        os.killpg(groups[name], signal.SIGSTOP)
+                    taken[name].append(run.turns[-1])
+            if first.poll() is not None or second.poll() is not None:
+                raise RuntimeError("a tracker has ended")
+            events = sum(path.stat().st_size for path in study.glob("tensorboard/**/events.*"))
+        run.close()
+    found: dict[str, Any] = {"turn": turn, "checkpoint_every": every, "rounds": rounds, "event_bytes": events}
+    for clock in ("seconds", "processor"):
+        alone = [each[clock] for each in taken[ALONE]]
+        found[f"{clock}_alone"] = statistics.median(alone)
+        for name in TRACKERS:
+            ratios = sorted(each[clock] / without for each, without in zip(taken[name], alone, strict=True))
+            found[f"{clock}_{name}"] = statistics.median(ratios)
+            found[f"{clock}_{name}_range"] = [ratios[0], ratios[-1]]
+    return found
+
+
+def _wait_for(study: Path) -> None:
+    """Wait until both trackers have points: one has written them, the other hangs."""
+    end = time.monotonic() + 120.0
+    while not ((study / "hangs").exists() and list(study.glob("tensorboard/**/events.*"))):
+        if time.monotonic() > end:
+            raise RuntimeError("the trackers take no points")
+        time.sleep(0.1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--start", type=int, default=2_500, help="steps before the first turn")
+    parser.add_argument("--turn", type=int, default=1_500, help="steps of a turn")
+    parser.add_argument("--every", type=int, default=500, help="steps between checkpoints; a run's are 5,000 apart")
+    parser.add_argument("--train", type=Path, metavar="STUDY", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    parser.add_argument("given", nargs="*", metavar="key=value", help="suite, task, method, profile")
+    asked = parser.parse_args()
+    given = GIVEN | dict(item.split("=", 1) for item in asked.given)
+    if asked.train:
+        tell(train(given, Turns(asked.start, asked.turn), home=asked.train, checkpoint_every=asked.every))
+        return
+    found = measure(asked.rounds, asked.start, asked.turn, asked.every, given)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    for name in TRACKERS:
+        low, high = found[f"processor_{name}_range"]
+        print(
+            f"{name}: {found[f'seconds_{name}']:.3f} of the seconds, {found[f'processor_{name}']:.3f} of the "
+            f"processor's ({low:.3f} to {high:.3f})"
+        )
+
+
+if __name__ == "__main__":
+    main()
