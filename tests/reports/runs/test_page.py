@@ -15,7 +15,7 @@ from guidebench.harness.commands import cli
 from guidebench.reports.rendering import inline
 from guidebench.reports.runs import page, record
 from tests.reports.runs.conftest import EVIL
-from tests.reports.runs.test_episodes import asked, logged
+from tests.reports.runs.test_episodes import animated, asked, logged
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -280,3 +280,17 @@ def test_logs_that_are_too_large_together_are_named(run: Path, monkeypatch: pyte
     found = record.read(run)
     assert "zz" not in found.rows and "judgements" in found.rows
     assert any(note.startswith("zz is left out: the logs of the run have more than") for note in found.notes)
+
+
+def test_videos_of_the_final_policy_play_and_their_words_stay_texts(run: Path, browser: Open, axe) -> None:
+    assert "bench eval RUN --gallery</code> draws them" in written(run).read_text()
+    animated(run, of=EVIL[:30], words=[{"frame": 2, "text": EVIL[:53]}])
+    (run / "gallery" / "reason.json").write_text(json.dumps({"reason": f"OSMesa is missing {EVIL[:25]}"}))
+    seen = browser(written(run))
+    assert "Videos of the final policy" in seen.locator("h2").all_inner_texts()
+    assert seen.evaluate("document.querySelector('.gallery img').decode().then(() => true)")
+    seen.locator(".gallery summary", has_text="What was said").click()
+    assert seen.locator(".gallery li").inner_text() == f"Step 2: {EVIL[:53]}"
+    notes = seen.locator("p.notes").inner_text()
+    assert notes.startswith("Further episodes could not be drawn: OSMesa is missing <script>")
+    axe(seen)
