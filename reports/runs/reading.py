@@ -55,7 +55,11 @@ def pixels(png: bytes) -> int:
 
 def webp_pixels(webp: bytes) -> int:
     """Return the number of pixels that a WebP declares; raise UserError for anything else."""
-    number, kind = (lambda first, last: int.from_bytes(webp[first:last], "little")), webp[12:16]
+
+    def number(first: int, last: int) -> int:
+        return int.from_bytes(webp[first:last], "little")
+
+    kind = webp[12:16]
     if webp[:4] == b"RIFF" and webp[8:12] == b"WEBP" and len(webp) >= 30:
         if kind == b"VP8X":
             return (1 + number(24, 27)) * (1 + number(27, 30))
