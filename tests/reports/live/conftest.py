@@ -65,7 +65,10 @@ class Watch:
     def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int, str, str]:
         """Exit code, output and errors."""
         self.process.send_signal(how)
-        out, errors = self.process.communicate(timeout=PATIENCE)
+        try:
+            out, errors = self.process.communicate(timeout=PATIENCE)
+        finally:
+            self.process.kill()
         return self.process.returncode, out, errors
 
 
