@@ -7,13 +7,14 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from guidebench.harness.execution import Execution
 from guidebench.harness.identity import provenance, sources
 from guidebench.harness.identity.cells import recorded
 from guidebench.harness.loop.job import Job
+from guidebench.harness.parts import LauncherPart
 
 ENDS = ("finished", "stopped", "crashed", "error")
 """Kinds of event that end a job."""
@@ -75,6 +76,38 @@ class Launcher(ABC):
         """Return the jobs of the study whose workers were ended so that they could not tell it, which the scheduler has
         no more, and how it says that they ended. Raise UserError if it cannot be asked from here."""
         return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduled(LauncherPart):
+    """A launcher whose scheduler starts the workers on several machines, and goes on without the command."""
+
+    wait: bool = False
+    """Whether the command stays until the tasks have ended, as with launcher=local; stopping it cancels them (choice:
+    studies last longer than terminals)."""
+
+    @property
+    def detached(self) -> bool:
+        return not self.wait
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    @property
+    @abstractmethod
+    def on_gpu(self) -> bool:
+        """Whether the scheduler gives each task a GPU, or a share of one."""
+
+    def device(self, execution: Execution) -> str:
+        """Return the device of the workers."""
+        if execution.device == "auto":
+            return "cuda" if self.on_gpu else "cpu"
+        return execution.device
+
+    def slots(self, execution: Execution) -> list[Slot]:
+        """Return a slot for each task that may run at the same time: `workers`, or one, as nobody knows how many."""
+        return [Slot(self.device(execution))] * (execution.workers or 1)
 
 
 def elsewhere(job: Job, execution: Execution) -> Job:

@@ -24,10 +24,9 @@ from guidebench.harness.execution import Execution
 from guidebench.harness.identity import sources
 from guidebench.harness.identity.cells import recorded
 from guidebench.harness.launchers import base, job_files
-from guidebench.harness.launchers.base import ENDS, Event, Launcher, Slot, Standing
+from guidebench.harness.launchers.base import ENDS, Event, Launcher, Scheduled, Slot, Standing
 from guidebench.harness.launchers.ray_driver import Order, fits
 from guidebench.harness.loop.job import Job
-from guidebench.harness.parts import LauncherPart
 from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
@@ -46,7 +45,7 @@ name, such as that of a server's key."""
 
 @register.launcher("ray")
 @dataclass(frozen=True)
-class Ray(LauncherPart):
+class Ray(Scheduled):
     """Tasks of a Ray cluster, one for each pack of seeds; the command returns once they are submitted."""
 
     address: str = ""
@@ -64,17 +63,6 @@ class Ray(LauncherPart):
     losses: Annotated[int, Bounds(0), Unit("losses")] = 10
     """Number of times that a job whose worker was lost, as with its node, starts again (choice: nodes may be preempted
     often, and a worker that kills its node should not go on for ever)."""
-    wait: bool = False
-    """Whether the command stays until the tasks have ended, as with launcher=local; stopping it cancels them (choice:
-    studies last longer than terminals)."""
-
-    @property
-    def detached(self) -> bool:
-        return not self.wait
-
-    @property
-    def shared(self) -> bool:
-        return True
 
     def ready(self, execution: Execution, study: Path) -> None:
         if "://" in self.address:
@@ -101,15 +89,9 @@ class Ray(LauncherPart):
         memory = {"memory": float(self.memory * 2**20)} if self.memory else {}
         return {"num_cpus": self.cpus, "num_gpus": self.gpus, **memory}
 
-    def device(self, execution: Execution) -> str:
-        """Return the device of the workers."""
-        if execution.device == "auto":
-            return "cuda" if self.gpus else "cpu"
-        return execution.device
-
-    def slots(self, execution: Execution) -> list[Slot]:
-        """Return a slot for each task that may run at the same time: `workers`, or one, as nobody knows how many."""
-        return [Slot(self.device(execution))] * (execution.workers or 1)
+    @property
+    def on_gpu(self) -> bool:
+        return self.gpus > 0
 
     def spawn(self, execution: Execution, study: Path) -> Launcher:
         return Tasks(self, execution, study)

@@ -28,9 +28,8 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.identity import sources
 from guidebench.harness.launchers import base, ending, job_files
-from guidebench.harness.launchers.base import ENDS, Event, Launcher, Slot, Standing
+from guidebench.harness.launchers.base import ENDS, Event, Launcher, Scheduled, Slot, Standing
 from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
-from guidebench.harness.parts import LauncherPart
 from guidebench.harness.records import leases
 from guidebench.harness.records.files import write_bytes
 from guidebench.harness.records.study import StudyDirectory
@@ -77,7 +76,7 @@ exit $code
 
 @register.launcher("slurm")
 @dataclass(frozen=True)
-class Slurm(LauncherPart):
+class Slurm(Scheduled):
     """Job arrays of SLURM, one for each cell; the command returns once they are submitted."""
 
     partition: str = ""
@@ -95,17 +94,6 @@ class Slurm(LauncherPart):
     """Memory of a task; null for the partition's default (choice: sites differ)."""
     gres: str = ""
     """Generic resources of a task, such as gpu:1; empty for none (choice: a CPU suffices for small networks)."""
-    wait: bool = False
-    """Whether the command stays until the tasks have ended, as with launcher=local; stopping it cancels them (choice:
-    studies last longer than terminals)."""
-
-    @property
-    def detached(self) -> bool:
-        return not self.wait
-
-    @property
-    def shared(self) -> bool:
-        return True
 
     def ready(self, execution: Execution, study: Path) -> None:
         if absent := [program for program in PROGRAMS if shutil.which(program) is None]:
@@ -113,7 +101,7 @@ class Slurm(LauncherPart):
                 f"launcher=slurm needs {', '.join(absent)} on this machine; type the command where jobs are submitted, "
                 f"or use launcher=local"
             )
-        if self.device(execution) == "cuda" and "gpu" not in self.gres:
+        if self.device(execution) == "cuda" and not self.on_gpu:
             raise UserError("device=cuda needs a GPU for each task: add launcher.gres=gpu:1")
         if 60 * self.minutes <= self.warned:
             raise UserError(
@@ -122,15 +110,9 @@ class Slurm(LauncherPart):
             )
         self._submitted("--test-only", "--array=0", script="#!/bin/bash\n")
 
-    def device(self, execution: Execution) -> str:
-        """Return the device of the workers."""
-        if execution.device == "auto":
-            return "cuda" if "gpu" in self.gres else "cpu"
-        return execution.device
-
-    def slots(self, execution: Execution) -> list[Slot]:
-        """Return a slot for each task that may run at the same time: `workers`, or one, as nobody knows how many."""
-        return [Slot(self.device(execution))] * (execution.workers or 1)
+    @property
+    def on_gpu(self) -> bool:
+        return "gpu" in self.gres
 
     def spawn(self, execution: Execution, study: Path) -> Launcher:
         return Arrays(self, execution, study)
@@ -143,7 +125,7 @@ class Slurm(LauncherPart):
         words += [f"--dependency=afterany:{':'.join(after)}"] if after else []
         threads = base.environment(Slot(""), {})
         kept = {name: value for name, value in threads.items() if name != "PYTHONPATH" and value}
-        kept |= {} if "gpu" in self.gres else {"CUDA_VISIBLE_DEVICES": ""}
+        kept |= {} if self.on_gpu else {"CUDA_VISIBLE_DEVICES": ""}
         path = os.pathsep.join([str(sources.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         exports = [f"export {name}={shlex.quote(value)}" for name, value in {**kept, "PYTHONPATH": path}.items()]
         script = SCRIPT.format(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -100,6 +101,25 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
     told = next((study / "jobs").glob("vlm_rb-*-0_*.events.jsonl")).read_text().splitlines()
     assert [json.loads(line)["step"] > 0 for line in told if '"started"' in line] == [False, True]
     assert bench("cancel", str(study)).out == f"{study}: no job of it is in a queue\n"
+
+
+@pytest.mark.slow
+def test_the_command_of_the_page_on_clusters_works_as_it_stands_there(
+    running: Any, bench: Callable[..., Done], tmp_path: Path
+) -> None:
+    """But for a smaller study, and its directory."""
+    page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Ray")[2]
+    here = {
+        "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMOKE[:3], *SMALL, "seeds=1")),
+        "/shared": str(tmp_path),
+    }
+    for there, smaller in here.items():
+        assert there in page
+        page = page.replace(there, smaller)
+    (submit,) = [shlex.split(line)[1:] for line in page.splitlines() if line.startswith("    bench ")]
+    assert bench(*submit).code == 0
+    until(lambda: statuses(tmp_path / "mt10") == ["finished"])
+    assert "1 of 1 run finished" in bench("status", str(tmp_path / "mt10")).out
 
 
 @pytest.mark.slow
