@@ -53,7 +53,8 @@ def opened(name: str) -> dict[str, StudyRecord]:
 def select(source: StudyRecord, wanted: Callable[[CellRecord], bool]) -> StudyRecord:
     """Return the study restricted to the cells that satisfy `wanted`, and their runs."""
     cells = tuple(cell for cell in source.cells if wanted(cell))
-    return replace(source, cells=cells, runs=tuple(run for run in source.runs if run.cell in cells))
+    ids = {cell.id for cell in cells}
+    return replace(source, cells=cells, runs=tuple(run for run in source.runs if run.cell.id in ids))
 
 
 def join(studies: Mapping[str, StudyRecord]) -> Joined:
@@ -85,9 +86,10 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
             key = (run.cell.id, run.seed)
             own = replace(run, directory=str(source.directory / run.directory)), by_run.get(key, rows.iloc[:0])
             found[key] = _further(found[key], own) if key in found else own
-    runs = tuple(
-        replace(run, cell=cell) for cell in cells.values() for (id, _), (run, _) in found.items() if id == cell.id
-    )
+    by_cell: dict[str, list[RunRecord]] = {id: [] for id in cells}
+    for (id, _), (run, _) in found.items():
+        by_cell[id].append(replace(run, cell=cells[id]))
+    runs = tuple(run for own in by_cell.values() for run in own)
     joined = StudyRecord(" + ".join(studies), Path(), (), tuple(cells.values()), runs)
     frames = [rows for _, rows in found.values() if len(rows)]
     evaluations = pd.concat(frames, ignore_index=True) if frames else load(replace(joined, cells=(), runs=()))

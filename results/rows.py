@@ -86,7 +86,9 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
         """Return rows in the order of runs, and the identity of each row's run."""
         places = found["filename"].map(rank).to_numpy(dtype=int)
         order = np.lexsort((found["row"].to_numpy(dtype=int), places))
-        return found.iloc[order].reset_index(drop=True), owners.iloc[places[order]].reset_index(drop=True)
+        sorted_, owner = found.iloc[order], owners.iloc[places[order]]
+        sorted_.index = owner.index = pd.RangeIndex(len(order))  # reset_index would copy all rows
+        return sorted_, owner
 
     for declared, (read_rows, read_claims) in zip(schemas, frames, strict=True):
         _check_values(read_claims, {name: declared[name] for name in claimed})

@@ -25,7 +25,7 @@ IDENTITY = ("cell", "suite", "task", "method", "learner", "backend", "model", "p
 
 
 LARGEST = 2**24
-"""Most bytes of a JSON document: 16 MiB, a study of a hundred thousand cells."""
+"""Most bytes of a JSON document: 16 MiB, a study of about 70,000 cells."""
 
 
 class MatrixPlace(NamedTuple):

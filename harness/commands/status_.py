@@ -35,12 +35,18 @@ def run(args: argparse.Namespace) -> int:
 
     study = StudyDirectory(args.study)
     queued, notes = queues.of(args.study)
-    rows = [_row(entry, found, queued) for entry, found in study.runs()]
+    listed = study.read()
+    rows = [
+        _row(entry, record, study.run(entry["directory"], seed), queued)
+        for entry in listed["cells"].values()
+        for record in [_record(args.study / entry["directory"])]
+        for seed in entry["seeds"]
+    ]
     standings = [_standing(row) for row in rows]
     if args.json:
         left = pace.left(standings)
         content = {
-            "study": study.read()["study"],
+            "study": listed["study"],
             "steps_per_second": round(pace.rate(standings), 2),
             "seconds_left": None if left is None else round(left),
             "runs": rows,
@@ -49,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for note in notes:
         print(f"note: {note}")
-    print(f"{study.read()['study']}: {counted(row['status'] for row in rows)}")
+    print(f"{listed['study']}: {counted(row['status'] for row in rows)}")
     if any(standing.status != "finished" for standing in standings):
         print(f"{pace.ahead(standings)}")
     for cell, group in itertools.groupby(zip(rows, standings, strict=True), key=lambda pair: _name(pair[0])):
@@ -72,9 +78,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(entry: dict[str, Any], found: RunDirectory, queued: Mapping[Path, str]) -> dict[str, Any]:
-    """Return the status of a run: live values from its worker, else those of its last checkpoint. `queued`: run
-    directory -> what its scheduler says of it."""
+def _row(
+    entry: dict[str, Any], record: Mapping[str, Any], found: RunDirectory, queued: Mapping[Path, str]
+) -> dict[str, Any]:
+    """Return the status of a run: live values from its worker, else those of its last checkpoint. `record`: that of its
+    cell; `queued`: run directory -> what its scheduler says of it."""
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
 
     content = found.read()
@@ -84,7 +92,7 @@ def _row(entry: dict[str, Any], found: RunDirectory, queued: Mapping[Path, str])
         status = "stopped"  # its worker was killed before it could record the stop
     spent = last_row(found.path / "ledger.jsonl")
     step = live.get("step", content.get("step", 0))
-    steps = content.get("steps") or _steps(found)
+    steps = content.get("steps") or _steps(record)
     standing = _standing({"status": status, "step": step, "steps": steps, "steps_per_second": live.get("rate")})
     return {
         "task": str(Path(entry["directory"]).parent),
@@ -95,7 +103,7 @@ def _row(entry: dict[str, Any], found: RunDirectory, queued: Mapping[Path, str])
         "step": step,
         "steps": steps,
         "score": live.get("score", content.get("score")),
-        "measure": _measure(found),
+        "measure": _measure(record),
         "phase": live.get("phase", ""),
         "steps_per_second": live.get("rate"),
         "seconds_left": None if standing.left is None else round(standing.left),
@@ -106,27 +114,27 @@ def _row(entry: dict[str, Any], found: RunDirectory, queued: Mapping[Path, str])
     }
 
 
-def _steps(found: RunDirectory) -> int | None:
+def _steps(record: Mapping[str, Any]) -> int | None:
     """Return the steps of a run that has not begun, from its cell record."""
-    steps = _record(found).get("steps")
+    steps = record.get("steps")
     return steps if isinstance(steps, int) else None
 
 
-def _measure(found: RunDirectory) -> str:
-    """Return the name of a run's score."""
+def _measure(record: Mapping[str, Any]) -> str:
+    """Return the name of the score of a cell's runs."""
     from guidebench.harness.errors import UserError
     from guidebench.harness.records.schema import score_of
 
     try:
-        return score_of(_record(found)).name
+        return score_of(record).name
     except UserError:
         return "score"
 
 
-def _record(found: RunDirectory) -> dict[str, Any]:
-    """Return the record of a run's cell; empty if it does not exist yet or cannot be read."""
+def _record(cell: Path) -> dict[str, Any]:
+    """Return the record of the cell in a directory; empty if it does not exist yet or cannot be read."""
     try:
-        content = json.loads((found.home.parent / "cell.json").read_text(encoding="utf-8"))
+        content = json.loads((cell / "cell.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

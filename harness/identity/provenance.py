@@ -14,6 +14,7 @@ from guidebench.harness.identity import sources
 
 if TYPE_CHECKING:
     from guidebench.harness.plan.config import Cell
+    from guidebench.harness.plan.names import Names
 
 PACKAGES = (
     "guidebench", "torch", "numpy", "gymnasium", "minigrid", "mujoco", "gymnasium-robotics", "ogbench", "safetensors",
@@ -89,10 +90,11 @@ def opengl(cell: Cell) -> dict[str, str]:
     return {"opengl": backend} if backend else {}
 
 
-def code(cell: Cell) -> dict[str, str]:
-    """Return what two machines must share to train a cell alike: group of modules -> digest, and `package NAME` ->
-    version."""
-    return {f"package {name}": version for name, version in packages().items()} | sources.of(cell.names)
+def code(names: Names, here: sources.Sources | None = None) -> dict[str, str]:
+    """Return what two machines must share to train a cell of these names alike: group of modules -> digest, and
+    `package NAME` -> version. `here`: a snapshot of the sources, for many cells; None takes a new one."""
+    versions = {f"package {name}": version for name, version in packages().items()}
+    return versions | (here or sources.Sources()).of(names)
 
 
 def provenance(device: str, cell: Cell | None = None) -> dict[str, Any]:

@@ -3,6 +3,7 @@ returns a `Launcher`."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 from guidebench.harness.execution import Execution
 from guidebench.harness.identity import provenance, sources
-from guidebench.harness.identity.cells import recorded
+from guidebench.harness.identity.cells import names_of
 from guidebench.harness.loop.job import Job
 from guidebench.harness.parts import LauncherPart
 
@@ -110,10 +111,13 @@ class Scheduled(LauncherPart):
         return [Slot(self.device(execution))] * (execution.workers or 1)
 
 
-def elsewhere(job: Job, execution: Execution) -> Job:
-    """Return a job for a worker on any machine. It refuses one with other sources or packages than those here, unless
-    `mixed_commits` allows them."""
-    return replace(job, shared=True, code={} if execution.mixed_commits else provenance.code(recorded(job.cell)))
+def elsewhere(jobs: Sequence[Job], execution: Execution) -> list[Job]:
+    """Return jobs for workers on any machine. They refuse one with other sources or packages than those here, unless
+    `mixed_commits` allows them. The sources are read once for all jobs."""
+    if execution.mixed_commits:
+        return [replace(job, shared=True, code={}) for job in jobs]
+    here = functools.cache(functools.partial(provenance.code, here=sources.Sources()))
+    return [replace(job, shared=True, code=here(names_of(job.cell))) for job in jobs]
 
 
 def command(*words: str) -> list[str]:

@@ -144,7 +144,8 @@ class Tasks(Launcher):
             for queued in {known[run].name: known[run] for run in _runs(job.cell, job) if run in known}.values():
                 self._listen_again(queued)
             if seeds:
-                new.append(self._prepared(replace(job, seeds=seeds)))
+                new.append(replace(job, seeds=seeds))
+        new = self._prepared(new)
         (self._study / "logs").mkdir(exist_ok=True)
         write_json(self._note, {name: there[name] for name in ("address", "session")})
         for job in new:
@@ -153,10 +154,10 @@ class Tasks(Launcher):
         if new:
             self._part.asked("submit", order=self._order(new))
 
-    def _prepared(self, job: Job) -> Job:
-        """Return a job with what a node is checked against."""
+    def _prepared(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return jobs with what a node is checked against."""
         share, device = self._part.gpus or 1.0, self._part.device(self._execution)
-        new = replace(job, device=device, gpu_share=share, gpu_memory=self._part.gpu_memory)
+        new = [replace(job, device=device, gpu_share=share, gpu_memory=self._part.gpu_memory) for job in jobs]
         return base.elsewhere(new, self._execution)
 
     def _order(self, jobs: Sequence[Job]) -> Order:

@@ -183,27 +183,34 @@ class Arrays(Launcher):
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Submit jobs, without the runs that are in the queue already."""
-        queued = {(task.job.cell["cell"], seed) for task in self._tasks() for seed in task.job.seeds}
-        by_cell: dict[str, list[Job]] = {}
+        tasks = self._tasks()
+        queued = {(task.job.cell["cell"], seed) for task in tasks for seed in task.job.seeds}
+        arrays: dict[str, set[str]] = {}
+        for task in tasks:
+            arrays.setdefault(str(task.job.cell["cell"]), set()).add(task.number.partition("_")[0])
+        new = []
         for job in jobs:
             seeds = tuple(seed for seed in job.seeds if (job.cell["cell"], seed) not in queued)
             if seeds:
-                new = replace(job, seeds=seeds, device=self._part.device(self._execution))
-                by_cell.setdefault(str(job.cell["cell"]), []).append(base.elsewhere(new, self._execution))
+                new.append(replace(job, seeds=seeds, device=self._part.device(self._execution)))
+        by_cell: dict[str, list[Job]] = {}
+        for job in base.elsewhere(new, self._execution):
+            by_cell.setdefault(str(job.cell["cell"]), []).append(job)
         (self._study / "logs").mkdir(exist_ok=True)
         for cell in sorted(by_cell, key=lambda each: _depth(by_cell[each][0].cell)):
-            self._submit(by_cell[cell])
+            after = arrays.get(by_cell[cell][0].cell.get("stage", {}).get("cell", ""), set())
+            arrays.setdefault(cell, set()).add(self._submit(by_cell[cell], sorted(after)))
 
-    def _submit(self, jobs: Sequence[Job]) -> None:
+    def _submit(self, jobs: Sequence[Job], after: Sequence[str]) -> str:
+        """Submit the jobs of a cell as an array, to begin after other arrays have ended; return its id."""
         cell = jobs[0].cell
         for job in jobs:
             path = job_files.put(self._study, job)
             self._hearing[job.name] = job, job_files.Hearing(path, new=True)
         array = _listed(self._study / job_files.FOLDER, f"{cell['method']}-{cell['cell']}", [job.name for job in jobs])
-        stage = cell.get("stage", {}).get("cell")
-        before = {task.number.partition("_")[0] for task in self._tasks() if task.job.cell["cell"] == stage}
-        number = self._part.submitted(array, self._study, len(jobs), self._execution.workers, sorted(before))
+        number = self._part.submitted(array, self._study, len(jobs), self._execution.workers, after)
         write_bytes(self._study / job_files.FOLDER / f"{array}.submitted", number.encode())
+        return number
 
     @property
     def open(self) -> int:

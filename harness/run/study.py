@@ -216,12 +216,13 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
             at_step.setdefault(checkpoints.step_of(saved[-1]) if saved else 0, []).append(seed)
         pack = execution.pack or (len(plan.seeds) if on_gpu else 1)
         packs = [tuple(group) for seeds in at_step.values() for group in _batched(seeds, pack)]
+        content = record(cell) if packs else {}
         by_cell.append(
             [
                 Job(
                     study=name,
                     directory=str(study.path),
-                    cell=record(cell),
+                    cell=content,
                     seeds=seeds,
                     checkpoint_every=execution.checkpoint_every,
                     probes=execution.probes,

@@ -188,7 +188,7 @@ def _checked(job: Job) -> Cell:
         cell = recorded(job.cell)
     except UserError as error:
         raise (Unusable(f"this machine lacks a part: {error}") if job.code else error) from None
-    here = code(cell) if job.code else {}
+    here = code(cell.names) if job.code else {}
     if changed := differing(job.code, here):
         versions = [
             f"{name} {here.get(name, 'missing')} instead of {job.code.get(name, 'none')}" if " " in name else name

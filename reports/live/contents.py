@@ -17,7 +17,7 @@ from guidebench.harness.texts import duration, one_line, printable
 from guidebench.reports import statistics
 from guidebench.reports.live.remaking import run_link
 from guidebench.reports.rendering import figures, legends, page, tables
-from guidebench.reports.summary import scoring, summaries
+from guidebench.reports.summary import bounding, scoring, summaries
 from guidebench.reports.summary.comparability import Place
 from guidebench.reports.summary.rows import ReportRow, row_labels, shared_overrides
 from guidebench.reports.summary.summaries import Summary
@@ -114,7 +114,7 @@ class Contents:
         labels = row_labels(study.cells, notes, shared_overrides(study.cells))
         if changed:
             rows = self._rows(study, labels, changed, notes)
-            self._results = self._shown(study, rows, labels), notes
+            self._results = self._shown(study, rows, labels, notes)
         html, told = self._results
         return {"state": self._state(study, told), "results": html, "runs": self._runs(study, labels)}
 
@@ -177,13 +177,16 @@ class Contents:
         notes: list[str] = []
         return key, summaries.compared(rows, notes, self._resamples, 0), notes
 
-    def _shown(self, study: StudyRecord, rows: list[ReportRow], labels: Mapping[str, str]) -> str:
-        """Return the learning curves and tables of rows."""
+    def _shown(
+        self, study: StudyRecord, every: list[ReportRow], labels: Mapping[str, str], notes: Sequence[str]
+    ) -> tuple[str, Sequence[str]]:
+        """Return the learning curves and tables of rows, and the notes; of many rows, those that a report shows."""
         places = figures.styles(labels.values())  # of all cells, so that a row keeps its colour as others appear
-        summary = Summary(
-            study.name, self._resamples, tuple(rows), (), (), all(run.status == "finished" for run in study.runs)
-        )
-        return _render(
+        complete = all(run.status == "finished" for run in study.runs)
+        whole = Summary(study.name, self._resamples, tuple(every), (), tuple(dict.fromkeys(notes)), complete)
+        _, summary = bounding.bounded(study, whole)
+        rows = summary.rows
+        html = _render(
             "watch/results.html.j2",
             rows=rows,
             charts=[(chart, words) for chart, words in figures.learning_charts(rows)],
@@ -191,6 +194,7 @@ class Contents:
             tasks=tables.by_task(rows),
             legend=legends.whole(summary, "Bold with *") if rows else "",
         )
+        return html, summary.notes
 
     def _runs(self, study: StudyRecord, labels: Mapping[str, str]) -> str:
         live, curves = self._following.live, self._following.curves

@@ -35,6 +35,8 @@ PANEL_CHARACTERS = 27
 """Most characters of a row's name in a line above its panel."""
 ROW_CHARACTERS = 24
 """Most characters of a row's name beside a heat map."""
+NAMED = 10
+"""Most names along an axis of a map of colours."""
 LUMINANCE = (0.299, 0.587, 0.114)
 """Weights of red, green and blue in luminance."""
 CHARACTERS = 200
@@ -302,6 +304,26 @@ def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[b
         axes.tick_params(which="both", length=0)
         axes.spines[:].set_visible(False)
         axes.set(xlabel=literal(xlabel), ylabel=literal(ylabel))
+        figure.suptitle("\n".join(lines), fontsize=8)
+        return saved(figure)
+
+
+def colour_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
+    """Return PNG and PDF of a table of many numbers as colours alone, with a scale and a few of the names."""
+    lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
+    tall = max(1.4, WIDTH_INCHES * min(1.0, len(cells.rows) / len(cells.columns)))  # room for the names of rows
+    with canvas(tall + 0.9 + 0.13 * len(lines)) as figure:
+        axes = figure.add_subplot()
+        shown = np.ma.masked_invalid(cells.values)
+        image = axes.imshow(
+            shown, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
+        )
+        for axis, names in ((axes.xaxis, cells.columns), (axes.yaxis, cells.rows)):
+            ticks = range(0, len(names), -(-len(names) // NAMED))
+            axis.set_ticks(ticks, [literal(names[tick]) for tick in ticks])
+        axes.tick_params(axis="x", labelrotation=90)
+        axes.set(xlabel=literal(xlabel), ylabel=literal(ylabel))
+        figure.colorbar(image, ax=axes, fraction=0.05)
         figure.suptitle("\n".join(lines), fontsize=8)
         return saved(figure)
 

@@ -30,6 +30,7 @@ from guidebench.reports.rendering.wording import (
 )
 from guidebench.reports.statistics import Array, Interval, standard_error
 from guidebench.reports.summary import matrices, scoring
+from guidebench.reports.summary.bounding import bounded
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.matrices import Line
 from guidebench.reports.summary.rows import ReportRow
@@ -136,7 +137,7 @@ def typeset(
     captions = ({RESULTS: caption} if caption else {}) if isinstance(caption, str) else caption
     asked = words.wording(captions, label, rename, columns)
     read = results.study(study)
-    found = summarise(read, results.load(read), reps=resamples)
+    _, found = bounded(read, summarise(read, results.load(read), reps=resamples))
     return latex(found, Style(spread, siunitx, words.resolved(asked, found)))
 
 

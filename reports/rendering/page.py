@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -49,9 +50,11 @@ def render(
     style: tex.Style | None = None,
     grids: Sequence[Grid] = (),
     run_pages: Mapping[str, str] = MappingProxyType({}),
+    whole: StudyRecord | None = None,
 ) -> str:
     """Return the page of a study. `listed`: headings, each with its tables of texts; `style`: that of the LaTeX tables
-    shown; `run_pages`: run directory -> link to the run's own page, for those that have one."""
+    shown; `run_pages`: run directory -> link to the run's own page, for those that have one; `whole`: the study whose
+    runs are counted, if `study` has only the cells that are shown."""
     columns, differing = differences(study, summary)
     script = inline.script(*SCRIPTS)
     places = figures.styles(row.label for row in summary.rows)
@@ -66,7 +69,7 @@ def render(
             run_pages=run_pages,
             summary=summary,
             command=" ".join(study.command),
-            counts=counts(study),
+            counts=counts(whole or study),
             tasks=tables.by_task(summary.rows),
             aggregates=tables.aggregates_by_label(summary.aggregates),
             metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
@@ -79,7 +82,7 @@ def render(
             legend=legends.whole(summary, "Bold with *"),
             columns=columns,
             differences=differing,
-            origins=origins(study),
+            origins=origins(whole or study),
             matrix_digits=tables.matrix_digits,
             p_value=tables.p_value,
             **formats(),
@@ -142,13 +145,13 @@ def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[s
         key = json.dumps({name: _value(entry) for name, entry in cell.settings.items()}, sort_keys=True, default=str)
         groups.setdefault(key, []).append(cell)
     labels = {key: {names.get(cell.id, cell.label) for cell in cells} for key, cells in groups.items()}
+    often = Counter(label for own in labels.values() for label in own)
     columns = []
-    for key, cells in groups.items():
-        elsewhere = set().union(*(others for other, others in labels.items() if other != key))
+    for cells in groups.values():
         columns.append(
             "; ".join(
                 dict.fromkeys(
-                    f"{label} on {cell.suite}/{cell.task}" if label in elsewhere else label
+                    f"{label} on {cell.suite}/{cell.task}" if often[label] > 1 else label
                     for cell in cells
                     for label in [names.get(cell.id, cell.label)]
                 )

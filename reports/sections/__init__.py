@@ -71,6 +71,9 @@ class Source:
     """The logs that `rows` may read: those that the section declares."""
     notes: list[str] = field(default_factory=list, repr=False)
     """Notes of the report, on what is left out."""
+    whole: tuple[StudyRecord, Summary] | None = field(default=None, repr=False)
+    """The study and its summary with every row, where `study` and `summary` have those shown only
+    (`summary/bounding.py`); None if they have every row."""
     _read: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
 
     def rows(self, log: str, *columns: str) -> pd.DataFrame:

@@ -18,6 +18,8 @@ from guidebench.reports.summary import scoring
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import CellRecord
 
+NUMBERED = 20
+"""Most values of a setting in a map with numbers; a map of more shows colours alone."""
 REMARK = (
     "The final score, the mean over seeds, for every pair of two settings. Bold: the best of the task, or not told "
     "apart from it. The intervals are in the tables."
@@ -46,10 +48,16 @@ class SweepGrid(NamedTuple):
         """Return whether they lie between 0 and 1."""
         return (self.score.low, self.score.high) == (0, 1)
 
-    def text(self, row: ReportRow | None) -> str:
-        """Format a number for the map."""
+    @property
+    def texts(self) -> list[list[str]]:
+        """Return the numbers of the map as text."""
         digits = scoring.digits(float(each.final.estimate) for line in self.rows for each in line if each)
-        return "—" if row is None else f"{row.final.estimate:.{digits}f}"
+        return [["—" if row is None else f"{row.final.estimate:.{digits}f}" for row in line] for line in self.rows]
+
+    @property
+    def numbered(self) -> bool:
+        """Return whether the map has room for numbers."""
+        return max(map(len, self.values)) <= NUMBERED
 
 
 def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepGrid]:
@@ -128,22 +136,32 @@ def drawings(found: Sequence[SweepGrid]) -> list[Drawing]:
         )
         cells = Cells(
             values,
-            [[grid.text(row) + ("†" if row is not None and row.alone else "") for row in line] for line in grid.rows],
+            [
+                [text + ("†" if row is not None and row.alone else "") for text, row in zip(*line, strict=True)]
+                for line in zip(grid.texts, grid.rows, strict=True)
+            ],
             np.array([[row is not None and row.leading for row in line] for line in grid.rows]),
             *grid.values,
             scale=(0.0, 1.0) if grid.share else (float(np.nanmin(values)), float(np.nanmax(values))),
         )
         title = f"final {scoring.title(grid.score)}, {what}"
-        png, pdf = figures.heat_map(title, cells, grid.fields[1], grid.fields[0])
+        draw = figures.heat_map if grid.numbered else figures.colour_map
+        png, pdf = draw(title, cells, grid.fields[1], grid.fields[0])
         drawn.append(Drawing(what, name, png, pdf, _words(grid, what)))
     return drawn
 
 
 def _words(grid: SweepGrid, what: str) -> str:
     down, across = grid.fields
-    parts = [
-        f"{down}={high}, {across}={wide}: {'not evaluated' if row is None else grid.text(row)}"
-        for high, line in zip(grid.values[0], grid.rows, strict=True)
-        for wide, row in zip(grid.values[1], line, strict=True)
+    named = [
+        (f"{down}={high}, {across}={wide}", row, text)
+        for high, *line in zip(grid.values[0], grid.rows, grid.texts, strict=True)
+        for wide, row, text in zip(grid.values[1], *line, strict=True)
     ]
-    return f"Heat map of final {grid.score.name} on {what}, {down} down, {across} across. {'; '.join(parts)}."
+    told = f"Heat map of final {grid.score.name} on {what}, {down} down, {across} across."
+    if grid.numbered:
+        parts = (f"{name}: {'not evaluated' if row is None else text}" for name, row, text in named)
+        return f"{told} {'; '.join(parts)}."
+    known = sorted(((row.final.estimate, name, text) for name, row, text in named if row), key=lambda each: each[0])
+    (_, lowest, low), (_, highest, high) = known[0], known[-1]
+    return f"{told} {len(known):,} of {len(named):,} pairs are evaluated, from {low} ({lowest}) to {high} ({highest})."

@@ -17,7 +17,7 @@ from guidebench.reports.rendering import figures, latex, legends, page
 from guidebench.reports.rendering import wording as words
 from guidebench.reports.rendering.wording import Wording
 from guidebench.reports.sections import engines
-from guidebench.reports.summary import export, summaries
+from guidebench.reports.summary import bounding, export, summaries
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing
 from guidebench.reports.summary.summaries import Summary
@@ -60,25 +60,30 @@ def report(
     schema. `run_pages`: returns run directory -> link to the run's own page, for the runs that have one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        study = results.study(directory)
-        evaluations = results.load(study)
-        found = summaries.summarise(study, evaluations, reps=asked.resamples)
+        whole = results.study(directory)
+        evaluations = results.load(whole)
+        every = summaries.summarise(whole, evaluations, reps=asked.resamples)
         if asked.rliable is not None:
-            found = engines.with_rliable_s(found, asked.rliable)
+            every = engines.with_rliable_s(every, asked.rliable)
+        study, found = bounding.bounded(whole, every)
+        drawn = {cell.id for cell in study.cells}
+        if len(drawn) < len(whole.cells):
+            evaluations = evaluations[evaluations["cell"].isin(drawn)]
         labels = {row.cell.id: row.label for row in found.rows}
         places, failed = figures.styles(row.label for row in found.rows), list[str]()
         source = sections.Source(
             study, found, asked.resamples, labels, places, asked.rliable is not None,
-            _read={sections.EVALUATIONS: evaluations},
+            whole=(whole, every) if study is not whole else None, _read={sections.EVALUATIONS: evaluations},
         )  # fmt: skip
         known = sections.sections(failed)
         shown = sections.made(known, source, failed)
     galleries = sections.galleries(shown, source, failed)
-    found = summaries.with_notes(found, [*(str(warning.message) for warning in caught if ours(warning)), *failed])
+    further = [*(str(warning.message) for warning in caught if ours(warning)), *failed]
+    every, found = (summaries.with_notes(each, further) for each in (every, found))
     tables = [table for each in shown for table in each.tables]
     style = latex.Style(asked.spread, asked.siunitx, words.resolved(asked.wording, found, tables))
     plain = {
-        **export.plain(found),
+        **export.plain(every, drawn),
         **{section.name: [] for section in known if section.plain},
         **{each.section.name: each.plain for each in shown if each.section.plain},
     }
@@ -92,6 +97,7 @@ def report(
             style,
             tables,
             run_pages(study),
+            whole,
         ).encode(),
         "table.tex": (latex.latex(found, style) + latex.grids(tables, legends.setting(found), style)).encode(),
         "summary.json": (json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),

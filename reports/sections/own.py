@@ -21,6 +21,7 @@ from guidebench.reports.sections import (
     rewards,
     subgoals,
 )
+from guidebench.reports.sections.crossed import SweepGrid
 from guidebench.reports.sections.episodes import Episodes
 from guidebench.reports.summary import judges, ledger
 from guidebench.reports.summary.ledger import Spent
@@ -29,6 +30,11 @@ from guidebench.reports.summary.ledger import Spent
 def _beside(_: None, source: Source) -> Sequence[Drawing]:
     drawn = overviews.drawings(source.summary.overviews, source.places)
     return engines.drawings(source.summary, drawn) if source.rliable else drawn
+
+
+def _crossed(source: Source) -> list[SweepGrid]:
+    study, summary = source.whole or (source.study, source.summary)  # a map has room for any number of rows
+    return crossed.grids(study.cells, summary.rows)
 
 
 def _episodes(source: Source) -> list[Episodes]:
@@ -59,7 +65,7 @@ SECTIONS = (
         title="Two settings crossed",
         order=200,
         words=crossed.REMARK,
-        load=lambda source: crossed.grids(source.study.cells, source.summary.rows),
+        load=_crossed,
         drawings=lambda found, _: crossed.drawings(found),
     ),
     Section(

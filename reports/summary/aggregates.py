@@ -6,7 +6,7 @@ What is left out because some task or row lacks it is named in the notes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,12 +17,12 @@ from guidebench.reports import statistics
 from guidebench.reports.statistics import Array, Contrast, Interval
 from guidebench.reports.statistics.resampling import ends
 from guidebench.reports.summary import comparability, scoring
+from guidebench.reports.summary.rows import MOST, ReportRow
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from guidebench.reports.summary.comparability import Place
-    from guidebench.reports.summary.rows import ReportRow
 
 STEPS = "environment steps per seed and task"
 SHARE = "share of a task's training steps"
@@ -78,6 +78,9 @@ class Scores:
     """Label -> [runs, tasks, checkpoints] at `steps`."""
     missing: frozenset[str] = frozenset()
     """Labels of which a planned seed of some task has failed or is missing."""
+    chosen: bool = False
+    """Whether they are the best of more labels (`fewer`). Then no test tells them apart, since it would have to correct
+    for the choice."""
 
     @property
     def place(self) -> str:
@@ -123,8 +126,10 @@ def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
         tasks = tuple(dict.fromkeys(row.cell.task for row in members))
         chosen: dict[str, list[ReportRow]] = {}
         seeds: dict[str, tuple[int, ...]] = {}
-        for label in dict.fromkeys(row.label for row in members):
-            own = {row.cell.task: row for row in members if row.label == label}
+        by_label: dict[str, dict[str, ReportRow]] = {}
+        for row in members:
+            by_label.setdefault(row.label, {})[row.cell.task] = row
+        for label, own in by_label.items():
             why, shared = _incomplete(own, tasks)
             if why and len(tasks) > 1:
                 notes.append(f"{suite}, {label}: left out of the aggregates over tasks ({why})")
@@ -138,6 +143,22 @@ def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
         if chosen:
             found.append(_scores(tasks, chosen, seeds, notes))
     return found
+
+
+def fewer(scores: Scores, notes: list[str]) -> Scores:
+    """Return the scores of at most `MOST` labels, those with the best means over tasks and runs."""
+    if len(scores.final) <= MOST:
+        return scores
+    best = sorted(scores.final, key=lambda label: -float(np.mean(scores.final[label])))[:MOST]
+    kept = [label for label in scores.final if label in best]
+    if len(scores.tasks) > 1:
+        notes.append(
+            f"{scores.where}: aggregates over tasks are of the {MOST} best of {len(scores.final):,} rows, whose "
+            f"differences are not tested"
+        )
+    seeds = {label: scores.seeds[label] for label in kept}
+    final, curves = ({label: of[label] for label in kept} for of in (scores.final, scores.curves))
+    return replace(scores, seeds=seeds, final=final, curves=curves, missing=scores.missing & set(kept), chosen=True)
 
 
 def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
@@ -231,11 +252,11 @@ def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
         metric: [float(rule.point(own)) for own in scores.final.values()] for metric, rule in statistics.METRICS.items()
     }
     ahead = _leading(scores, min(reps, TEST_REPS), seed)
-    resamples = [_resamples(own, reps, statistics.name_seed(label, seed)) for label, own in scores.final.items()]
     found = []
-    for index, label in enumerate(scores.final):
+    for index, (label, final) in enumerate(scores.final.items()):
+        resamples = _resamples(final, reps, statistics.name_seed(label, seed))
         for metric, values in points.items():
-            own = resamples[index][metric]
+            own = resamples[metric]
             found.append(
                 Aggregate(
                     label,
@@ -270,6 +291,8 @@ def _leading(scores: Scores, reps: int, seed: int) -> dict[str, set[str]]:
     bootstrap's standard error. All labels are resampled with the same draws, so that those with the same seeds are
     paired.
     """
+    if scores.chosen:
+        return {metric: set() for metric in statistics.METRICS}
     labels = [label for label in scores.final if label not in scores.missing]
     tables = [scores.final[label] for label in labels]
     seeds = [scores.seeds[label] for label in labels]
@@ -325,7 +348,8 @@ def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
             efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, own)["iqm"]
     ranked = several and len(scores.final) > 1
     ranks = statistics.ranks(scores.final, reps=reps, seed=seed) if ranked else None
-    labels = [label for label in scores.final if label not in scores.missing and scores.one_scale]
+    tested = scores.one_scale and not scores.chosen
+    labels = [label for label in scores.final if label not in scores.missing and tested]
     pairs = statistics.all_pairs([scores.final[label] for label in labels], [scores.seeds[label] for label in labels])
     told = {(labels[i], labels[j]) for i, j in statistics.apart(pairs)}
     told |= {(second, first) for first, second in told}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -13,9 +14,9 @@ from guidebench.reports.summary.aggregates import STEPS
 from guidebench.reports.summary.summaries import Summary
 
 
-def plain(summary: Summary) -> dict[str, Any]:
+def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, Any]:
     """Return the summary as JSON-compatible values: table rows with their curves and runs, aggregates, matrices,
-    comparisons of table rows, and notes."""
+    comparisons of table rows, and notes. `drawn`: the cells whose rows have curves; None means all."""
 
     def compared(found: Comparison | None) -> dict[str, Any]:
         if found is None:
@@ -79,7 +80,9 @@ def plain(summary: Summary) -> dict[str, Any]:
                         zip(*row.return_curve, strict=True),
                         strict=True,
                     )
-                ],
+                ]
+                if drawn is None or row.cell.id in drawn
+                else None,
             }
             for row in summary.rows
         ],

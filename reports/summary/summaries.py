@@ -25,7 +25,7 @@ from guidebench.results import CellRecord, RunRecord, StudyRecord
 if TYPE_CHECKING:
     import pandas as pd
 
-from guidebench.reports.summary.rows import BASELINES, NONE, ReportRow, lacking, row_labels, shared_overrides
+from guidebench.reports.summary.rows import BASELINES, MOST, NONE, ReportRow, lacking, row_labels, shared_overrides
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def summarise(
     notes: list[str] = []
     shared = shared_overrides(study.cells) if brief else ()
     rows = compared(evaluated(study, evaluations, notes, reps, seed, shared), notes, reps, seed)
-    scores = aggregates.gather(rows, notes)
+    scores = [aggregates.fewer(each, notes) for each in aggregates.gather(rows, notes)]
     overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
     around = tuple(matrices.matrices(rows))
     notes[:0] = matrices.remarks(around)
@@ -91,8 +91,11 @@ def evaluated(
     rows = []
     tables = _by_evaluation(evaluations)
     asked = ledger.answered(study)
+    by_cell: dict[str, list[RunRecord]] = {}
+    for run in study.runs:
+        by_cell.setdefault(run.cell.id, []).append(run)
     for cell in study.cells:
-        runs = [run for run in study.runs if run.cell.id == cell.id]
+        runs = by_cell.get(cell.id, [])
         name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
         notes.extend(_states(name, runs))
         if cell.id in tables:
@@ -252,21 +255,28 @@ def _listed(steps: Iterable[int]) -> str:
 
 
 def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
-    """Return rows with their baseline and leaders, each within its own place; remarks are added to `notes`."""
+    """Return rows with their baseline and leaders, each within its own place; none leads among more than
+    `MOST`. Remarks are added to `notes`."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(row.place, []).append(row)
     leaders: set[int] = set()
-    for peers in groups.values():
-        level = [peer for peer in peers if not (peer.lacks or _behind(peer, peers))]
+    furthest = {place: max(peer.last for peer in peers) for place, peers in groups.items()}
+    baselines = {place: _baseline(peers) for place, peers in groups.items()}
+    for place, peers in groups.items():
+        if len(peers) > MOST:
+            notes.append(
+                f"{peers[0].where}: no pairs of its {len(peers):,} rows are tested, so no row is marked as best"
+            )
+            continue
+        level = [peer for peer in peers if not (peer.lacks or _behind(peer, furthest[place]))]
         finals = [peer.oriented[:, -1:] for peer in level]
         pairs = statistics.all_pairs(finals, [peer.seeds for peer in level])
         ahead = statistics.leading([float(np.mean(own)) for own in finals], pairs)
         leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
     found = []
     for row in rows:
-        peers = groups[row.place]
-        baseline = next((r for name in BASELINES for r in peers if r.cell.method == name), peers[0])
+        peers, baseline = groups[row.place], baselines[row.place]
         target = None if _at_worst(baseline) else baseline.best
         if target is None:
             never = "succeeded" if row.score.name == "success" else f"had {row.score.name} other than the worst"
@@ -275,7 +285,7 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
         hits = row.steps[:0]
         if target is not None:
             hits = row.steps[sign * row.curve.estimate >= sign * target - TOLERANCE]
-        behind = _behind(row, peers)
+        behind = _behind(row, furthest[row.place])
         if behind:
             notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
         if row.lacks and len(peers) > 1:
@@ -305,8 +315,12 @@ def _arrival(row: ReportRow, target: float, reps: int, seed: int) -> Survival:
     return statistics.survival(reached, min(reps, statistics.CURVE_REPS), statistics.name_seed(row.label, seed))
 
 
-def _behind(row: ReportRow, peers: Iterable[ReportRow]) -> bool:
-    return not row.complete and row.last < max(peer.last for peer in peers)
+def _baseline(peers: Sequence[ReportRow]) -> ReportRow:
+    return next((row for name in BASELINES for row in peers if row.cell.method == name), peers[0])
+
+
+def _behind(row: ReportRow, furthest: int) -> bool:
+    return not row.complete and row.last < furthest
 
 
 def mixtures(study: StudyRecord) -> Iterable[str]:

@@ -388,7 +388,8 @@ def test_a_job_tells_its_worker_what_its_node_must_have(tmp_path: Path) -> None:
     from guidebench.harness.identity.cells import record
 
     job = Job("mine", str(tmp_path), record(cell), (0,))
-    found = Tasks(Ray(gpus=0.25, gpu_memory=2000), Execution(), tmp_path)._prepared(job)
+    (found,) = Tasks(Ray(gpus=0.25, gpu_memory=2000), Execution(), tmp_path)._prepared([job])
     assert (found.device, found.gpu_share, found.gpu_memory) == ("cuda", 0.25, 2000)
     assert "package torch" in found.code and "harness.loop" in found.code
-    assert not Tasks(Ray(), Execution(mixed_commits=True), tmp_path)._prepared(job).code
+    (found,) = Tasks(Ray(), Execution(mixed_commits=True), tmp_path)._prepared([job])
+    assert not found.code

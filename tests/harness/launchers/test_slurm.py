@@ -378,6 +378,33 @@ def test_a_task_that_left_the_queue_is_told_once_its_run_is_free(
     assert run.read()["status"] == "failed" and arrays.open == 0
 
 
+def test_the_queue_is_asked_once_for_a_command_and_arrays_wait_for_those_of_their_stage(
+    tmp_path: Path, squeue: Path
+) -> None:
+    """One stage is in the queue as array 17, the other is submitted by the same command."""
+    study = tmp_path / "study"
+    _, _, line = waited_for(study)
+    squeue.write_text(line)
+    asked, sbatch = tmp_path / "asked", squeue.parent / "bin" / "sbatch"
+    (squeue.parent / "bin" / "squeue").write_text(f"#!/bin/sh\necho squeue >>{asked}\nexec cat {squeue}\n")
+    sbatch.write_text(f'#!/bin/sh\ncat >/dev/null\necho sbatch "$@" >>{asked}\ngrep -c sbatch {asked}\n')
+    sbatch.chmod(0o755)
+    names = {"suite": "s", "task": "t", "method": "m"}
+    cells = [
+        {**names, "cell": "after", "stage": {**names, "cell": "first"}},
+        {**names, "cell": "late", "stage": {**names, "cell": "c0ffee"}},
+        {**names, "cell": "first"},
+    ]
+    jobs = [Job("mine", str(study), cell, (seed,)) for cell in cells for seed in (0, 1)]
+    Slurm().spawn(Execution(mixed_commits=True), study).submit(jobs)
+    told = [line.split() for line in asked.read_text().splitlines()]
+    assert [words[0] for words in told] == ["squeue", "sbatch", "sbatch", "sbatch"]
+    arrays = [{word.partition("=")[0]: word.partition("=")[2] for word in words[1:]} for words in told[1:]]
+    assert [array["--job-name"] for array in arrays] == ["bench-m-first.1", "bench-m-after.1", "bench-m-late.1"]
+    assert [array.get("--dependency") for array in arrays] == [None, "afterany:1", "afterany:17"]
+    assert all(array["--array"] == "0-1" for array in arrays)
+
+
 def test_programs_of_slurm_see_no_filters_of_the_user_and_no_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SQUEUE_STATES", "SBATCH_TEST_ONLY", "SCANCEL_STATE", "SLURM_CONF"):
         monkeypatch.setenv(name, "x")

@@ -27,7 +27,7 @@ LONG = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "training.steps
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     (cell,) = matrix.plan(list(LONG)).cells
-    return Job("mine", str(tmp_path), record(cell), (0,), code=provenance.code(cell))
+    return Job("mine", str(tmp_path), record(cell), (0,), code=provenance.code(cell.names))
 
 
 def carried_out(job: Job, *words: str) -> tuple[int, str]:

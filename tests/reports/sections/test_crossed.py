@@ -8,9 +8,9 @@ import pytest
 
 from guidebench import results
 from guidebench.reports.rendering import figures
-from guidebench.reports.sections import crossed
+from guidebench.reports.sections import Source, crossed, own
 from guidebench.reports.sections.crossed import SweepGrid
-from guidebench.reports.summary import summaries
+from guidebench.reports.summary import bounding, summaries
 from tests.reports.conftest import Writer
 
 SPRITE = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
@@ -84,3 +84,29 @@ def test_what_has_not_been_evaluated_is_a_dash(writer: Writer) -> None:
     (drawing,) = crossed.drawings(_grids(writer))
     assert "a.x=1, a.y=1: not evaluated; a.x=1, a.y=2: 0.25" in drawing.alt
     assert drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF")
+
+
+def test_a_map_of_many_pairs_has_colours_alone_and_tells_its_ends(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crossed, "NUMBERED", 2)
+    for row, length in enumerate((32, 16)):
+        for column, cap in enumerate((0.5, 0.25, 0.75)):
+            _cell(writer, row + column, planned=(row, column) != (0, 1), replay__lambda_max=cap, a__length=length)
+    (drawing,) = crossed.drawings(_grids(writer))
+    assert "5 of 6 pairs are evaluated, from 0.00 (a.length=32, replay.lambda_max=0.5) to" in drawing.alt
+    assert "to 0.75 (a.length=16, replay.lambda_max=0.75)." in drawing.alt and drawing.png.startswith(b"\x89PNG")
+
+
+def test_the_map_has_every_row_of_a_report_that_shows_some(writer: Writer) -> None:
+    for number in range(8 * 8):
+        _cell(writer, number % 5, a__x=number // 8, a__y=number % 8)
+    study = results.study(writer.finish())
+    whole = study, summaries.summarise(study, results.load(study), reps=200)
+    shown = bounding.bounded(*whole)
+    labels = {row.cell.id: row.label for row in shown[1].rows}
+    source = Source(*shown, 200, labels, figures.styles(labels.values()), whole=whole)
+    section = next(each for each in own.SECTIONS if each.name == "crossed")
+    assert len(shown[1].rows) < 64
+    (found,) = section.load(source)
+    assert sum(row is not None for line in found.rows for row in line) == 64

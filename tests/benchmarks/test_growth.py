@@ -1,0 +1,101 @@
+"""Studies of simulated workers have what real ones leave, and a small growth table counts it; nothing here is timed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import guidebench
+from benchmarks import growth
+from guidebench import results
+from guidebench.harness.plan import matrix
+from guidebench.harness.records import leases
+
+SEEDS, EVALUATIONS, EPISODES = 2, 50, 10
+CELLS = (1, 3)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, dict[str, Any]]]:
+    home = tmp_path_factory.mktemp("growth")
+    return home, {cells: growth.study_of(cells, SEEDS, 1, 300.0, home) for cells in CELLS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cells", CELLS)
+def test_what_is_loaded_is_what_was_written(measured: Any, cells: int) -> None:
+    home, found = measured
+    row, study = found[cells], home / f"cells-{cells}"
+    rows = guidebench.load(study)
+    assert row["rows_written"] == row["rows_loaded"] == len(rows) == cells * SEEDS * EVALUATIONS * EPISODES
+    for (directory,), own in rows.groupby(["directory"]):
+        written = pd.read_parquet(study / str(directory) / "evaluations.parquet")
+        assert own[list(written)].reset_index(drop=True).astype(written.dtypes).equals(written)
+    read = results.study(study)
+    assert len(read.cells) == cells and [run.status for run in read.runs] == ["finished"] * cells * SEEDS
+    assert not any(leases.holder(study / run.directory) for run in read.runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cells", CELLS)
+def test_every_command_does_its_work_and_its_cost_is_told(measured: Any, cells: int) -> None:
+    row = measured[1][cells]
+    for stage in growth.STAGES:
+        assert "failed" not in row[stage] and row[stage]["processor_seconds"] > 0 and row[stage]["peak_bytes"] > 2**20
+    assert row["runs"] == cells * SEEDS
+    assert set(row["report_bytes"]) >= {"report.html", "summary.json", "table.tex"}
+    summary = json.loads((measured[0] / f"cells-{cells}" / "report" / "summary.json").read_text())
+    assert summary["complete"] and len(summary["rows"]) == cells
+    lines = growth.table({"rows": [row], "stages": growth.STAGES}).splitlines()
+    assert lines[:3] == [f"| cells × seeds | {cells} × {SEEDS} |", "| --- | --- |", f"| runs | {cells * SEEDS} |"]
+
+
+@pytest.mark.slow
+def test_simulated_runs_leave_the_files_of_real_ones(measured: Any, train: Callable[..., Path]) -> None:
+    def names(study: Path) -> list[set[str]]:
+        runs = study.glob("*/*/*/seed-*")
+        return [{str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()} for run in runs]
+
+    (real,) = names(train("method=uer", packs=[(0,)], probes=2))
+    home, found = measured
+    assert names(home / "cells-3") == [real] * 3 * SEEDS
+    sizes = found[3]["bytes_per_run_by_name"]
+    assert sum(sizes.values()) == pytest.approx(found[3]["bytes_per_run"], abs=len(sizes))
+    files = [path for path in (home / "cells-3").rglob("*") if path.is_file() and "report" not in path.parts]
+    later = 1  # the command that was typed again took the study's lease once more
+    assert found[3]["files_per_run"] == pytest.approx((len(files) - later) / (3 * SEEDS), abs=0.01)
+
+
+@pytest.mark.parametrize("cells", [1, 3, 100, 300])
+def test_a_command_has_as_many_cells_as_it_should(cells: int, tmp_path: Path) -> None:
+    words = [word for word in growth.words(cells, SEEDS, tmp_path)[1:] if not word.startswith("launcher")]
+    plan = matrix.plan(words)
+    assert len({cell.id for cell in plan.cells}) == cells and plan.seeds == (0, 1)
+
+
+def test_a_number_of_cells_that_is_no_grid_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="150 cells are no grid; give at most 100, or a multiple of it"):
+        growth.words(150, SEEDS, tmp_path)
+
+
+def test_a_command_that_fails_or_takes_too_long_is_recorded_as_such() -> None:
+    failed, said = growth.cost(["/bin/sh", "-c", "echo no disk >&2; exit 3"], {}, 60.0)
+    assert said == "no disk" and failed["failed"].endswith("with exit code 3: no disk")
+    late, said = growth.cost(["/bin/sh", "-c", "echo begun; exec sleep 60"], {}, 0.5)
+    assert said == "begun" and late["failed"].endswith("with exit code -9: begun")
+    done, said = growth.cost(["/bin/true"], {}, 60.0)
+    assert "failed" not in done and said == ""
+
+
+def test_figures_of_other_numbers_of_cells_are_kept(tmp_path: Path) -> None:
+    output = tmp_path / "measured" / "growth.json"
+    rows = [{"cells": cells, "seeds": seeds} for cells, seeds in ((10, 1), (1, 1), (1, 3))]
+    for row in [*rows, {"cells": 10, "seeds": 1, "runs": 10}]:
+        growth.keep(row, output)
+    kept = json.loads(output.read_text())["results"]["growth"]["rows"]
+    assert kept == [rows[1], {"cells": 10, "seeds": 1, "runs": 10}, rows[2]]

@@ -1,0 +1,31 @@
+"""What a launcher's jobs say of the machine that submits them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness.execution import Execution
+from guidebench.harness.identity import provenance, sources
+from guidebench.harness.identity.cells import record
+from guidebench.harness.launchers import base
+from guidebench.harness.loop.job import Job
+from guidebench.harness.plan import matrix
+
+
+def test_jobs_name_sources_and_packages_and_the_sources_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = matrix.plan(["suite=minigrid_doorkey", "method=uer,per", "profile=smoke", "learner.lr=1e-3,1e-4"]).cells
+    jobs = [Job("mine", str(tmp_path), record(cell), (seed,)) for cell in cells for seed in (0, 1)]
+    assert len(jobs) == 8
+    taken: list[sources.Sources] = []
+    snapshot = sources.Sources
+    monkeypatch.setattr(sources, "Sources", lambda: (taken.append(snapshot()), taken[-1])[1])
+    found = base.elsewhere(jobs, Execution())
+    assert len(taken) == 1
+    assert [job.code for job in found] == [provenance.code(cell.names) for cell in cells for _ in (0, 1)]
+    assert found[0].code != found[-1].code and "package torch" in found[0].code
+    assert all(job.shared for job in found)
+    assert not any(job.code for job in base.elsewhere(jobs, Execution(mixed_commits=True)))
