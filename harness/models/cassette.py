@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -37,13 +37,13 @@ from guidebench.harness.models.cassette_file import (
     uri,
 )
 from guidebench.harness.models.keys import Request
+from guidebench.harness.records import leases
 from guidebench.harness.records.leases import Lease
 
 MERGED = "cassette.sqlite"
 SHARDS = "shard-*.sqlite"
-WHOLE = "-whole.sqlite"
-"""How the name of a shard ends that holds all that its process wrote, in place of the shards that it names as
-merged."""
+MERGING = 900.0
+"""Seconds to wait for a process that is merging a cassette."""
 WAL_PAGES = 4_096
 """Pages of 4 KiB after which SQLite checkpoints a shard's write-ahead log, which waits for the disk."""
 FAILURE = (
@@ -137,11 +137,14 @@ class Cassette:
         with self._writing() as db:
             insert(db, "spent", [(run, model, *usage)])
 
-    def publish(self) -> None:
-        """Put what is recorded where the study is safe from the loss of this machine."""
+    def publish(self, followers: Iterable[Path] = ()) -> None:
+        """Put what is recorded where the loss of this machine cannot reach it. `followers`: files that exist if other
+        processes have taken over the runs; Fenced is raised then."""
 
-    def close(self, keep: bool = True) -> None:
-        """Close all files. `keep`: whether the runs were held to the end, so that their answers count."""
+    def bill(self) -> None:
+        """Record what was spent, and no more: another process holds the runs by now."""
+
+    def close(self) -> None:
         for _, db in self._files():
             db.close()
         self._sources, self._own = {}, None
@@ -241,17 +244,11 @@ def check(path: Path) -> None:
 def files(directory: Path) -> list[Path]:
     """Return the cassettes of a directory: the merged one, and the shards that are not merged yet."""
     merged = directory / MERGED
-    return [*([merged] if merged.exists() else []), *unmerged(directory, sorted(directory.glob(SHARDS)))]
-
-
-def unmerged(directory: Path, shards: Sequence[Path]) -> list[Path]:
-    """Return those shards of a directory that are merged neither into its cassette nor into another of them."""
-    done: set[str] = set()
-    for path in (directory / MERGED, *(shard for shard in shards if shard.name.endswith(WHOLE))):
-        if path.exists():
-            with closing(opened(path)) as db, faults_of(path):
-                done.update(name for (name,) in db.execute("SELECT shard FROM merged"))
-    return [shard for shard in shards if shard.name not in done]
+    if not merged.exists():
+        return sorted(directory.glob(SHARDS))
+    with closing(opened(merged)) as db, faults_of(merged):
+        done = {name for (name,) in db.execute("SELECT shard FROM merged")}
+    return [merged, *sorted(path for path in directory.glob(SHARDS) if path.name not in done)]
 
 
 def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
@@ -270,19 +267,32 @@ def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
     return dict(Counter(found.values()))
 
 
-def merge(directory: Path, finished: Collection[str] = ()) -> None:
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Hold the right to change the merged cassette of a directory. Who begins to read it on another machine waits for
+    its end once, when the lease of its runs shows already that it is there."""
+    lock = Lease(directory, "cassette")
+    lock.acquire(MERGING, tell=leases.warn)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def merge(directory: Path, finished: Collection[str] = (), alone: Callable[[], bool] = lambda: True) -> None:
     """Merge every shard whose process has ended into the directory's cassette and remove it; shards in use stay. Arrays
-    that answered the runs `finished` are dropped.
+    that answered the runs `finished` are dropped. Do nothing unless `alone()`, which is asked while nobody can begin to
+    read.
 
     If killed, the next call completes the merge. Raises UserError for damaged shards, after merging all others.
     """
-    lock = Lease(directory, "cassette")
-    lock.acquire(PATIENCE)
     damaged = []
-    try:
+    with writing(directory):
+        if not alone():
+            return
         create(directory / MERGED)
         with closing(opened(directory / MERGED, "rw")) as db:
-            for shard in sorted(directory.glob(SHARDS), reverse=True):  # a whole shard before those that it replaces
+            for shard in sorted(directory.glob(SHARDS)):
                 try:
                     absorb(db, shard, finished)
                 except UserError as error:
@@ -293,8 +303,8 @@ def merge(directory: Path, finished: Collection[str] = ()) -> None:
                     if dropped:
                         with suppress(sqlite3.OperationalError):  # the disk is full; later rows reuse the free pages
                             db.execute("VACUUM")
-    finally:
-        lock.release()
+        for copied in directory.glob(f".{SHARDS}.part"):  # by a process that was killed
+            copied.unlink(missing_ok=True)
     if damaged:
         raise UserError("\n".join(damaged))
 
@@ -309,7 +319,6 @@ def absorb(db: sqlite3.Connection, shard: Path, finished: Collection[str] = ()) 
             with transaction(db):
                 if not db.execute("SELECT 1 FROM main.merged WHERE shard = ?", (shard.name,)).fetchone():
                     copy(db, COLUMNS, "shard", finished)
-                    db.execute("INSERT OR IGNORE INTO main.merged SELECT shard FROM shard.merged")
                     db.execute("INSERT INTO main.merged VALUES (?)", (shard.name,))
         finally:
             db.execute("DETACH shard")

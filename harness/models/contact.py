@@ -106,7 +106,7 @@ def _ask(each: Asked, models: Models, directory: Path, device: str, shared: bool
             try:
                 return await desk.answer(tiny(each.config, each.kind), ASKER)
             finally:
-                await desk.close()
+                await desk.close(last=desk.publish)
 
     return asyncio.run(answered())
 

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -39,6 +40,8 @@ Mode = Literal["record", "live", "replay"]
 Result = TypeVar("Result")
 ABSENT = frozenset(("timeout", "rate_limited", "server", "connection", "crashed"))
 """Kinds of failure that mean the model is unreachable; every other kind is some response from it."""
+IDLE = 30.0
+"""Seconds without a call after which others may have what is left of a process's part of the budget."""
 LARGE = 2**17
 """Total image bytes above which hashing and packing (half a millisecond) move to another thread"""
 
@@ -96,6 +99,10 @@ class Desk:
         self._unwritten: list[CassetteEntry] = []
         self._not_before = 0.0
         self._closing = False
+        self.waits: Callable[[], None] = lambda: None
+        """Called several times a second while the budget lets a call wait for others."""
+        self._idle: asyncio.TimerHandle | None = None
+        """Lets others have this process's part of the budget if no call follows."""
 
     async def answer(self, call: Call, asker: Asker) -> CallResult:
         """Return the outcome of a call, already on disk if the mode records.
@@ -122,19 +129,25 @@ class Desk:
             self._cassette.record(CassetteEntry(request, asker, self._name, told, {}, told.billed))
         return told
 
-    def publish(self) -> None:
-        """Put all recorded answers where the loss of this machine cannot reach them, and let others have what is left
-        of this process's part of the budget."""
+    def bill(self) -> None:
+        """Record what was spent, and no answers: another process holds the runs by now."""
         if self._cassette is not None:
-            self._cassette.publish()
+            self._cassette.bill()
+
+    def publish(self, followers: Iterable[Path] = ()) -> None:
+        """Put all recorded answers where the loss of this machine cannot reach them, and let others have what is left
+        of this process's part of the budget. `followers`: files that exist if other processes have taken over the runs;
+        Fenced is raised then."""
+        if self._cassette is not None:
+            self._cassette.publish(followers)
         if self._budget is not None:
             self._budget.rest()
 
-    async def close(self, grace: float = 0.0, keep: bool = True) -> None:
+    async def close(self, grace: float = 0.0, last: Callable[[], None] = lambda: None) -> None:
         """Close model, cassette and budget. Attempts under way have `grace` seconds to be answered and recorded,
-        because they are paid for; no new attempt starts. `keep`: whether the runs were held to the end, so that their
-        answers count."""
+        because they are paid for; no new attempt starts. `last` is called before the files are closed."""
         self._closing = True
+        self._busy()
         if self._asking and grace:
             await asyncio.wait([*self._asking.values()], timeout=grace)
         for asking in [*self._asking.values()]:
@@ -145,9 +158,11 @@ class Desk:
                 self._write(self._cassette)  # entries whose tasks were cancelled while they waited to batch
         finally:
             try:
-                if self._cassette is not None:
-                    self._cassette.close(keep)
+                last()
             finally:
+                self._busy()
+                if self._cassette is not None:
+                    self._cassette.close()
                 if self._budget is not None:
                     self._budget.close()
                 if self._model is not None:
@@ -237,7 +252,9 @@ class Desk:
         assert self._model is not None
         estimate = self._model.estimate(call)
         while self._budget is not None and not self._budget.reserve(estimate):
+            self.waits()
             await asyncio.sleep(0.05)
+        self._busy()
         started = time.monotonic()
         took = Usage(calls=1)
         try:
@@ -256,6 +273,12 @@ class Desk:
         finally:
             if self._budget is not None:
                 self._budget.settle(estimate, took)
+                self._busy()
+                self._idle = asyncio.get_running_loop().call_later(IDLE, self._budget.rest)
+
+    def _busy(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
 
     def _note(self, failure: Failure) -> None:
         """Update the circuit breaker and the server's requested wait after a failure."""

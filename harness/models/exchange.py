@@ -14,9 +14,8 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models import cassette_checks
 from guidebench.harness.models.backends.faults import REMOVED, secrets
 from guidebench.harness.models.calls import Usage
-from guidebench.harness.models.cassette import MERGED, files
+from guidebench.harness.models.cassette import MERGED, files, writing
 from guidebench.harness.models.cassette_file import (
-    PATIENCE,
     STRANGERS,
     TOOK,
     copy,
@@ -26,7 +25,6 @@ from guidebench.harness.models.cassette_file import (
     transaction,
     uri,
 )
-from guidebench.harness.records.leases import Lease
 
 TAKEN = ("images", "requests", "answers", "arrays", "failures")
 """Tables that are exported and imported; `spent` stays with its own study."""
@@ -135,9 +133,7 @@ def import_(file: Path, study: Path) -> int:
 
 def _import(file: Path, study: Path) -> int:
     directory = study / "models"
-    lock = Lease(directory, "cassette")
-    lock.acquire(PATIENCE)
-    try:
+    with writing(directory):
         create(directory / MERGED)
         with (
             closing(opened(directory / MERGED, "rw")) as db,
@@ -146,8 +142,6 @@ def _import(file: Path, study: Path) -> int:
             transaction(db),
         ):
             copy(db, TAKEN, "origin")
-    finally:
-        lock.release()
     with closing(opened(file, STRANGERS)) as db:
         return _count(db)
 

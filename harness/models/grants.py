@@ -29,12 +29,13 @@ from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.records.leases import Lease
 
 FOLDER = "grants"
-SHARE = 16
+SHARE = 64
 """Part of what is left that one grant gives at most (choice: few grants, and little that a dead machine keeps)."""
 AT_ONCE = 8
 """Number of calls, each as large as the next one may be, for which a grant suffices if there is enough."""
-LOOK = 1.0
-"""Seconds between two looks at the disk of a process that waits until others end their grants."""
+LOOK, SELDOM = 1.0, 16.0
+"""Seconds between the first two looks at the disk of a process that waits until others end their grants, which double
+up to the second number."""
 NOTHING: Amounts = dict.fromkeys(UNITS, 0.0)
 
 
@@ -61,7 +62,9 @@ class Grants:
         self._number, self._given, self._spent, self._reserved = 0, NOTHING, NOTHING, NOTHING
         self._known: dict[int, _Grant] = {}
         """Grants that were ended, which do not change any more."""
-        self._look_at = 0.0
+        self._look_at, self._wait = 0.0, LOOK
+        self._resting = False
+        """Whether the grant is to be ended once no call is under way."""
 
     def reserve(self, estimate: Usage) -> bool:
         """Reserve an upper bound of a call's usage; return False while it is not known whether there is enough, since
@@ -75,7 +78,8 @@ class Grants:
                 "same command again"
             )
         wanted = amounts(estimate)
-        if not (self._number and self._within(plus(plus(self._spent, self._reserved), wanted), self._given)):
+        enough = self._number and self._within(plus(plus(self._spent, self._reserved), wanted), self._given)
+        if self._resting or not enough:
             if any(amount > TINY for amount in self._reserved.values()):
                 return False  # the grant is ended when its calls have been settled
             self.rest()
@@ -88,12 +92,14 @@ class Grants:
         """Release a call's reservation and add its actual usage to the amount spent."""
         self._reserved = plus(self._reserved, amounts(estimate), -1)
         self._spent = plus(self._spent, amounts(took))
-        if not self._within(plus(self._spent, dict.fromkeys(UNITS, 2 * TINY)), self._given):
+        if self._resting or not self._within(plus(self._spent, dict.fromkeys(UNITS, 2 * TINY)), self._given):
             self.rest()  # nothing is left of it, which others need not wait to hear
 
     def rest(self) -> None:
-        """End the grant, so that others may have what is left of it, unless calls have not been settled."""
+        """End the grant, so that others may have what is left of it, as soon as no call is under way."""
+        self._resting = bool(self._number)
         if self._number and not any(amount > TINY for amount in self._reserved.values()):
+            self._resting = False
             write_json(self._folder / f"{self._number}.spent", self._spent)
             self._number, self._given, self._spent, self._reserved = 0, NOTHING, NOTHING, NOTHING
 
@@ -121,7 +127,7 @@ class Grants:
             reached(self._limits, spent, wanted)
             left = {each: (limit or 0) - spent[each] - open_[each] for each, limit in self._limits._asdict().items()}
             if not self._within(wanted, left):
-                self._look_at = time.monotonic() + LOOK
+                self._look_at, self._wait = time.monotonic() + self._wait, min(2 * self._wait, SELDOM)
                 return False
             given = {
                 each: min(left[each], max(AT_ONCE * wanted[each], left[each] / SHARE))
@@ -130,6 +136,7 @@ class Grants:
             }  # fmt: skip
             if self._link(number, given):
                 self._number, self._given, self._spent = number, given, dict(NOTHING)
+                self._wait = LOOK
                 return True
 
     def _read(self, number: int) -> _Grant | None:

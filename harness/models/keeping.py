@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,6 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
-from guidebench.harness.records.leases import Lease
 
 if TYPE_CHECKING:
     from guidebench.harness.models.budget import Budget, Limits
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 BUDGET = "budget.json"
 LOADING = 900.0
 """Seconds that a model may take to load before its process counts as hung."""
-MERGING = 900.0
-"""Seconds to wait for a command that is merging the cassette of a study."""
 NOT_THE_MODEL = ("delay", "prompt", "temperature", "max_tokens")
 """Settings left out of a model's identity: the call itself contains them, or, as for the delay, they change no
 answer."""
@@ -76,33 +73,16 @@ def sources(models: Models, directory: Path) -> list[Path]:
     return found
 
 
-def check(
-    models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = (), shared: bool = False
-) -> None:
-    """Raise UserError for a model that is not ready, check as `answerable`, and open the study's budget account.
-    `shared`: whether the runs may be on several machines."""
+def check(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
+    """Raise UserError for a model that is not ready, check as `answerable`, and open the study's budget account."""
     if models.mode != "replay":
         for model in asked:
             model.ready()
     answerable(models, directory, asked, runs)
     from guidebench.harness.models import cassette
 
-    if asked and models.budgeted:
-        if cassette.files(directory) and not (directory / BUDGET).exists():
-            _count_what_was_spent(directory)
-        if not shared and not _settled(directory):
-            raise UserError(
-                f"workers of another launcher are spending from the budget of {directory.parent}; wait until they have "
-                f"ended, or end them with `bench cancel {directory.parent}`"
-            )
-
-
-def _settled(directory: Path) -> bool:
-    """Count in the study's account what processes of several machines have spent. Return False while some have not
-    ended."""
-    from guidebench.harness.models import grants
-
-    return grants.settle(directory / grants.FOLDER, directory / BUDGET)
+    if asked and models.budgeted and not (directory / BUDGET).exists():
+        _count_what_was_spent(directory, bool(cassette.files(directory)))
 
 
 def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
@@ -171,25 +151,29 @@ def priced(model: Any) -> bool:
     return model.price_in is not None or recipes.pricing(model.model) != "unknown"
 
 
-def _count_what_was_spent(directory: Path) -> None:
-    """Open the account of a study whose earlier calls were made without one."""
+def _count_what_was_spent(directory: Path, before: bool) -> None:
+    """Open the account of a study; `before`: whether calls were made without one."""
     from guidebench.harness.models import exchange
     from guidebench.harness.models.budget import Budget, Limits
 
     account = Budget(directory / BUDGET, Limits())
-    for model in exchange.stats(directory.parent).models:
+    for model in exchange.stats(directory.parent).models if before else ():
         account.settle(Usage(), model.spent)
     account.close()
 
 
-def settle(directory: Path, finished: Collection[str] = ()) -> None:
-    """Merge the shards of model processes that have ended, count what they spent, and drop the arrays that answered the
-    runs `finished` (CELL/SEED). Call it while no other machine reads the study's cassette."""
-    _settled(directory)
-    if any(directory.glob("shard-*.sqlite")) or (finished and (directory / "cassette.sqlite").exists()):
-        from guidebench.harness.models import cassette
+def settle(directory: Path, finished: Collection[str] = (), alone: Callable[[], bool] = lambda: True) -> None:
+    """Merge the shards of model processes that have ended, count what was spent on several machines, and drop the
+    arrays that answered the runs `finished` (CELL/SEED). Do nothing unless `alone()`, which tells that no other machine
+    uses them; it is asked while none can begin to."""
+    from guidebench.harness.models import cassette, grants
 
-        cassette.merge(directory, finished)
+    if any(directory.glob(cassette.SHARDS)) or (finished and (directory / cassette.MERGED).exists()):
+        cassette.merge(directory, finished, alone)
+    if (directory / grants.FOLDER).exists():
+        with cassette.writing(directory):
+            if alone():
+                grants.settle(directory / grants.FOLDER, directory / BUDGET)
 
 
 def patience(policy: Policy, calls: int = 1) -> float:
@@ -215,11 +199,12 @@ def desk(
     directory.mkdir(parents=True, exist_ok=True)
     limits = Limits(usd=models.budget_usd, calls=models.budget_calls, seconds=models.budget_seconds)
     policy = config.policy()
+    found = _cassette(models, directory, shared)  # before the model, which may fail: it holds what was answered
     return Desk(
         None if models.mode == "replay" else config.spawn_model(device),
         identity(config),
         str(config.model),
-        _cassette(models, directory, shared),
+        found,
         _account(directory, limits, shared) if models.budgeted else None,
         policy if attempts is None else replace(policy, attempts=min(attempts, policy.attempts)),
         models.mode,
@@ -233,13 +218,10 @@ def _cassette(models: Models, directory: Path, shared: Shared | None) -> Cassett
     if shared is None:
         shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
         return cassette.Cassette(sources(models, directory), shard, models.keep_images)
-    merging = Lease(directory, "cassette")  # who merges is waited for, and sees then that the runs are held
-    merging.acquire(MERGING)
-    try:
-        read = [path for path in sources(models, directory) if path.parent != directory or path.name == cassette.MERGED]
-        return segments.Segmented(read, Path(shared.scratch), directory, shared.cell, models.keep_images)
-    finally:
-        merging.release()
+    with cassette.writing(directory):
+        pass  # who merges has ended; who begins to will see that the runs are held
+    read = [path for path in sources(models, directory) if path.parent != directory or path.name == cassette.MERGED]
+    return segments.Segmented(read, Path(shared.scratch), directory, shared.cell, models.keep_images)
 
 
 def _account(directory: Path, limits: Limits, shared: Shared | None) -> Budget | Grants:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.interfaces import Array
@@ -83,12 +84,17 @@ class Sent(NamedTuple):
 class Publish(NamedTuple):
     """A request to put all recorded answers where the loss of this machine cannot reach them."""
 
+    followers: tuple[Path, ...] = ()
+    """Files that exist once other processes have taken over the runs."""
+
 
 class Farewell(NamedTuple):
     """The last message before the worker closes the connection."""
 
     keep: bool
     """Whether the worker has held its runs until now, so that their answers count."""
+    followers: tuple[Path, ...] = ()
+    """As in `Publish`."""
 
 
 class ProcessReply(NamedTuple):
@@ -103,5 +109,9 @@ class ProcessReply(NamedTuple):
     missing: str = ""
     """Why this one answer is missing, in replay; other questions can still be answered."""
     budget: str = ""
+    lost: str = ""
+    """That other processes have taken over the runs, in reply to a `Publish`."""
     published: bool = False
     """Whether this is the reply to a `Publish`, which has no number."""
+    waits: bool = False
+    """Whether this, without a number, only tells that calls wait for their part of the budget."""

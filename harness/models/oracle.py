@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,8 @@ class OracleBackend:
     def poll(self) -> None:
         """Do nothing, because every question is answered already."""
 
-    def publish(self) -> None:
+    def publish(self, followers: Sequence[Path] = ()) -> None:
         """Do nothing, because nothing is recorded."""
 
-    def close(self, keep: bool = True) -> None:
+    def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None:
         """Do nothing, because there is no process to end."""

@@ -15,8 +15,9 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from guidebench.harness import apart
@@ -24,6 +25,7 @@ from guidebench.harness.errors import BudgetReached, Stopped, UserError
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Sent
 from guidebench.harness.models.questions import InFlight, Memory
+from guidebench.harness.records.leases import Fenced
 
 COPYING = 60.0
 """Seconds that a process may take to copy its last answers to a disk that several machines share."""
@@ -127,8 +129,9 @@ class ModelProcess:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def publish(self) -> None:
-        """Wait until all that was recorded is where the loss of this machine cannot reach it."""
+    def publish(self, followers: Sequence[Path] = ()) -> None:
+        """Wait until all that was recorded is where the loss of this machine cannot reach it. `followers`: files that
+        exist once other processes have taken over the runs; Fenced is raised then."""
         self._publishing, asked = bool(self._scratch), None
         while self._publishing:
             if self._connection is None:
@@ -137,7 +140,7 @@ class ModelProcess:
             try:
                 if asked is not self._connection:
                     asked = self._connection
-                    asked.send(Publish())
+                    asked.send(Publish(tuple(followers)))
                 if self._connection.poll(self._patience):
                     self._receive()
                 else:
@@ -145,12 +148,12 @@ class ModelProcess:
             except (EOFError, OSError) as error:
                 self._restart(error)
 
-    def close(self, keep: bool = True) -> None:
+    def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None:
         """End the process; unanswered questions are dropped. `keep`: whether the runs were held until now; if not, what
-        others may see of their answers stays as it is."""
+        others may see of their answers stays as it is. `followers`: as in `publish`."""
         if self._connection is not None:
             with contextlib.suppress(OSError):
-                self._connection.send(Farewell(keep))
+                self._connection.send(Farewell(keep, tuple(followers)))
             self._connection.close()
             self._connection = None
         if self._process is not None:
@@ -158,6 +161,11 @@ class ModelProcess:
             if self._process.is_alive():
                 self._process.kill()
                 self._process.join()
+            if self._scratch and self._process.exitcode:
+                print(
+                    f"the last answers of {self._assignment.model} could not be copied into the study; their runs ask "
+                    f"for them again (exit code {self._process.exitcode})", file=sys.stderr, flush=True,
+                )  # fmt: skip
             self._process = None
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -200,6 +208,10 @@ class ModelProcess:
         self._since, self._deaths = time.monotonic(), 0
         if message.error:
             raise UserError(message.error)
+        if message.waits:
+            return
+        if message.lost:
+            raise Fenced(message.lost)
         if message.published:
             self._publishing = False
             return

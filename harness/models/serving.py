@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,19 +35,29 @@ from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, P
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.arrays import Declared
+from guidebench.harness.records.leases import Fenced
 
 Message = Sent | Publish | Farewell | Exception
 """What the worker sends, or why it sends nothing more."""
 
 
+WAITING = 5.0
+"""Seconds between two messages that calls wait for their part of the budget."""
+
+
 class Answers(Protocol):
     """Anything that answers calls: a desk, or a scripted model directly."""
 
+    waits: Callable[[], None]
+    """Called again and again while calls wait for their part of the budget."""
+
     async def answer(self, call: Call, asker: Asker) -> CallResult: ...
 
-    def publish(self) -> None: ...
+    def publish(self, followers: Iterable[Path]) -> None: ...
 
-    async def close(self, grace: float, keep: bool) -> None: ...
+    def bill(self) -> None: ...
+
+    async def close(self, grace: float, last: Callable[[], None]) -> None: ...
 
 
 class Unaided:
@@ -55,15 +65,19 @@ class Unaided:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self.waits: Callable[[], None] = lambda: None
 
     async def answer(self, call: Call, asker: Asker) -> CallResult:
         reply = await self._model.answer(call)
         return CallResult(reply.value, usage=reply.usage, billed=reply.usage, detail=reply.detail)
 
-    def publish(self) -> None:
+    def publish(self, followers: Iterable[Path]) -> None:
         """Do nothing, because nothing is recorded."""
 
-    async def close(self, grace: float, keep: bool) -> None:
+    def bill(self) -> None:
+        """Do nothing, because nothing is spent."""
+
+    async def close(self, grace: float, last: Callable[[], None]) -> None:
         await self._model.close()
 
 
@@ -71,7 +85,8 @@ def serve(connection: Connection, assignment: Assignment) -> None:
     """Answer questions until the worker closes the connection, then end this process."""
     processes.begin()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker handles Ctrl-C and closes the pipe
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Schedulers send it to all processes of a task; the worker needs this one for its last checkpoint.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if assignment.shared else signal.SIG_DFL)
     asyncio.run(_serve(connection, assignment))
     processes.leave(0)
 
@@ -82,12 +97,13 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
     threading.Thread(target=_listen, args=(connection, loop, heard), daemon=True, name="ear").start()
     answering: set[asyncio.Task[None]] = set()
     desk: Answers | None = None
-    farewell = None
+    farewell, gone = None, False
     try:
         studio: Studio | None = None
         broken = ""
         try:
             desk = answers(assignment, hand)
+            desk.waits = _every(WAITING, lambda: _send(connection, ProcessReply(0, waits=True)))
             studio = await loop.run_in_executor(hand, Studio, assignment)
         except UserError as error:
             broken = str(error)
@@ -96,6 +112,7 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
         while True:
             item = await heard.get()
             if isinstance(item, (EOFError, OSError)):
+                gone = True
                 return
             if isinstance(item, Exception):
                 raise item
@@ -103,7 +120,7 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
                 farewell = item
                 continue
             if isinstance(item, Publish):
-                _send(connection, _published(desk))
+                _send(connection, _published(desk, broken, item.followers))
                 continue
             if broken or studio is None or desk is None:
                 _send(connection, ProcessReply(item.number, error=in_role(broken, assignment.model.kind, item.role)))
@@ -114,22 +131,54 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
             await asyncio.sleep(0)  # start the task before the next message, which may be the end of the connection
     finally:
         if desk is not None:
-            await desk.close(FAREWELL, farewell is not None and farewell.keep)
+            await desk.close(FAREWELL, _last(desk, farewell, gone))
         for task in answering:
             task.cancel()
         hand.shutdown(wait=False, cancel_futures=True)
-        if farewell is None and assignment.scratch:  # the worker is gone, which removes it otherwise
+        if gone and farewell is None and assignment.scratch:  # the worker is gone, which removes it otherwise
             shutil.rmtree(assignment.scratch, ignore_errors=True)
 
 
-def _published(desk: Answers | None) -> ProcessReply:
-    """Let a desk publish and return the reply."""
+def _published(desk: Answers | None, broken: str, followers: Iterable[Path]) -> ProcessReply:
+    """Let a desk publish and return the reply. Without a desk, what was answered before stays where it is."""
+    if desk is None:
+        return ProcessReply(0, error=broken)
     try:
-        if desk is not None:
-            desk.publish()
-    except UserError as error:
+        desk.publish(followers)
+    except Fenced as fenced:
+        return ProcessReply(0, lost=str(fenced))
+    except (UserError, OSError) as error:
         return ProcessReply(0, error=str(error))
     return ProcessReply(0, published=True)
+
+
+def _last(desk: Answers, farewell: Farewell | None, gone: bool) -> Callable[[], None]:
+    """Return what a desk does last: it publishes if the worker has said so, and only tells what it spent if others may
+    hold the runs by now. After an error of this process the next one of the worker publishes."""
+
+    def publish() -> None:
+        assert farewell is not None
+        try:
+            desk.publish(farewell.followers)
+        except Fenced:
+            desk.bill()
+
+    if farewell is not None and farewell.keep:
+        return publish
+    return desk.bill if gone else lambda: None
+
+
+def _every(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
+    """Return what calls a function, but not again within some seconds."""
+    last = -seconds
+
+    def called() -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            call()
+
+    return called
 
 
 def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[Message]) -> None:

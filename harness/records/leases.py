@@ -28,7 +28,7 @@ import time
 import uuid
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,6 +153,10 @@ class Lease:
     def __del__(self) -> None:
         self.release()
 
+    def follower(self) -> Path:
+        """Return the file that exists once another process has followed the holder."""
+        return self._folder / str(self._epoch + 1)
+
     def held(self) -> bool:
         """Return whether the lease is held still. A holder that is late asks the disk."""
         if not self._epoch or self.lost:
@@ -257,6 +261,27 @@ def holder(directory: Path) -> Holder | None:
     if found is None or not found.alive:
         return None
     return None if found.token and found.touched and _now(folder) - found.touched >= EXPIRES else found.holder
+
+
+def all_over(directories: Iterable[Path]) -> bool:
+    """Return whether nobody holds the lease of any of these directories. A holder that seems to have been silent for
+    EXPIRES, by clocks that may be wrong, is watched for as long before it counts as dead."""
+    places, seen = list(directories), dict[Path, str]()
+    while True:
+        watched = False
+        for folder in (each / FOLDER for each in places if (each / FOLDER).is_dir()):
+            refresh(folder)
+            newest = max(_epochs(folder), default=0)
+            found = _look(folder, newest) if newest else None
+            if found is None or not found.alive:
+                continue
+            silent = found.token is not None and _now(folder) - found.touched >= EXPIRES
+            if not silent or seen.setdefault(folder, str(found.token)) != found.token:
+                return False
+            watched = True
+        if not watched:
+            return True
+        _sleep(1.0)
 
 
 def next_attempt(directory: Path) -> int:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,11 @@ class RunJournal:
         return any(lease.lost for lease in self._leases)
 
     @property
+    def followers(self) -> list[Path]:
+        """The files that exist once other processes have taken over a run."""
+        return [lease.follower() for lease in self._leases]
+
+    @property
     def held(self) -> bool:
         """Whether all runs are held still."""
         return all(lease.held() for lease in self._leases)
@@ -212,7 +218,7 @@ class RunJournal:
         for lease in self._leases:
             lease.fence()
         for backend in self._backends:
-            backend.publish()
+            backend.publish(self.followers)
         for lease in self._leases:
             lease.fence()
 

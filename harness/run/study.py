@@ -228,6 +228,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
                     probes=execution.probes,
                     keep_replay=execution.keep_replay,
                     models=asdict(execution.models),
+                    shared=_shared(plan, study.path),
                 )
                 for seeds in packs
             ]
@@ -247,6 +248,11 @@ def _complete(home: Path, cell: Cell, keep_replay: bool) -> None:
             tidy(run, cell, keep_replay)
             run.publish(lease)
     lease.release()
+
+
+def _shared(plan: Plan, directory: Path) -> bool:
+    """Return whether workers on other machines may write the study, of this command or of one before."""
+    return matrix.launcher_of(plan.execution).shared or bool(job_files.launchers(directory))
 
 
 def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
@@ -428,7 +434,6 @@ def _room(run: RunDirectory, ring: int) -> int:
 def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     """Merge the answers left by a killed study. Raise UserError if recorded answers are required and missing."""
     _settle(plan, StudyDirectory(directory))
-    shared = matrix.launcher_of(plan.execution).shared
     unfinished = {job.cell["cell"] for job in jobs}
     readiness.consultable(plan.execution.models, [cell for cell in plan.trained if cell.id in unfinished])
     asked = {
@@ -442,20 +447,22 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
         for reason in keeping.unready(plan.execution.models, [model]):
             raise UserError(in_role(reason, kind, role))
     runs = [f"{job.cell['cell']}/{seed}" for job in jobs for seed in job.seeds]
-    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()], runs, shared)
+    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()], runs)
 
 
 def _settle(plan: Plan, study: StudyDirectory) -> None:
     """Merge the recorded answers of the study's models; delete array answers of finished runs if
-    models.keep_arrays=finished. Do nothing while a scheduler's workers read them, on machines whose locks nobody
+    models.keep_arrays=finished. Do nothing while a scheduler's workers use them, on machines whose locks nobody
     sees."""
-    if job_files.launchers(study.path) and any(run.held() for _, run in study.runs()):
-        return
+
+    def alone() -> bool:
+        return not job_files.launchers(study.path) or leases.all_over(run.home for _, run in study.runs())
+
     finished = [
         f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.trained, plan.seeds)
         if plan.execution.models.keep_arrays == "finished" and study.run(cell.directory, seed).status == "finished"
     ]  # fmt: skip
-    keeping.settle(keeping.folder(study.path), finished)
+    keeping.settle(keeping.folder(study.path), finished, alone)
 
 
 def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
@@ -489,8 +496,7 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
     def tell(each: contact.Asked, said: str) -> None:
         watch(Event(asked[each], "notice", {"error": said}))
 
-    shared = matrix.launcher_of(plan.execution).shared
-    contact.check(asked, plan.execution.models, keeping.folder(directory), device, tell, shared)
+    contact.check(asked, plan.execution.models, keeping.folder(directory), device, tell, _shared(plan, directory))
 
 
 def ring_bytes(cell: Cell, given: int = 0) -> int:

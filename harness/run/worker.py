@@ -158,7 +158,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))
     finally:
         for backend in asking.distinct(backends):
-            backend.close(keep=journal.held)
+            backend.close(journal.held, journal.followers)
         journal.close()
 
 

@@ -79,8 +79,8 @@ class HumanBackend:
             self._known[run] = now, questions.latest(run)
         return self._known[run][1]
 
-    def publish(self) -> None:
+    def publish(self, followers: Sequence[Path] = ()) -> None:
         """Do nothing, because a person's answers are files of the run."""
 
-    def close(self, keep: bool = True) -> None:
+    def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None:
         """Do nothing."""

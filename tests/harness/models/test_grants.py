@@ -33,21 +33,32 @@ def given(place: Path, number: int) -> dict[str, float]:
 
 
 def test_a_grant_is_a_share_of_what_is_left_and_ends_with_what_was_spent(tmp_path: Path) -> None:
-    mine, yours = (opened(tmp_path, calls=320, usd=10.0) for _ in range(2))
+    mine, yours = (opened(tmp_path, calls=1280, usd=40.0) for _ in range(2))
     assert mine.reserve(CALL) and yours.reserve(CALL)
-    assert (given(tmp_path, 1)["calls"], given(tmp_path, 1)["usd"]) == (20.0, 0.625)  # a sixteenth
-    assert given(tmp_path, 2)["calls"] == 18.75  # a sixteenth of the 300 that are left
+    assert (given(tmp_path, 1)["calls"], given(tmp_path, 1)["usd"]) == (20.0, 0.625)  # a sixty-fourth
+    assert given(tmp_path, 2)["calls"] == 19.6875  # a sixty-fourth of the 1,260 that are left
     assert given(tmp_path, 1)["seconds"] == 0.0  # not limited
     mine.settle(CALL, CALL)
     mine.rest()
     assert json.loads((tmp_path / "grants" / "1.spent").read_text()) == {"usd": 0.01, "calls": 1, "seconds": 2.0}
-    assert mine.reserve(CALL) and given(tmp_path, 3)["calls"] == pytest.approx((320 - 1 - 18.75) / 16)
+    assert mine.reserve(CALL) and given(tmp_path, 3)["calls"] == pytest.approx((1280 - 1 - 19.6875) / 64)
 
 
 def test_a_small_rest_is_granted_for_some_calls_at_once_and_then_as_it_is(tmp_path: Path) -> None:
     mine, yours = (opened(tmp_path, calls=10) for _ in range(2))
     assert mine.reserve(CALL) and given(tmp_path, 1)["calls"] == 8.0
     assert yours.reserve(CALL) and given(tmp_path, 2)["calls"] == 2.0
+
+
+def test_a_grant_ends_once_its_last_call_is_settled_if_others_were_to_have_it(tmp_path: Path) -> None:
+    mine, yours = (opened(tmp_path, calls=9) for _ in range(2))
+    assert mine.reserve(CALL) and mine.reserve(CALL)
+    mine.rest()
+    assert not mine.reserve(CALL)  # nothing more is begun on it
+    mine.settle(CALL, CALL)
+    assert not (tmp_path / "grants" / "1.spent").exists()
+    mine.settle(CALL, CALL)
+    assert all(yours.reserve(CALL) for _ in range(7)) and (tmp_path / "grants" / "1.spent").exists()
 
 
 def test_it_is_not_exceeded_and_its_end_is_told_when_all_is_spent(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models import cassette, exchange
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
 from guidebench.harness.models.segments import Segmented
+from guidebench.harness.records.leases import Fenced
 from tests.harness.models.test_cassette import TOOK, A, B, question, rows, tell, who
 
 IMAGE = {"d" * 64: b"png"}
@@ -58,39 +59,22 @@ def test_what_is_published_is_found_on_another_machine_and_what_is_not_is_lost_w
     other = Machine(tmp_path / "3", study, "other").process()
     assert other.find(A, who()) is None  # it reads what other cells recorded once that is merged
     for each in (second, other):
-        each.close()
+        each.publish()
     merge(study)
     assert Machine(tmp_path / "4", study, "other").process().find(A, who()).value == 0.25  # type: ignore[union-attr]
 
 
-def test_a_process_leaves_one_shard_and_what_was_paid_counts_once(tmp_path: Path, study: Path) -> None:
+def test_what_was_paid_counts_once(tmp_path: Path, study: Path) -> None:
     process = Machine(tmp_path / "1", study).process()
     for number in range(3):
         tell(process, question(str(number)), who(ordinal=number), 0.5)
         process.publish()
     process.publish()  # nothing is new
+    process.close()
     assert shards(study) == ["000001.sqlite", "000002.sqlite", "000003.sqlite"] and calls(study) == 3
-    tell(process, A, who(), 0.5)
-    process.close()
-    assert shards(study) == ["whole.sqlite"] and calls(study) == 4
     merge(study)
-    assert [path.name for path in files(study)] == [MERGED] and calls(study) == 4
-
-
-def test_a_process_that_is_killed_while_it_joins_its_shards_counts_nothing_twice(
-    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    process = Machine(tmp_path / "1", study).process()
-    for number in range(2):
-        tell(process, question(str(number)), who(ordinal=number), 0.5)
-        process.publish()
-    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)  # killed before it deletes the parts
-    process.close()
-    monkeypatch.undo()
-    assert shards(study) == ["000001.sqlite", "000002.sqlite", "whole.sqlite"] and calls(study) == 2
-    merge(study)
-    assert shards(study) == [] and calls(study) == 2
-    assert len(rows(study / MERGED, "SELECT * FROM answers")) == 2
+    assert [path.name for path in files(study)] == [MERGED] and calls(study) == 3
+    assert len(rows(study / MERGED, "SELECT * FROM answers")) == 3
 
 
 def test_a_process_that_died_leaves_its_shard_to_the_next_one_of_its_machine(tmp_path: Path, study: Path) -> None:
@@ -99,10 +83,11 @@ def test_a_process_that_died_leaves_its_shard_to_the_next_one_of_its_machine(tmp
     tell(died, A, who(), 0.25)
     Cassette.close(died)  # as a kill does, it closes the files
     next_ = machine.process()
-    assert shards(study) == ["000001.sqlite"] and next_.find(A, who()).value == 0.25  # type: ignore[union-attr]
+    assert shards(study) == [] and next_.find(A, who()).value == 0.25  # type: ignore[union-attr]
     tell(next_, B, who(), 0.5)
-    next_.close()
-    assert shards(study) == ["whole.sqlite"] and calls(study) == 2
+    next_.publish()
+    assert shards(study) == ["000001.sqlite"] * 2 and calls(study) == 2
+    assert next_.find(A, who()).value == 0.25  # type: ignore[union-attr]
 
 
 def test_a_process_whose_runs_were_lost_tells_what_it_spent_and_no_answer(tmp_path: Path, study: Path) -> None:
@@ -112,8 +97,10 @@ def test_a_process_whose_runs_were_lost_tells_what_it_spent_and_no_answer(tmp_pa
     tell(lost, B, who(), 0.75)
     follower = Machine(tmp_path / "2", study).process()
     tell(follower, B, who(), 0.5)  # asked again
-    lost.close(keep=False)
-    follower.close()
+    with pytest.raises(Fenced, match="another process has taken over the runs"):
+        lost.publish([Path(__file__)])
+    lost.bill()
+    follower.publish()
     assert calls(study) == 3
     merge(study)
     assert calls(study) == 3
@@ -129,26 +116,6 @@ def test_an_image_is_published_once(tmp_path: Path, study: Path) -> None:
     assert process.lacks(IMAGE) == set()
     process.publish()
     assert process.lacks([*IMAGE, "e" * 64]) == {"e" * 64}
-
-
-def test_shards_that_are_merged_while_a_process_begins_are_looked_for_again(
-    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = Machine(tmp_path / "1", study).process()
-    for number in range(2):
-        tell(first, question(str(number)), who(ordinal=number), 0.5)
-        first.publish()
-    listed, seen = cassette.unmerged, []
-
-    def listing(directory: Path, found: list[Path]) -> list[Path]:
-        seen.append(listed(directory, found))
-        if len(seen) == 1:
-            first.close()  # it replaces both by one
-        return seen[-1]
-
-    monkeypatch.setattr(cassette, "unmerged", listing)
-    second = Machine(tmp_path / "2", study).process()
-    assert len(seen) == 2 and second.find(question("1"), who(ordinal=1)) is not None
 
 
 def test_a_shard_that_cannot_be_copied_names_it_and_is_kept(
