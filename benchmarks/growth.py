@@ -26,9 +26,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import simulated_workers
 from guidebench.harness.identity.provenance import provenance
 
+ROOT = Path(__file__).resolve().parents[1]
+WORKERS = "benchmarks.simulated_workers"
+"""The plug-in with `launcher=simulated`, which only processes of a study import: importing it registers it."""
 BENCH = Path(sys.executable).with_name("bench")
 SIDE = 100
 """Most values of one setting; more cells are a grid of two settings."""
@@ -75,6 +77,17 @@ def cost(command: Sequence[str], environment: Mapping[str, str], seconds: float)
     return found, said
 
 
+def announced(site: Path) -> dict[str, str]:
+    """Write the entry point of `launcher=simulated` into a directory; return the environment in which `bench` finds
+    it."""
+    info = site / "simulated_workers-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: simulated_workers\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[guidebench.launchers]\nsimulated = {WORKERS}\n")
+    path = os.pathsep.join([str(site), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path}
+
+
 def sizes(study: Path, runs: int) -> dict[str, Any]:
     """Return files and bytes of a study by run: of all files, by name, and of the two that list the whole study."""
     names: Counter[str] = Counter()
@@ -105,7 +118,7 @@ def _kind(folder: str, name: str) -> str:
 def study_of(cells: int, seeds: int, processes: int, seconds: float, home: Path) -> dict[str, Any]:
     """Plan, write and read a study of `cells` cells below `home`; return what each command takes."""
     study = home / f"cells-{cells}"
-    environment = simulated_workers.announced(home / f"site-{cells}") | {"OMP_NUM_THREADS": "1"}
+    environment = announced(home / f"site-{cells}") | {"OMP_NUM_THREADS": "1"}
     environment["GUIDEBENCH_CACHE"] = str(home / "cache")
     run, runs = [str(BENCH), *words(cells, seeds, study)], cells * seeds
     found: dict[str, Any] = {"cells": cells, "seeds": seeds, "runs": runs, "load_average": round(os.getloadavg()[0], 2)}
@@ -117,7 +130,7 @@ def study_of(cells: int, seeds: int, processes: int, seconds: float, home: Path)
 
     measured("plan", *run, "--dry-run")
     measured("submit", *run)
-    writing = [sys.executable, "-m", "benchmarks.simulated_workers", str(study), "--processes", str(processes)]
+    writing = [sys.executable, "-m", WORKERS, str(study), "--processes", str(processes)]
     done = subprocess.run(writing, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     found["rows_written"] = int(done.stdout)
     found |= sizes(study, runs)

@@ -4,7 +4,7 @@ has the files that real workers leave.
     python -m benchmarks.simulated_workers STUDY [--processes 2]
 
 The launcher `simulated` puts jobs into the study as `launcher=slurm` does; jobs without events are its queue. `bench`
-finds it as a plug-in in the environment that `announced` returns. Each job takes its runs' leases, writes evaluations
+finds it as a plug-in where `benchmarks.growth` has announced it. Each job takes its runs' leases, writes evaluations
 and logs through the journal of real workers, and finishes the runs. Scores are random learning curves, and policies are
 untrained ones of the cell. Nothing waits until a disk holds what was written, since the writers are not measured.
 """
@@ -27,7 +27,6 @@ from guidebench.harness.loop.job import Job
 from guidebench.harness.parts import LauncherPart
 from guidebench.harness.registry import register
 
-ROOT = Path(__file__).resolve().parents[1]
 METRICS = ("loss", "q_mean", "grad_norm", "episode/return", "episode/length", "episode/success", "episode/count")
 METRICS_EVERY, TIMINGS_EVERY, MOVES = 1_000, 5_000, 150
 """Steps between two rows of the logs `metrics` and `timings`; rows of the log `probes` each time."""
@@ -81,17 +80,6 @@ def waiting(study: Path) -> list[Path]:
     names = set(os.listdir(study / job_files.FOLDER))
     jobs = sorted(study / job_files.FOLDER / name for name in names if name.endswith(".json"))
     return [path for path in jobs if job_files.events_of(path).name not in names]
-
-
-def announced(site: Path) -> dict[str, str]:
-    """Write the entry point of `launcher=simulated` into a directory; return the environment in which `bench` finds
-    it."""
-    info = site / "simulated_workers-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: simulated_workers\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[guidebench.launchers]\nsimulated = {__spec__.name}\n")
-    path = os.pathsep.join([str(site), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path}
 
 
 def carry_out(study: Path, processes: int = 1) -> int:
