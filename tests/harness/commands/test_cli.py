@@ -98,6 +98,7 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
         "report",
         "submit",
         "verify",
+        "watch",
     }
 
 
