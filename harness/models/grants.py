@@ -154,8 +154,9 @@ class Grants:
         write_json(beside, {"holder": self._me, **given})
         try:
             os.link(beside, self._folder / str(number))
-        except FileExistsError:
-            return os.stat(beside).st_nlink == 2  # a repeated request may be told that its own link exists
+        except FileExistsError:  # a repeated request may be told that its own link exists
+            found = _read(self._folder, number)
+            return found is not None and found.holder == self._me
         except OSError as error:
             raise UserError(
                 f"{self._folder} cannot hold the budget of several machines ({error.strerror}): its file system makes "

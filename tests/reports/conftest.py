@@ -277,6 +277,14 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def hear(page: Page, faults: list[str], home: str) -> None:
+    """Note what a page must not do: say an error, open a dialog, or ask for an address that does not begin so."""
+    page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("request", lambda asked: None if asked.url.startswith(home) else faults.append(asked.url[:200]))
+
+
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Callable[..., Page]]:
     """`browser(file, "#hash", width=375)` opens a page; at the test's end it must have asked for nothing else and said
@@ -289,10 +297,7 @@ def browser(chromium: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda asked: None if asked.url.startswith(home) else faults.append(asked.url[:200]))
+        hear(page, faults, home)
         page.on("popup", lambda popup: faults.append(f"opened {popup.url}"))
         page.goto(home + link)
         return page

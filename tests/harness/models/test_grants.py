@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -174,6 +175,24 @@ def test_a_file_that_is_no_grant_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "grants" / "1").write_text(content)
     with pytest.raises(UserError, match=r"1 (is not what this program wrote|cannot be read as JSON)"):
         mine.reserve(CALL)
+
+
+def test_a_grant_whose_reply_was_lost_is_this_process_s_own_and_one_of_another_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, yours = (opened(tmp_path, calls=1280) for _ in range(2))
+    made = os.link
+
+    def repeated(source: Path, target: Path) -> None:
+        made(source, target)
+        raise FileExistsError(17, "File exists")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.link", repeated)
+        assert mine.reserve(CALL)
+    assert yours.reserve(CALL)
+    assert sorted(path.name for path in (tmp_path / "grants").iterdir() if path.is_file()) == ["1", "2"]
+    assert given(tmp_path, 1)["holder"] != given(tmp_path, 2)["holder"]
 
 
 def test_a_disk_without_hard_links_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.reports.conftest import PATIENCE, Writer
+from tests.reports.conftest import PATIENCE, Writer, hear
 from tests.reports.live.conftest import Watch, append, row
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ def opened(chromium: Browser, watch: Start) -> Iterator[Callable[[Path], Page]]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda asked: None if asked.url.startswith(watched.address) else faults.append(asked.url))
+        hear(page, faults, watched.address)
         page.goto(watched.address)
         return page
 
