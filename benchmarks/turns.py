@@ -120,11 +120,12 @@ def train(
     device: str = "cpu",
     home: Path | None = None,
     checkpoint_every: int | None = None,
+    env_workers: int = 0,
 ) -> dict[str, float]:
     """Train `seeds` seeds of a cell together until `stop`, before any evaluation; return the run's timings.
 
     Settings other than names are whole numbers or texts. `home`: the study's directory (default: a temporary one);
-    `checkpoint_every`: steps between checkpoints (default: only the last)."""
+    `checkpoint_every`: steps between checkpoints (default: only the last); `env_workers`: processes that step tasks."""
     from guidebench.harness import settings
     from guidebench.harness.errors import Stopped
     from guidebench.harness.identity.cells import record, write_cell
@@ -152,7 +153,10 @@ def train(
         study.write("benchmark", [], {cell.id: listed})
         write_cell(study, cell)
         every = checkpoint_every or cell.steps
-        job = Job("benchmark", str(directory), record(cell), seeds=packed, device=device, checkpoint_every=every)
+        job = Job(
+            "benchmark", str(directory), record(cell), seeds=packed, device=device, checkpoint_every=every,
+            env_workers=env_workers,
+        )  # fmt: skip
         with contextlib.suppress(Stopped):
             work(job, lambda event: None, stop)
         return last_timing(study.run(cell.directory, 0).path)
@@ -175,11 +179,12 @@ def main() -> None:
     parser.add_argument("--turn", type=int, required=True, help="steps of a turn")
     parser.add_argument("--seeds", type=int, default=1, help="seeds trained together (default %(default)s)")
     parser.add_argument("--device", default="cpu", help="default %(default)s")
+    parser.add_argument("--env-workers", type=int, default=0, help="processes that step tasks (default %(default)s)")
     told = "suite, task, method, profile; parts of roles; settings"
     parser.add_argument("given", nargs="+", metavar="key=value", help=told)
     asked = parser.parse_args()
     given = dict(item.split("=", 1) for item in asked.given)
-    tell(train(given, Turns(asked.start, asked.turn), asked.seeds, asked.device))
+    tell(train(given, Turns(asked.start, asked.turn), asked.seeds, asked.device, env_workers=asked.env_workers))
 
 
 if __name__ == "__main__":

@@ -54,6 +54,9 @@ class Execution:
     """Indices of the GPUs to use; null for those of CUDA_VISIBLE_DEVICES, or all."""
     per_gpu: Annotated[int, Bounds(1), Unit("workers")] = 1
     """Number of workers that share one GPU."""
+    env_workers: Annotated[int | None, Bounds(0), Unit("processes")] = None
+    """Processes beside each worker that step its tasks, so that those of several seeds and episodes step at the same
+    time; null for as many as idle cores make worthwhile, which is none on a CPU whose cores all have workers."""
     checkpoint_every: Annotated[int, Bounds(1), Unit("environment steps")] = 5_000
     """Steps between checkpoints (at most 5,000 for a run that is longer than its replay); a crash repeats at most this
     many steps."""

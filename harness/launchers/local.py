@@ -68,7 +68,7 @@ class Processes(Launcher):
     """Workers as child processes, one per slot at a time; a line that a worker prints is an event."""
 
     def __init__(self, slots: Sequence[Slot], logs: Path) -> None:
-        self._free, self._logs = list(slots), logs
+        self._free, self._logs, self._slots = list(slots), logs, len(slots)
         self._waiting: deque[tuple[Job, bool]] = deque()
         """Jobs, and whether each was retried."""
         self._running: dict[int, _Running] = {}
@@ -98,7 +98,9 @@ class Processes(Launcher):
         while self._free and (ready := _ready(self._waiting, self._running.values())) is not None:
             job, retried = self._waiting[ready]
             del self._waiting[ready]
-            worker = _start(replace(job, device=self._free[0].device), self._free.pop(0), self._logs, retried)
+            beside = min(self._slots, self.open + 1)
+            job = replace(job, device=self._free[0].device, cores=max(1, cores() // beside))
+            worker = _start(job, self._free.pop(0), self._logs, retried)
             self._running[worker.process.pid] = worker
             threading.Thread(target=_listen, args=(worker.process, self._lines), daemon=True).start()
         try:

@@ -72,6 +72,11 @@ class Ray(Scheduled):
             )
         if self.device(execution) == "cuda" and not self.gpus:
             raise UserError("device=cuda needs a share of a GPU for each task: add launcher.gpus=1, or less")
+        if execution.env_workers and self.cpus < 1 + execution.env_workers:
+            raise UserError(
+                f"env_workers={execution.env_workers} needs {1 + execution.env_workers} cores for each worker, and "
+                f"launcher.cpus={self.cpus:g}; raise launcher.cpus"
+            )
         nodes = self.asked("look")["nodes"]
         wanted = self.resources
         if not any(fits(node, wanted) for node in nodes):
@@ -157,7 +162,10 @@ class Tasks(Launcher):
     def _prepared(self, jobs: Sequence[Job]) -> list[Job]:
         """Return jobs with what a node is checked against."""
         share, device = self._part.gpus or 1.0, self._part.device(self._execution)
-        new = [replace(job, device=device, gpu_share=share, gpu_memory=self._part.gpu_memory) for job in jobs]
+        cores = max(1, int(self._part.cpus))
+        new = [
+            replace(job, device=device, gpu_share=share, gpu_memory=self._part.gpu_memory, cores=cores) for job in jobs
+        ]
         return base.elsewhere(new, self._execution)
 
     def _order(self, jobs: Sequence[Job]) -> Order:

@@ -108,7 +108,7 @@ class Slurm(Scheduled):
                 f"launcher.warned={self.warned} seconds are not less than launcher.minutes={self.minutes} minutes; "
                 f"lower launcher.warned"
             )
-        self._submitted("--test-only", "--array=0", script="#!/bin/bash\n")
+        self._submitted("--test-only", "--array=0", *_cores(execution), script="#!/bin/bash\n")
 
     @property
     def on_gpu(self) -> bool:
@@ -117,12 +117,12 @@ class Slurm(Scheduled):
     def spawn(self, execution: Execution, study: Path) -> Launcher:
         return Arrays(self, execution, study)
 
-    def submitted(self, array: str, study: Path, tasks: int, workers: int | None, after: Sequence[str]) -> str:
-        """Submit an array of which at most `workers` tasks run at the same time, after other arrays have ended; return
-        its id."""
-        limit = f"%{workers}" if workers else ""
+    def submitted(self, array: str, study: Path, tasks: int, execution: Execution, after: Sequence[str]) -> str:
+        """Submit an array of which at most `execution.workers` tasks run at the same time, after other arrays have
+        ended; return its id."""
+        limit = f"%{execution.workers}" if execution.workers else ""
         words = [f"--array=0-{tasks - 1}{limit}", f"--job-name={NAME}{array}", f"--chdir={study}"]
-        words += [f"--dependency=afterany:{':'.join(after)}"] if after else []
+        words += [*_cores(execution), *([f"--dependency=afterany:{':'.join(after)}"] if after else [])]
         threads = base.environment(Slot(""), {})
         kept = {name: value for name, value in threads.items() if name != "PYTHONPATH" and value}
         kept |= {} if self.on_gpu else {"CUDA_VISIBLE_DEVICES": ""}
@@ -139,7 +139,7 @@ class Slurm(Scheduled):
         asked = {"partition": self.partition, "account": self.account, "qos": self.qos, "gres": self.gres}
         options = [f"--{name}={value}" for name, value in asked.items() if value]
         options += [f"--mem={self.memory}"] if self.memory else []
-        options += [f"--time={self.minutes}", f"--signal=B:USR1@{self.warned}", "--cpus-per-task=1", "--nodes=1"]
+        options += [f"--time={self.minutes}", f"--signal=B:USR1@{self.warned}", "--nodes=1"]
         options += ["--requeue", "--open-mode=append", "--output=/dev/null"]
         try:
             return _call("sbatch", *words, *options, text=script)
@@ -155,6 +155,11 @@ class Slurm(Scheduled):
             known = f" (known partitions: {_partitions()})" if named == "partition" else ""
             given = {**asked, "minutes": self.minutes}[named] or f"(the {named} by default)"
             raise UserError(f"launcher.{named}={given} is refused{known}: {told}") from None
+
+
+def _cores(execution: Execution) -> list[str]:
+    """Return the option that reserves a task's cores: one for the worker, and one for each process that steps tasks."""
+    return [f"--cpus-per-task={1 + (execution.env_workers or 0)}"]
 
 
 class _Task(NamedTuple):
@@ -208,7 +213,7 @@ class Arrays(Launcher):
             path = job_files.put(self._study, job)
             self._hearing[job.name] = job, job_files.Hearing(path, new=True)
         array = _listed(self._study / job_files.FOLDER, f"{cell['method']}-{cell['cell']}", [job.name for job in jobs])
-        number = self._part.submitted(array, self._study, len(jobs), self._execution.workers, after)
+        number = self._part.submitted(array, self._study, len(jobs), self._execution, after)
         write_bytes(self._study / job_files.FOLDER / f"{array}.submitted", number.encode())
         return number
 

@@ -25,9 +25,11 @@ from guidebench.harness.interfaces import (
     Question,
     RunPhase,
     Score,
+    Step,
     Suite,
     Task,
 )
+from guidebench.harness.loop.env_workers import at_once
 from guidebench.harness.parts import AgentPart
 from guidebench.harness.streams import Streams
 
@@ -209,7 +211,7 @@ class Evaluator:
 
         ctx = EvaluationContext(step, self._streams, answer=answer, notes=[] if notes is None else notes, shot=shot)
         seeds = [self._streams[row].evaluation_seed(step, episode) for row, episode in places]
-        observations = [task.reset(seed) for task, seed in zip(tasks, seeds, strict=True)]
+        observations: list[Array] = at_once(tasks, "reset", ((seed,) for seed in seeds))
         returns = [0.0] * len(places)
         lengths = [0] * len(places)
         seen: list[set[bytes]] = [set() for _ in places]
@@ -231,10 +233,10 @@ class Evaluator:
         while alive:
             ctx.rows = np.array([places[number].row for number in alive])
             actions = actor.act(np.stack([observations[number] for number in alive]), np.array(alive), ctx)
+            steps: list[Step] = at_once([tasks[number] for number in alive], "step", ((action,) for action in actions))
             left = []
-            for number, action in zip(alive, actions, strict=True):
+            for number, step_result in zip(alive, steps, strict=True):
                 task = tasks[number]
-                step_result = task.step(action)
                 observations[number] = step_result.observation
                 returns[number] += float(step_result.reward)
                 lengths[number] += 1

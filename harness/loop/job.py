@@ -39,6 +39,10 @@ class Job:
     probes: int = 0
     keep_replay: bool = False
     threads: int = 1
+    cores: int = 1
+    """CPU cores that the worker and the processes beside it may use."""
+    env_workers: int | None = None
+    """Processes that step tasks beside the worker; None for as many as its cores make worthwhile."""
     models: Mapping[str, Any] = field(default_factory=dict)
     """The settings `models.*` that differ from their defaults."""
     code: Mapping[str, str] = field(default_factory=dict)

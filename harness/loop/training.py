@@ -24,10 +24,12 @@ from guidebench.harness.interfaces import (
     Question,
     RunPhase,
     State,
+    Step,
     Task,
     Told,
     Transition,
 )
+from guidebench.harness.loop.env_workers import at_once
 from guidebench.harness.loop.evaluation import Evaluator, Note, Result, placed
 from guidebench.harness.models.questions import Account, Due, QuestionQueue, consulted
 from guidebench.harness.streams import Streams
@@ -272,7 +274,7 @@ class Loop:
             self.agent.begin(self.rows, seen, self)
         actions = self._finite(self.agent.act(seen, self))
         before = tuple(task.text() for task in self._telling)
-        steps = [task.step(action) for task, action in zip(self.tasks, actions, strict=True)]
+        steps: list[Step] = at_once(self.tasks, "step", ((action,) for action in actions))
         transition = Transition(
             observation=seen,
             action=actions,
@@ -301,8 +303,9 @@ class Loop:
             self.agent.end(episodes, self)
             self._returns[ended], self._lengths[ended] = 0.0, 0
             self._observation = self._observation.copy()
-            for row in ended:
-                self._observation[row] = self.tasks[row].reset()
+            first = at_once([self.tasks[row] for row in ended], "reset", [()] * len(ended))
+            for row, observation in zip(ended, first, strict=True):
+                self._observation[row] = observation
             self.agent.begin(np.array(ended), self._observation[ended], self)
 
     def _finite(self, actions: Array) -> Array:

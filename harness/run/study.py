@@ -227,6 +227,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
                     checkpoint_every=execution.checkpoint_every,
                     probes=execution.probes,
                     keep_replay=execution.keep_replay,
+                    env_workers=execution.env_workers,
                     models=asdict(execution.models),
                     shared=_shared(plan, study.path),
                 )

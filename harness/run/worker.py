@@ -35,6 +35,7 @@ from guidebench.harness.interfaces import Agent, Task
 from guidebench.harness.launchers import ending, job_files
 from guidebench.harness.loop import asking, checkpoints
 from guidebench.harness.loop.building import checkpoint_spacing, make_build
+from guidebench.harness.loop.env_workers import EnvWorkers, Work, worthwhile
 from guidebench.harness.loop.evaluation import Evaluator, solving
 from guidebench.harness.loop.job import (
     EXIT_CRASHED,
@@ -79,6 +80,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
     job = replace(job, seeds=tuple(held))
     journal = RunJournal(job, cell, tell, {run: lease for run, lease in held.values()})
     backends: dict[str, Backend] = {}
+    stepping = EnvWorkers(0)
 
     def stopping() -> bool:
         return stop() or journal.lost
@@ -111,7 +113,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 provenance=_continued(before, origin) if before else {**origin, **shown}, success=begun.get("success"),
             )  # fmt: skip
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
-        tasks: list[Task] = [build.suite(row).make(cell.names.task) for row in range(build.rows)]
+        stepping = EnvWorkers(_env_workers(job, cell, found[0].step if found[0] else 0))
+        tasks: list[Task] = [stepping.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
         asked = asking.asked_of(cell, agent)
@@ -128,8 +131,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         loop = Loop(
             agent, tasks, build.streams,
             Evaluator(
-                lambda row: build.evaluated(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score,
-                solving(build.parts["agent"], build.evaluated, cell.names.task),
+                lambda row: stepping.make(build.evaluated(row), cell.names.task), evaluation.episodes, build.streams,
+                cell.score, solving(build.parts["agent"], build.evaluated, cell.names.task),
             ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
             consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stopping,
@@ -157,9 +160,23 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         if found[0] is None:  # a resumed run is no reliable measure of the duration of a run
             timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))
     finally:
+        stepping.close()
         for backend in asking.distinct(backends):
             backend.close(journal.held, journal.followers)
         journal.close()
+
+
+def _env_workers(job: Job, cell: Cell, step: int) -> int:
+    """Return the number of processes that step tasks beside this one from a step on."""
+    if job.env_workers is not None:
+        return job.env_workers
+    suite, evaluation, task, seeds = cell.section("suite"), cell.section("evaluation"), cell.names.task, len(job.seeds)
+    left = cell.steps - step
+    work = Work(
+        suite.seconds_per_step(task), steps=left, seeds=seeds,
+        evaluated=left // evaluation.every * suite.horizon(task), episodes=seeds * evaluation.episodes,
+    )  # fmt: skip
+    return worthwhile(work, job.cores)
 
 
 def _limit_gpu(job: Job) -> None:

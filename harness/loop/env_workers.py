@@ -1,0 +1,248 @@
+"""Processes beside a worker that hold some of its tasks, so that the tasks of several seeds and episodes step at the
+same time on several cores.
+
+A `RemoteTask` has the methods of the task that it stands for, and `at_once` calls a method of many tasks, those of all
+processes at once. Which process steps a task changes no result. The processes and the worker speak pickle through a
+pipe that nobody else can reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from guidebench.harness import apart
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, State, Step, Suite, Task
+
+READINGS = ("events", "snapshot", "position", "measures", "text", "caption")
+"""Methods that take no argument and change nothing. Those that are called of a task come along with its later steps."""
+OVERHEAD = 1.5e-4
+"""Seconds that a message to the processes and their answers take (measured: benchmarks/env_workers.py)."""
+START = 3.0
+"""Seconds of one core to start a process and to import a suite there (measured with MetaWorld)."""
+MOST = 15
+"""Maximum number of processes of a worker (choice: each imports the suite, which takes some 200 MB with MuJoCo)."""
+
+
+class Work(NamedTuple):
+    """The environment steps of a worker that are left."""
+
+    seconds: float
+    """Seconds of one step of one task."""
+    steps: int
+    """Steps of training."""
+    seeds: int
+    """Tasks that training steps at the same time."""
+    evaluated: int
+    """Steps of evaluations."""
+    episodes: int
+    """Tasks that an evaluation steps at the same time, of all seeds."""
+
+
+def worthwhile(work: Work, cores: int) -> int:
+    """Return the number of processes beside a worker of so many cores that is estimated to save most time; 0 where none
+    saves any."""
+
+    def saved(processes: int) -> float:
+        total = -START * processes
+        for steps, tasks in ((work.steps, work.seeds), (work.evaluated, work.episodes)):
+            less = tasks - -(-tasks // (processes + 1))  # steps, one after another, that a turn of all tasks is spared
+            total += steps * (less * work.seconds - OVERHEAD * (less > 0))
+        return total
+
+    return max(range(min(cores - 1, MOST) + 1), key=saved, default=0)
+
+
+class EnvWorkers:
+    """The processes of a worker; none is started before a task is made in it."""
+
+    def __init__(self, processes: int) -> None:
+        self._processes = [EnvWorker() for _ in range(processes)]
+        self._made = 0
+
+    def make(self, suite: Suite, task: str) -> Task:
+        """Make a task. The worker and its processes take turns in holding the tasks, beginning with the worker."""
+        place = self._made % (len(self._processes) + 1)
+        self._made += 1
+        return self._processes[place - 1].make(suite, task) if place else suite.make(task)
+
+    def close(self) -> None:
+        """End the processes with all that they hold."""
+        for process in self._processes:
+            process.close()
+
+
+class EnvWorker:
+    """A process that holds tasks. It answers each message by one message."""
+
+    def __init__(self) -> None:
+        self._apart = apart.Apart(serve)
+
+    def make(self, suite: Suite, task: str) -> RemoteTask:
+        """Make a task in the process."""
+        self.send("", [(suite, task)])
+        ((number, methods, *attributes),) = self.receive()
+        return _stand_in(methods)(self, number, *attributes)
+
+    def send(self, method: str, calls: Sequence[tuple[Any, Any]]) -> None:
+        """Ask for calls of a method of tasks (number of the task, arguments), or, if `method` is empty, for new tasks
+        (suite, name). Receive the answer before the next message."""
+        with contextlib.suppress(ConnectionError):  # the process has ended, as `receive` says
+            self._apart.begun().send((method, calls))
+
+    def receive(self) -> list[Any]:
+        """Return the answer to the last message. Raise UserError if a task raised one, RuntimeError with the traceback
+        for another error, and for the end of the process."""
+        try:
+            answer = self._apart.begun().recv()
+        except (EOFError, OSError):
+            code = self._apart.ended()
+            raise RuntimeError(
+                f"a process that steps tasks beside the worker (env_workers) ended by itself with exit code {code}; "
+                f"if the machine's memory did not suffice, lower env_workers"
+            ) from None
+        if isinstance(answer, Failure):
+            raise UserError(answer.told) if answer.of_user else RuntimeError(answer.told)
+        return list(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        self._apart.close()
+
+
+class RemoteTask:
+    """Stands for a task in another process, and has all its methods. A subclass adds those beyond the protocol `Task`,
+    so that the task has the same optional capabilities here."""
+
+    def __init__(self, process: EnvWorker, number: int, instruction: str, max_steps: int) -> None:
+        self.process, self.number = process, number
+        self.instruction, self.max_steps = instruction, max_steps
+        self.readings: Mapping[str, Any] = {}
+        """Method -> what it returned right after the last change of the task's state."""
+
+    def reset(self, seed: int | None = None) -> Array:
+        return at_once([self], "reset", [(seed,)])[0]  # type: ignore[no-any-return]
+
+    def step(self, action: Any) -> Step:
+        return at_once([self], "step", [(action,)])[0]  # type: ignore[no-any-return]
+
+    def events(self) -> Array:
+        return self._read("events")  # type: ignore[no-any-return]
+
+    def snapshot(self) -> Array:
+        return self._read("snapshot")  # type: ignore[no-any-return]
+
+    def position(self) -> bytes | None:
+        return self._read("position")  # type: ignore[no-any-return]
+
+    def state(self) -> State:
+        return self._call("state")  # type: ignore[no-any-return]
+
+    def load_state(self, state: State) -> None:
+        self._call("load_state", state)
+
+    def _read(self, method: str) -> Any:
+        if method not in self.readings:
+            return self._call(method)
+        return self.readings[method]
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        return at_once([self], method, [arguments])[0]
+
+
+def at_once(tasks: Sequence[Task], method: str, arguments: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Return what a method of each task returns for its arguments, in order. The tasks of each process run at the same
+    time as those of the others and of this process."""
+    given = list(arguments)
+    elsewhere: dict[EnvWorker, list[int]] = {}
+    for place, task in enumerate(tasks):
+        if isinstance(task, RemoteTask):
+            elsewhere.setdefault(task.process, []).append(place)
+    if not elsewhere:
+        return [getattr(task, method)(*mine) for task, mine in zip(tasks, given, strict=True)]
+    found: list[Any] = [None] * len(tasks)
+    remote: Any = tasks
+    for process, places in elsewhere.items():
+        process.send(method, [(remote[place].number, given[place]) for place in places])
+    for place, task in enumerate(tasks):
+        if not isinstance(task, RemoteTask):
+            found[place] = getattr(task, method)(*given[place])
+    for process, places in elsewhere.items():
+        for place, (value, readings, instruction) in zip(places, process.receive(), strict=True):
+            found[place], remote[place].readings, remote[place].instruction = value, readings, instruction
+    return found
+
+
+@functools.cache
+def _stand_in(methods: tuple[str, ...]) -> type[RemoteTask]:
+    """Return the class of tasks with these methods."""
+
+    def calling(method: str) -> Callable[..., Any]:
+        if method in READINGS:
+            return lambda task: task._read(method)
+        return lambda task, *arguments: task._call(method, *arguments)
+
+    return type("RemoteTask", (RemoteTask,), {name: calling(name) for name in methods if not hasattr(RemoteTask, name)})
+
+
+class Failure(NamedTuple):
+    """Why a process could not do what it was asked."""
+
+    told: str
+    of_user: bool
+    """Whether it is a UserError."""
+
+
+def serve(connection: Connection) -> None:
+    """Hold tasks until the worker ends, which is what signals end."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    os.dup2(2, 1)  # the worker's standard output holds its events
+    held: list[_Held] = []
+    while True:
+        try:
+            method, calls = connection.recv()
+        except (EOFError, OSError):
+            return
+        answer: Failure | list[Any]
+        try:
+            if method:
+                answer = [held[number].call(method, arguments) for number, arguments in calls]
+            else:
+                held += [_Held(suite.make(name)) for suite, name in calls]
+                answer = [(len(held) - 1, *held[-1].description)]
+        except UserError as error:
+            answer = Failure(str(error), True)
+        except Exception:
+            answer = Failure(traceback.format_exc(), False)
+        with contextlib.suppress(BrokenPipeError):
+            connection.send(answer)
+
+
+class _Held:
+    """A task in a process, and what is read of it after each change of its state."""
+
+    def __init__(self, task: Any) -> None:
+        self._task = task
+        self._wanted: tuple[str, ...] = ()
+
+    @property
+    def description(self) -> tuple[tuple[str, ...], str, int]:
+        """Return the names of the task's public methods, and its attributes."""
+        named = (name for name in dir(self._task) if not name.startswith("_"))
+        methods = tuple(name for name in named if callable(getattr(type(self._task), name, None)))
+        return methods, self._task.instruction, self._task.max_steps
+
+    def call(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, dict[str, Any], str]:
+        """Call a method; return its value, and the wanted readings and the episode's instruction after it."""
+        value = getattr(self._task, method)(*arguments)
+        if method in READINGS:
+            self._wanted = tuple(dict.fromkeys((*self._wanted, method)))
+        return value, {name: getattr(self._task, name)() for name in self._wanted}, self._task.instruction
