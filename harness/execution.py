@@ -47,13 +47,15 @@ class Execution:
     workers: Annotated[int | None, Bounds(1), Unit("processes")] = None
     """Number of concurrent workers; null for one per CPU core, or one per GPU slot."""
     pack: Annotated[int | None, Bounds(1), Unit("seeds")] = None
-    """Maximum seeds of a cell in one worker; null for one on a CPU and all on a GPU."""
+    """Maximum seeds of a cell that one worker trains at the same time; null for one on a CPU, and on a GPU for as many
+    as fit into its memory, which is measured."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device of the networks; auto uses a GPU if one is available."""
     gpus: tuple[int, ...] | None = None
     """Indices of the GPUs to use; null for those of CUDA_VISIBLE_DEVICES, or all."""
-    per_gpu: Annotated[int, Bounds(1), Unit("workers")] = 1
-    """Number of workers that share one GPU."""
+    per_gpu: Annotated[int | None, Bounds(1), Unit("workers")] = None
+    """Number of workers that share one GPU and its memory; null for one, or, where CUDA MPS runs, for one for every two
+    CPU cores, at most four."""
     env_workers: Annotated[int | None, Bounds(0), Unit("processes")] = None
     """Processes beside each worker that step its tasks, so that those of several seeds and episodes step at the same
     time; null for as many as idle cores make worthwhile, which is none on a CPU whose cores all have workers."""

@@ -7,22 +7,28 @@ import signal
 import subprocess
 import threading
 import time
-from collections import deque
+import warnings
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from guidebench.harness.errors import UserError
+from guidebench.harness import machine
+from guidebench.harness.errors import Notice, UserError, size
 from guidebench.harness.execution import Execution
 from guidebench.harness.launchers import base, ending, job_files
 from guidebench.harness.launchers.base import Event, Launcher, Slot
 from guidebench.harness.loop.job import EXIT_ERRORS, EXIT_HALTED, EXIT_STOPPED, Job
-from guidebench.harness.machine import cores, visible_gpus
+from guidebench.harness.machine import cores, mps_runs, visible_gpus
 from guidebench.harness.parts import LauncherPart
 from guidebench.harness.registry import register
 from guidebench.harness.texts import printable
 
+SHARING = 4
+"""Maximum number of workers that share a GPU unless the command says otherwise (choice)."""
+LEAST = 2**30
+"""Bytes of a GPU that must be free (choice: CUDA alone takes half of it)."""
 GRACE = 60.0
 """Seconds that a worker has to write its checkpoint after a stop signal."""
 
@@ -33,24 +39,57 @@ class Local(LauncherPart):
     """Workers on this machine, one process each; the command stays until they have ended."""
 
     def ready(self, execution: Execution, study: Path) -> None:
-        if self.slots(execution)[0].device == "cuda":
+        slots = self.slots(execution)
+        if slots[0].device == "cuda":
             import torch
 
             if not torch.cuda.is_available():
                 raise UserError(
                     f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build"
                 )
+            _usable(slots)
 
     def slots(self, execution: Execution) -> list[Slot]:
         """Return the slots of this machine: GPUs if available, else CPU cores."""
         gpus = visible_gpus() if execution.gpus is None else [str(gpu) for gpu in execution.gpus]
         if execution.device == "cuda" or (execution.device == "auto" and gpus):
-            places = [Slot("cuda", gpu) for _ in range(execution.per_gpu) for gpu in gpus or ["0"]]
+            sharing = execution.per_gpu
+            if sharing is None:
+                sharing = max(1, min(SHARING, cores() // (2 * max(1, len(gpus))))) if mps_runs() else 1
+            places = [Slot("cuda", gpu) for _ in range(sharing) for gpu in gpus or ["0"]]
             return places[: execution.workers] if execution.workers else places
         return [Slot("cpu") for _ in range(execution.workers or cores())]
 
     def spawn(self, execution: Execution, study: Path) -> Launcher:
         return Processes(self.slots(execution), study / "logs")
+
+
+def _usable(slots: Sequence[Slot]) -> None:
+    """Raise UserError for a GPU that other processes fill, or that refuses several workers; say by a Notice how workers
+    share one."""
+    known = machine.gpus()
+    for name, sharing in Counter(slot.gpu for slot in slots).items():
+        gpu = next((each for each in known if name in (each.number, each.uuid)), None)
+        if gpu is None:
+            continue
+        if gpu.free < LEAST:
+            raise UserError(
+                f"GPU {name} ({gpu.name}) has {size(gpu.free)} of {size(gpu.total)} free, and other processes hold the "
+                f"rest; end them (nvidia-smi names them), choose other GPUs by gpus=…, or use device=cpu"
+            )
+        if sharing > 1 and not mps_runs():
+            if gpu.exclusive:
+                raise UserError(
+                    f"GPU {name} ({gpu.name}) takes one process at a time (compute mode Exclusive_Process), and "
+                    f"{sharing} workers are to share it; use per_gpu=1, or start CUDA MPS: nvidia-cuda-mps-control -d"
+                )
+            warnings.warn(
+                Notice(
+                    f"{sharing} workers share GPU {name} and take turns on it, since CUDA MPS does not run here; "
+                    f"`nvidia-cuda-mps-control -d` starts it, and then they compute at the same time"
+                ),
+                stacklevel=2,
+            )
 
 
 @dataclass
@@ -69,6 +108,7 @@ class Processes(Launcher):
 
     def __init__(self, slots: Sequence[Slot], logs: Path) -> None:
         self._free, self._logs, self._slots = list(slots), logs, len(slots)
+        self._sharing = Counter(slot.gpu for slot in slots)
         self._waiting: deque[tuple[Job, bool]] = deque()
         """Jobs, and whether each was retried."""
         self._running: dict[int, _Running] = {}
@@ -99,8 +139,14 @@ class Processes(Launcher):
             job, retried = self._waiting[ready]
             del self._waiting[ready]
             beside = min(self._slots, self.open + 1)
-            job = replace(job, device=self._free[0].device, cores=max(1, cores() // beside))
-            worker = _start(job, self._free.pop(0), self._logs, retried)
+            slot = self._free.pop(0)
+            job = replace(
+                job,
+                device=slot.device,
+                cores=max(1, cores() // beside),
+                gpu_share=1 / self._sharing[slot.gpu] if slot.gpu else 1.0,
+            )
+            worker = _start(job, slot, self._logs, retried)
             self._running[worker.process.pid] = worker
             threading.Thread(target=_listen, args=(worker.process, self._lines), daemon=True).start()
         try:

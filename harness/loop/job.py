@@ -49,6 +49,9 @@ class Job:
     """What the worker must find on its machine (`provenance.code`); empty if that is not checked."""
     shared: bool = False
     """Whether workers on other machines may write the study at the same time."""
+    pack: int | None = None
+    """Maximum seeds that the worker trains at the same time; None for as many as fit into a GPU's memory, and on a CPU
+    for all."""
     gpu_share: float = 1.0
     """Share of a GPU's memory that the worker may use, in (0, 1]."""
     gpu_memory: int | None = None

@@ -228,6 +228,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
                     probes=execution.probes,
                     keep_replay=execution.keep_replay,
                     env_workers=execution.env_workers,
+                    pack=execution.pack,
                     models=asdict(execution.models),
                     shared=_shared(plan, study.path),
                 )

@@ -132,19 +132,25 @@ def remembered() -> bool:
     return _directory().is_dir()
 
 
-def _directory() -> Path:
+def _directory(of: str = "timings") -> Path:
     home = Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench")
-    return home / "timings"
+    return home / of
 
 
 def _file(cell: Cell, seeds: int, device: str) -> Path:
+    return cached("timings", cell, seeds, device)
+
+
+def cached(kind: str, cell: Cell, *also: str | int) -> Path:
+    """Return the file of the cache for what was measured of a cell, whatever its steps and evaluations, on this machine
+    with this version of PyTorch, and also under these circumstances."""
     values = {
         key: value.value for key, value in cell.settings.items() if key not in ("training.steps", "evaluation.every")
     }
-    machine = [*hardware("cpu").values(), device, packages().get("torch")]
-    content = [cell.names[:2], cell.names.parts, values, seeds, machine]
+    machine = [*hardware("cpu").values(), packages().get("torch")]
+    content = [cell.names[:2], cell.names.parts, values, machine, also]
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-    return _directory() / f"{key}.json"
+    return _directory(kind) / f"{key}.json"
 
 
 def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, directory: Path) -> Timing:

@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -22,7 +23,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from guidebench.harness import processes
 from guidebench.harness.episodes import datasets, demonstrations
@@ -32,7 +33,7 @@ from guidebench.harness.identity.cells import recorded
 from guidebench.harness.identity.provenance import code, provenance
 from guidebench.harness.identity.sources import differing
 from guidebench.harness.interfaces import Agent, Task
-from guidebench.harness.launchers import ending, job_files
+from guidebench.harness.launchers import base, ending, job_files
 from guidebench.harness.loop import asking, checkpoints
 from guidebench.harness.loop.building import checkpoint_spacing, make_build
 from guidebench.harness.loop.env_workers import EnvWorkers, Work, worthwhile
@@ -53,13 +54,17 @@ from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import leases
 from guidebench.harness.records.leases import EXPIRES, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory, dumps
-from guidebench.harness.run import stages, timing
+from guidebench.harness.run import memory, stages, timing
 from guidebench.harness.run.journal import RunJournal, resume_point
 
 PATIENCE = 15.0
 """Seconds to wait for the leases of runs whose previous worker may still be writing its checkpoint."""
 SILENCE = EXPIRES + 5.0
 """Seconds to wait for a lease that another machine holds: if that machine is gone, its silence shows meanwhile."""
+PACK = "--pack="
+"""Argument of a worker with a job file: another number of seeds at the same time than the file says."""
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+"""Signals that ask a worker to stop."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameter codes of glibc's mallopt: trim threshold, mmap threshold."""
 
@@ -164,6 +169,46 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         for backend in asking.distinct(backends):
             backend.close(journal.held, journal.followers)
         journal.close()
+
+
+def in_turns(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
+    """Train all seeds of a job, as many at the same time as it says or as fit into the GPU's memory. Raise Full if they
+    do not fit after all, and otherwise as `work`."""
+    refused: list[Held] = []
+    groups = _groups(job)
+    for seeds in groups:
+        try:
+            work(replace(job, seeds=seeds), tell, stop)
+        except Held as held:
+            refused.append(held)
+        except Exception as error:
+            if (told := _lacking(error, replace(job, seeds=seeds))) and len(seeds) > 1:
+                raise Full(told, -(-len(seeds) // 2)) from error
+            raise
+    if refused and len(refused) == len(groups):
+        raise refused[0]
+
+
+class Full(Exception):
+    """More seeds were trained at the same time than fit into the memory."""
+
+    def __init__(self, told: str, pack: int) -> None:
+        super().__init__(told)
+        self.pack = pack
+        """Number of seeds to try next."""
+
+
+def _groups(job: Job) -> list[tuple[int, ...]]:
+    """Return the seeds of a job in groups that are trained one after another."""
+    seeds, pack = job.seeds, job.pack or len(job.seeds)
+    if job.device == "cuda" and job.pack is None and len(seeds) > 1:
+        import torch
+
+        if torch.cuda.is_available() and (need := memory.needed(recorded(job.cell), torch.cuda.get_device_name(0))):
+            free, whole = torch.cuda.mem_get_info()
+            part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * whole)
+            pack = memory.fitting(need, min(free, part), len(seeds))
+    return [seeds[first : first + pack] for first in range(0, len(seeds), pack)]
 
 
 def _env_workers(job: Job, cell: Cell, step: int) -> int:
@@ -318,6 +363,7 @@ class Stop:
 
         for number in signals:
             signal.signal(number, handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 
     def watch_parent(self) -> None:
         """Begin to watch for the end of the parent process."""
@@ -348,7 +394,7 @@ def from_pipe() -> int:
             stop.asked = True
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
-    number, kind, error = _carry_out(job, tell, stop)
+    number, kind, error = _carry_out(job, tell, stop, _afresh)
     if kind == "error":
         tell({"event": "error", "error": error})
     elif error:
@@ -356,20 +402,23 @@ def from_pipe() -> int:
     return number
 
 
-def from_file(path: Path, attached: bool = False) -> int:
+def from_file(path: Path, *words: str) -> int:
     """Carry out the job of a job file, append its events and its end to those of the file, and return the exit code.
     Nobody else may notice how it ends, so its runs are marked here.
 
-    `attached`: the worker stops when its parent ends, and the parent starts a job again which only this machine or only
-    now cannot be carried out.
+    `--attached` in `words`: the worker stops when its parent ends, and the parent starts a job again which only this
+    machine or only now cannot be carried out. `--pack=N` is another `Job.pack`.
     """
-    stop = Stop()
+    stop, attached = Stop(), "--attached" in words
     if attached:
         stop.watch_parent()
     # SIGUSR1 is what schedulers can be asked to send some time before they end a job.
-    stop.listen(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+    stop.listen(*STOPS)
     try:
         job = job_files.read(path)
+        for word in words:
+            if word.startswith(PACK):
+                job = replace(job, pack=int(word.removeprefix(PACK)))
     except UserError as unusable:
         print(unusable, file=sys.stderr)
         return EXIT_USER_ERROR
@@ -379,7 +428,10 @@ def from_file(path: Path, attached: bool = False) -> int:
         with telling, contextlib.suppress(OSError):  # the disk may be full, and the run's own files tell of it
             job_files.tell(path, event)
 
-    number, kind, error = _carry_out(job, tell, stop)
+    def again(job: Job) -> NoReturn:
+        _afresh(job, str(path), *(word for word in words if word == "--attached"), f"{PACK}{job.pack}")
+
+    number, kind, error = _carry_out(job, tell, stop, again)
     if error:
         print(error, file=sys.stderr, flush=True)
     if attached and number in (EXIT_UNUSABLE, EXIT_HELD):
@@ -390,8 +442,28 @@ def from_file(path: Path, attached: bool = False) -> int:
     return number
 
 
-def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> tuple[int, str, str]:
-    """Carry out a job. Return the exit code, the kind of the event that ends it, and the error."""
+def _afresh(job: Job, *words: str) -> NoReturn:
+    """Replace this process by a new one that carries out the job. Only then is all that this one held of a GPU's memory
+    free. A signal that comes meanwhile is heard by the new process."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    with tempfile.TemporaryFile() as text:
+        text.write(job.dumps().encode())
+        text.seek(0)
+        os.dup2(text.fileno(), 0)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for number in map(int, os.listdir("/dev/fd")):
+        if number > 2:
+            with contextlib.suppress(OSError):
+                os.close(number)
+    os.execv(sys.executable, base.command(*words))
+
+
+def _carry_out(
+    job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop, again: Callable[[Job], NoReturn]
+) -> tuple[int, str, str]:
+    """Carry out a job. Return the exit code, the kind of the event that ends it, and the error. `again` carries out the
+    job in a new process, with fewer seeds at the same time."""
 
     def warn(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"warning: {message}", file=sys.stderr, flush=True)
@@ -400,7 +472,12 @@ def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> 
 
     warnings.showwarning = warn
     try:
-        work(job, tell, stop)
+        in_turns(job, tell, stop)
+    except Full as full:
+        told = f"{full}; the worker goes on with {count(full.pack, 'seed')} at a time"
+        print(told, file=sys.stderr, flush=True)
+        tell({"event": "notice", "error": told})
+        again(replace(job, pack=full.pack))
     except BudgetReached as reached:
         tell({"event": "halted", "error": str(reached)})
         return EXIT_HALTED, "stopped", ""
@@ -417,7 +494,7 @@ def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> 
             return EXIT_USER_ERROR, "error", told
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     except Exception as error:
-        if told := _of_gpu(error, job):
+        if told := _lacking(error, job):
             return EXIT_USER_ERROR, "error", told
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     return 0, "finished", ""
@@ -425,17 +502,26 @@ def _carry_out(job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop) -> 
 
 GPU_FULL = ("out of memory", "ALLOC_FAILED")
 """What errors of CUDA and its libraries say that are not PyTorch's own."""
+MEMORY_FULL = ("can't allocate memory", "Unable to allocate", "Cannot allocate memory")
+"""What PyTorch, NumPy and the system say where the machine's memory does not suffice."""
 
 
-def _of_gpu(error: Exception, job: Job) -> str:
-    """Return a message if a GPU's memory, or the worker's part of it, did not suffice; "" for any other error. It names
-    the memory that the seeds need at least, and what there is."""
+def _lacking(error: Exception, job: Job) -> str:
+    """Return a message if the memory of a GPU did not suffice, or for several seeds that of the machine; "" for any
+    other error."""
     import torch
 
+    first = (str(error).splitlines() or [""])[0]
+    few = len(job.seeds) == 1
+    known = isinstance(error, RuntimeError | OSError) and any(text in str(error) for text in MEMORY_FULL)
+    if not few and (known or isinstance(error, MemoryError)):
+        return (
+            f"a worker with {count(len(job.seeds), 'seed')} needs more memory than this machine has for it "
+            f"({first or type(error).__name__})"
+        )
     full = isinstance(error, RuntimeError) and any(text in str(error) for text in GPU_FULL)
     if job.device != "cuda" or not (full or isinstance(error, torch.OutOfMemoryError)):
         return ""
-    first = str(error).splitlines()[0]
     try:
         gpu, held = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()
     except RuntimeError:  # not even what CUDA itself needs is free
@@ -445,14 +531,14 @@ def _of_gpu(error: Exception, job: Job) -> str:
     part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * gpu.total_memory)
     there = f"it may use {size(part)} of the {size(gpu.total_memory)} of {gpu.name}"
     last = ["choose a GPU with more memory, device=cpu, or a smaller network or batch"]
-    last += ["leave more of the GPU to it (launcher.gpu_memory, launcher.gpus)"] if part < gpu.total_memory else []
-    advice = "lower pack" if len(job.seeds) > 1 else "; or ".join(last)
+    last += ["leave more of the GPU to it (launcher.gpu_memory, launcher.gpus, per_gpu)"] if job.gpu_share < 1 else []
+    advice = f": {'; or '.join(last)}" if few else ""
     return (
         f"a worker with {count(len(job.seeds), 'seed')} needs more memory of the GPU than there is: it held {needed}, "
-        f"and {there}, which other processes on that GPU may share: {advice} ({first})"
+        f"and {there}, which other processes on that GPU may share{advice} ({first})"
     )
 
 
 if __name__ == "__main__":
     processes.begin()
-    processes.leave(from_file(Path(sys.argv[1]), "--attached" in sys.argv[2:]) if sys.argv[1:] else from_pipe())
+    processes.leave(from_file(Path(sys.argv[1]), *sys.argv[2:]) if sys.argv[1:] else from_pipe())

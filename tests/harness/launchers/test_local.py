@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from guidebench.harness import machine
+from guidebench.harness.errors import Notice, UserError
 from guidebench.harness.execution import Execution
+from guidebench.harness.launchers import local
 from guidebench.harness.launchers.base import Slot
 from guidebench.harness.launchers.local import Local
 from guidebench.harness.loop import checkpoints
-from guidebench.harness.machine import cores
+from guidebench.harness.loop.job import Job
+from guidebench.harness.machine import Gpu, cores
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
@@ -69,3 +76,83 @@ def test_a_device_cannot_be_misspelt() -> None:
     with pytest.raises(UserError, match="device=gpu: expected one of 'auto', 'cpu', 'cuda'"):
         matrix.plan([*PLAN, "device=gpu"])
     assert Execution().device == "auto"
+
+
+def gpu(free: int, exclusive: bool = False) -> Gpu:
+    return Gpu("0", "GPU-a", "NVIDIA H200", 141 * 2**30, free, exclusive)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Two visible GPUs, no daemon of CUDA MPS until the function is called."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    return lambda: (tmp_path / "nvidia-cuda-mps-control.pid").write_text(str(os.getpid()))  # type: ignore[return-value]
+
+
+def test_workers_share_a_gpu_only_if_told_or_under_mps(
+    daemon: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "cores", lambda: 12)
+    assert places() == [("cuda", "0"), ("cuda", "1")]
+    daemon()
+    assert places() == [("cuda", "0"), ("cuda", "1")] * 3, "two cores each"
+    monkeypatch.setattr(local, "cores", lambda: 96)
+    assert len(places()) == 2 * local.SHARING and places("per_gpu=1") == [("cuda", "0"), ("cuda", "1")]
+
+
+def test_a_gpu_that_others_fill_or_that_takes_one_process_is_refused_by_name(
+    daemon: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Gpu] = []
+    monkeypatch.setattr(machine, "gpus", lambda: told)
+    two = [Slot("cuda", "0"), Slot("cuda", "0")]
+    local._usable(two)  # the driver tells nothing
+    told[:] = [gpu(free=300 * 2**20)]
+    with pytest.raises(UserError, match=r"GPU 0 \(NVIDIA H200\) has 300.* of 141.* free, and other processes hold"):
+        local._usable([Slot("cuda", "0")])
+    local._usable([Slot("cuda", "1")])
+    told[:] = [gpu(free=2**37, exclusive=True)]
+    local._usable([Slot("cuda", "GPU-a")])
+    with pytest.raises(UserError, match=r"takes one process at a time .*2 workers are to share it; use per_gpu=1"):
+        local._usable(two)
+    told[:] = [gpu(free=2**37)]
+    with pytest.warns(Notice, match=r"2 workers share GPU 0 and take turns on it, since CUDA MPS does not run here"):
+        local._usable(two)
+    daemon()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        local._usable(two)
+
+
+def test_workers_get_their_share_of_cores_and_of_a_gpu_s_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[Job] = []
+
+    class Ended:
+        pid, stdout = 0, ()
+
+        def wait(self) -> int:
+            return 0
+
+    def start(job: Job, slot: Slot, logs: Path, retried: bool) -> object:
+        started.append(job)
+        process = Ended()
+        process.pid = len(started)
+        return local._Running(job, slot, process, logs, 0, retried)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(local, "_start", start)
+    monkeypatch.setattr(local, "cores", lambda: 12)
+    for slots, jobs, share, of_cores in [
+        ([Slot("cuda", "0")] * 2, 3, 0.5, [6, 6, 6]),
+        ([Slot("cuda", "0"), Slot("cuda", "1")], 1, 1.0, [12]),
+        ([Slot("cpu")] * 12, 5, 1.0, [2, 2, 2, 2, 2]),
+    ]:
+        started.clear()
+        workers = local.Processes(slots, tmp_path)
+        workers.submit([Job("s", str(tmp_path), {"cell": "c"}, (seed,)) for seed in range(jobs)])
+        while workers.open:
+            workers.poll(1.0)
+        assert [job.gpu_share for job in started] == [share] * jobs
+        assert [job.cores for job in started] == of_cores

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_a_gpu_whose_share_is_too_small_is_named(job: Job, gpu: list[float]) -> 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 @pytest.mark.parametrize("kind", ["torch", "driver", "library"])
-def test_a_gpu_too_small_for_the_seeds_ends_the_job_with_the_memory_needed_and_there(
+def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_the_memory_needed_and_there(
     job: Job, monkeypatch: pytest.MonkeyPatch, gpu: list[float], seeds: tuple[int, ...], kind: str
 ) -> None:
     """The networks of the first update do not fit: there is neither a crash nor another try, with any launcher."""
@@ -145,14 +146,26 @@ def test_a_gpu_too_small_for_the_seeds_ends_the_job_with_the_memory_needed_and_t
     monkeypatch.setattr(worker, "_keep_memory", lambda: None)
     wanted = replace(job, device="cuda", seeds=seeds, gpu_share=0.25)
     told: list[dict[str, object]] = []
-    number, ends, text = worker._carry_out(wanted, told.append, worker.Stop())
-    assert (number, ends) == (EXIT_USER_ERROR, "error")
+
+    def again(lower: Job) -> NoReturn:
+        assert lower == replace(wanted, pack=1)
+        raise SystemExit
+
+    if len(seeds) == 1:
+        number, ends, text = worker._carry_out(wanted, told.append, worker.Stop(), again)
+        assert (number, ends) == (EXIT_USER_ERROR, "error")
+    else:
+        with pytest.raises(SystemExit):
+            worker._carry_out(wanted, told.append, worker.Stop(), again)
+        text = str(told.pop()["error"])
+        assert text.endswith("; the worker goes on with 1 seed at a time")
     assert text.startswith(f"a worker with {'1 seed' if len(seeds) == 1 else '2 seeds'} needs more memory of the GPU")
     held = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "
     assert held in text and "it may use 2.0 GiB of the 7.8 GiB of Small GPU" in text
-    assert ("lower pack" in text) == (len(seeds) > 1) == ("choose a GPU with more memory" not in text)
+    assert ("choose a GPU with more memory" in text) == (len(seeds) == 1)
     assert "\n" not in text and str(error).splitlines()[0] in text
-    assert worker._of_gpu(RuntimeError("other"), wanted) == "" == worker._of_gpu(error, job)
+    assert worker._lacking(RuntimeError("other"), wanted) == "" == worker._lacking(error, job)
     monkeypatch.setattr(torch.cuda, "get_device_properties", full)
-    if kind == "driver":  # CUDA cannot even begin
-        assert worker._carry_out(wanted, told.append, worker.Stop())[2].startswith("the GPU has no memory free for")
+    if kind == "driver" and len(seeds) == 1:  # CUDA cannot even begin
+        text = worker._carry_out(wanted, told.append, worker.Stop(), again)[2]
+        assert text.startswith("the GPU has no memory free for")

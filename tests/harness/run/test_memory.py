@@ -1,0 +1,129 @@
+"""As many seeds train at the same time as fit into the memory; too many end no run."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import memory
+from guidebench.harness.run.memory import CONTEXT, Need, fitting
+from tests.harness.run.test_resume import rows
+
+MIB = 2**20
+HUNGRY = """
+    import os
+    import resource
+    from dataclasses import dataclass
+    from pathlib import Path
+    from typing import ClassVar
+
+    import torch
+
+    from guidebench.baselines.replay.uer import Uer, UerSampler
+    from guidebench.harness.registry import register
+
+    EACH = 200 * 2**20
+
+    @register.replay("hungry")
+    @dataclass(frozen=True)
+    class Hungry(Uer):
+        '''Uniform; each seed holds 200 MiB, and a worker may hold those of two.'''
+        version: ClassVar[int] = 1
+
+        def spawn(self, build):
+            sampler = super().spawn(build)
+            if os.environ.get("MEMORY_OF_TWO"):
+                status = Path("/proc/self/status").read_text()
+                used = 1024 * int(next(line for line in status.splitlines() if line.startswith("VmData")).split()[1])
+                resource.setrlimit(resource.RLIMIT_DATA, (used + 5 * EACH // 2, resource.RLIM_INFINITY))
+                sampler.held = torch.empty(len(build.seeds) * EACH, dtype=torch.uint8)
+                resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            return sampler
+"""
+
+
+def cell():
+    (found,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "profile=smoke", "method=uer"]).cells
+    return found
+
+
+def test_seeds_are_grouped_so_that_groups_fit_and_are_equally_large() -> None:
+    need, gib = Need(fixed=300 * MIB, seed=500 * MIB), 2**30
+    # of 10 GiB, 9 GiB may be used: 9216 - 700 - 300 = 8216 MiB, so 16 seeds of 500 MiB
+    assert CONTEXT == 700 * MIB and fitting(need, 10 * gib, 20) == 10  # two groups of ten rather than 16 and 4
+    assert fitting(need, 10 * gib, 16) == 16 and fitting(need, 10 * gib, 5) == 5
+    assert fitting(need, 10 * gib, 17) == 9
+    assert fitting(need, gib, 5) == 1 and fitting(need, 0, 5) == 1, "one that does not fit says so itself"
+    assert fitting(Need(300 * MIB, 0), 10 * gib, 5) == 5
+
+
+def test_a_measurement_is_remembered_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
+    asked = []
+
+    def measured(of):
+        asked.append(of)
+        return Need(1, 2)
+
+    assert memory.needed(cell(), "One", measured) == memory.needed(cell(), "One", measured) == Need(1, 2)
+    assert len(asked) == 1
+    memory.needed(cell(), "Another", measured)
+    assert len(asked) == 2
+    for file in (tmp_path / "memory").iterdir():
+        file.write_text('{"schema": 1, "fixed": "much"}')
+    assert memory.needed(cell(), "One", measured) == Need(1, 2) and len(asked) == 3
+    assert memory.needed(cell(), "Third", lambda of: None) is None
+
+
+def test_a_measurement_that_fails_is_none() -> None:
+    assert memory.in_process(cell()) is None  # there is no GPU, or it has measured
+    assert not [*Path.cwd().glob("seed-*")]
+
+
+@pytest.mark.gpu
+def test_a_cell_s_memory_is_measured_on_a_gpu(tmp_path: Path) -> None:
+    need = memory.in_process(cell())
+    assert need is not None and 0 < need.fixed + need.seed < 8 * 2**30
+
+
+@pytest.mark.slow
+def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and_resumes_as_any_other(
+    plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory is the machine's, whose limit is a real one; PyTorch's error on a GPU takes the same way."""
+    plugin("hungry_replay", HUNGRY, {"replay": "hungry"})
+
+    def command(output: Path) -> list[str]:
+        return [
+            sys.executable, "-m", "guidebench", "run", "suite=minigrid_doorkey", "task=5x5", "profile=smoke",
+            "method=uer", "replay=hungry", "training.steps=600", "evaluation.every=200", "evaluation.episodes=2",
+            "seeds=5", "pack=5", "learner.channels=4", "learner.hidden=[8]", "learner.learning_starts=64",
+            "checkpoint_every=200", "report=false", f"output={output}",
+        ]  # fmt: skip
+
+    whole = subprocess.run(command(tmp_path / "whole"), capture_output=True, text=True, timeout=200)
+    assert whole.returncode == 0 and "at a time" not in whole.stdout + whole.stderr
+    monkeypatch.setenv("MEMORY_OF_TWO", "1")
+    process = subprocess.Popen(command(tmp_path / "lower"), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    heard = []
+    for line in process.stdout:
+        heard.append(line)
+        if "started" in line:
+            break
+    told = "".join(heard)
+    assert "a worker with 5 seeds needs more memory than this machine has for it (" in told
+    assert "the worker goes on with 3 seeds at a time" in told and "the worker goes on with 2 seeds at a time" in told
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert [*(tmp_path / "lower").glob("*/*/*/seed-*/checkpoint-*")], "the new process heard the signal"
+    again = subprocess.run(command(tmp_path / "lower"), capture_output=True, text=True, timeout=200)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert len(rows(tmp_path / "lower")) >= 5 and rows(tmp_path / "lower") == rows(tmp_path / "whole")
