@@ -39,6 +39,7 @@ HERE = (
     "report",
     "watch",
     "trackers",
+    "env_workers",
     "leaderboard",
     "judged_training",
     "judging",
@@ -75,6 +76,9 @@ SMALL = {
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
     "trackers": ["--rounds", "1", "--start", "300", "--turn", "60", "--every", "20", "task=5x5", "profile=smoke"],
+    "env_workers": [
+        *("--rounds", "1", "--episodes", "3", "--steps", "5", "--turn", "4", "--only", "minigrid_doorkey"),
+    ],
     "watch": ["--methods", "2", "--seeds", "2", "--rows", "2"],
     "leaderboard": ["--methods", "2", "--suites", "2", "--seeds", "2", "--evaluations", "3"],
     "judged_training": [
@@ -200,6 +204,13 @@ def lines(results: dict[str, Any]) -> list[Line]:
             ratio = trackers[f"processor_{name}"]
             what = f"DQN on DoorKey 8x8 beside {what}, processor time by that without"
             found.append(Line(what, took, "", ratio, "<1.01"))
+    if beside := results.get("env_workers"):
+        cores = f"{beside['processes'] + 1} processes step its tasks"
+        for kind, tasks in (("training", f"{beside['seeds']} seeds"), ("evaluation", f"{beside['episodes']} episodes")):
+            for row in beside[kind]:
+                rates = [f"{rate:,.0f} steps/s" for rate in reversed(row["steps_per_second"])]
+                what = f"{kind} of {tasks}, {row['suite']} {row['task']}, {cores}: one"
+                found.append(Line(what, *rates, row["ratio"], ""))
     if board := results.get("leaderboard"):
         what = f"bench leaderboard, {board['rows']:,} rows of {board['runs']:,} runs"
         size = f"{board['peak_bytes'] / 2**30:.1f} GiB"
