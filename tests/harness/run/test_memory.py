@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from guidebench.harness.identity.cells import record
+from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers.base import Slot
+from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix
+from guidebench.harness.records.files import read_json
 from guidebench.harness.run import memory
 from guidebench.harness.run.memory import CONTEXT, Need, fitting
 from tests.harness.run.test_resume import rows
@@ -92,6 +97,29 @@ def test_a_cell_s_memory_is_measured_on_a_gpu(tmp_path: Path) -> None:
     assert need is not None and 0 < need.fixed + need.seed < 8 * 2**30
 
 
+SMALL = (
+    "suite=minigrid_doorkey", "task=5x5", "profile=smoke", "method=uer", "replay=hungry", "training.steps=600",
+    "evaluation.every=200", "evaluation.episodes=2", "learner.channels=4", "learner.hidden=[8]",
+    "learner.learning_starts=64",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_worker_with_a_job_file_goes_on_with_half_as_many_too(
+    plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin("hungry_replay", HUNGRY, {"replay": "hungry"})
+    monkeypatch.setenv("MEMORY_OF_TWO", "1")
+    (planned,) = matrix.plan([*SMALL, f"output={tmp_path}"]).cells
+    path = job_files.put(tmp_path, Job("study", str(tmp_path), record(planned), (0, 1, 2)))
+    done = subprocess.run(base.command(str(path), "--attached"), env=base.environment(Slot("cpu")), timeout=200)
+    assert done.returncode == 0
+    told = [*job_files.Hearing(path)]
+    assert [kind for kind, _ in told if kind != "progress"] == ["notice", "started", "started", "finished"]
+    assert str(told[0][1]["error"]).endswith("; the worker goes on with 2 seeds at a time")
+    assert [read_json(run / "run.json")["status"] for run in tmp_path.glob("*/*/*/seed-*")] == ["finished"] * 3
+
+
 @pytest.mark.slow
 def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and_resumes_as_any_other(
     plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -101,10 +129,8 @@ def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and
 
     def command(output: Path) -> list[str]:
         return [
-            sys.executable, "-m", "guidebench", "run", "suite=minigrid_doorkey", "task=5x5", "profile=smoke",
-            "method=uer", "replay=hungry", "training.steps=600", "evaluation.every=200", "evaluation.episodes=2",
-            "seeds=5", "pack=5", "learner.channels=4", "learner.hidden=[8]", "learner.learning_starts=64",
-            "checkpoint_every=200", "report=false", f"output={output}",
+            sys.executable, "-m", "guidebench", "run", *SMALL, "seeds=5", "pack=5", "checkpoint_every=200",
+            "report=false", f"output={output}",
         ]  # fmt: skip
 
     whole = subprocess.run(command(tmp_path / "whole"), capture_output=True, text=True, timeout=200)
