@@ -137,6 +137,11 @@ class Following:
             return None
         return run.sign, run.packed, None if run.curve is None else (len(run.curve.steps), int(run.curve.episodes[-1]))
 
+    def written_at(self, directory: str) -> int:
+        """Return when a run's record last changed, in nanoseconds since the epoch, or 0 if it has none."""
+        run = self._runs.get(directory)
+        return 0 if run is None or run.sign is None else run.sign[2]
+
     def _places(self) -> Iterator[tuple[str, CellRecord, int]]:
         for cell in self._cells.values():
             if cell.record is not None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import heapq
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +15,7 @@ from markupsafe import Markup
 
 from guidebench.harness.errors import count
 from guidebench.harness.records import shown
+from guidebench.harness.records.schema import STATUSES
 from guidebench.harness.texts import duration, one_line, printable
 from guidebench.reports import statistics
 from guidebench.reports.live.remaking import run_link
@@ -37,6 +40,8 @@ SILENT = 30.0
 """Seconds without a sign of a worker after which the page says how long it has been silent."""
 ERROR = 4_000
 """Most characters of an error."""
+RUNS = 200
+"""Most runs of the table of runs, so that a study of thousands stays a page."""
 POINTS = 60
 """Most points of a run's own curve in the table of runs."""
 WIDTH, HEIGHT = 90, 20
@@ -200,7 +205,8 @@ class Contents:
         live, curves = self._following.live, self._following.curves
         several = len({(run.cell.suite, run.cell.task) for run in study.runs}) > 1
         before, self._lines = self._lines, {}
-        for run in study.runs:
+        listed = chosen(study.runs, self._following.written_at)
+        for run in listed:
             said, curve = live.get(run.directory), curves.get(run.cell.id, {}).get(run.seed)
             seen = _Seen(run, labels[run.cell.id], said, curve, _silence(said), several)
             known = before.get(run.directory)
@@ -209,7 +215,30 @@ class Contents:
                 known = seen, html
             self._lines[run.directory] = known
         lines = Markup("").join(Markup(html) for _, html in self._lines.values())
-        return _render("watch/runs.html.j2", lines=lines, several=several)
+        others = left_out(study.runs, listed)
+        return _render("watch/runs.html.j2", lines=lines, several=several, shown=len(listed), left_out=others)
+
+
+def chosen(runs: Sequence[RunRecord], changed: Callable[[str], int]) -> list[RunRecord]:
+    """Return the runs to list, in their order: all, or of more than `RUNS` first those that are running, then those
+    that failed, then the others that have begun, each newest first, then the next to begin. `changed`: directory of a
+    run -> when its record changed last."""
+    if len(runs) <= RUNS:
+        return list(runs)
+    first = {"running": 0, "failed": 1, "waiting": 3}
+
+    def key(number: int) -> tuple[int, int, int]:
+        run = runs[number]
+        rank = first.get(run.status, 2)
+        return rank, -changed(run.directory) if rank in (1, 2) else 0, number
+
+    return [runs[number] for number in sorted(heapq.nsmallest(RUNS, range(len(runs)), key=key))]
+
+
+def left_out(runs: Sequence[RunRecord], listed: Sequence[RunRecord]) -> str:
+    """Count the runs that are not listed, by status, as in `1,800 finished, 200 waiting`; "" if all are listed."""
+    more = Counter(run.status for run in runs) - Counter(run.status for run in listed)
+    return ", ".join(f"{more[status]:,} {status}" for status in STATUSES if more[status])
 
 
 @functools.cache
