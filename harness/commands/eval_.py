@@ -70,12 +70,13 @@ def run(args: argparse.Namespace) -> int:
     if args.frames:
         if told := acted_frames.write(args.run):  # before the play, which may lack answers of a model
             print(told, file=sys.stderr if args.json else sys.stdout)
-        recordings.append(filmstrips.Filmstrips(args.run, args.seed))
-    if args.gallery:
-        if told := gallery.write_spoken(args.run):  # likewise
-            print(told, file=sys.stderr if args.json else sys.stdout)
-        else:
-            recordings.append(gallery.Gallery(args.run, args.seed))
+        recordings.append(filmstrips.Filmstrips(args.run, args.seed, models))
+    spoken, drawn = gallery.write_spoken(args.run) if args.gallery else None, None  # likewise
+    if spoken:
+        print(spoken.told, file=sys.stderr if args.json or spoken.empty else sys.stdout)
+    elif args.gallery:
+        drawn = gallery.Gallery(args.run, args.seed, models)
+        recordings.append(drawn)
     results = reevaluation.evaluate_run(
         args.run,
         chosen.get("suite"),
@@ -115,5 +116,8 @@ def run(args: argparse.Namespace) -> int:
             parts.insert(1, f"mean {score} {worth:.3f}")
         print("; ".join([parts[0], ", ".join(parts[1:])]))
         for recording in recordings:
-            print(recording.told)
-    return 0
+            if recording is not drawn or not drawn.empty:
+                print(recording.told)
+    if drawn is not None and (drawn.empty or args.json):
+        print(drawn.told, file=sys.stderr)
+    return 1 if any(each.empty for each in (spoken, drawn) if each is not None) else 0

@@ -112,20 +112,25 @@ def _asking(cell: Cell, role: str) -> list[str]:
 
 
 @contextmanager
-def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str], Consult]]:
-    """Start the backends for an agent that is evaluated outside training, and yield a function that makes
-    `Context.consult` for a scope such as `eval/SEED`; each question appends its episode to the scope."""
-    roles = sorted(cell.consulted)
+def queues(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Iterator[dict[str, QuestionQueue]]:
+    """Start the backends of these roles outside training, and yield the question queue of each."""
     backends: dict[str, Backend] = {}
     try:
         for shared in sharing(cell, roles):
             backends |= dict.fromkeys(shared, backend_of(shared, job, cell, build))
-        asks = asks_of(backends, job, cell)
+        yield asks_of(backends, job, cell)
+    finally:
+        for backend in distinct(backends):
+            backend.close()
+
+
+@contextmanager
+def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str], Consult]]:
+    """Start the backends for an agent that is evaluated outside training, and yield a function that makes
+    `Context.consult` for a scope such as `eval/SEED`; each question appends its episode to the scope."""
+    with queues(sorted(cell.consulted), job, cell, build) as asks:
 
         def within(scope: str) -> Consult:
             return lambda questions: consulted(asks, [(each, f"{scope}/{each.episode}") for each in questions], 0)
 
         yield within
-    finally:
-        for backend in distinct(backends):
-            backend.close()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness import apart
-from guidebench.harness.errors import BudgetReached, Stopped, UserError
+from guidebench.harness.errors import BudgetReached, MissingCall, Stopped, UserError
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Sent
 from guidebench.harness.models.questions import InFlight, Memory
@@ -98,7 +98,7 @@ class ModelProcess:
         when `stop()`, which is checked several times a second, is true."""
         while number not in self._answers:
             if number in self._missing:
-                raise UserError(self._missing[number])
+                raise MissingCall(self._missing[number])
             if self.halted:
                 return False
             self._send()
@@ -119,7 +119,7 @@ class ModelProcess:
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
         """Return the answer to a question and the seconds waited for it. Raise BudgetReached if a budget prevented the
-        call, UserError if the process cannot answer, and Stopped as `wait` does."""
+        call, MissingCall if it is not on record, UserError if the process cannot answer, and Stopped as `wait` does."""
         started = time.monotonic()
         if not self.wait(number, stop):
             raise BudgetReached(self.halted)

@@ -1,17 +1,20 @@
 """Animated episodes of a trained run, failures first, with what its models said as captions: RUN/gallery.
 
-Each episode is one animated WebP of at most `LARGEST` bytes beside a JSON file that describes it; a long episode has
-fewer and smaller frames. Where a log tells the actions of evaluation episodes, those of the run's own last evaluation
-are played again, with the words of the log; otherwise episodes of a new evaluation are shown. Drawing happens in a
-separate process. Where no frame can be drawn, RUN/gallery holds the reason instead.
+Each episode is one animated WebP of at most `LARGEST` bytes; a long episode has fewer and smaller frames. gallery.json
+says which evaluation they are from, how they were chosen and of how many episodes, and for each that is not drawn, why.
+Where a log tells the actions of evaluation episodes, those of the run's own last evaluation are played again, with the
+words of the log; otherwise episodes of a new evaluation are shown, with what the agent's models answered while they
+were played and what the run's judge says of their clips. Drawing happens in a separate process.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
+import json
 import shutil
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,17 +22,22 @@ import numpy as np
 
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError, count
-from guidebench.harness.interfaces import Array, Task
+from guidebench.harness.execution import Models
+from guidebench.harness.interfaces import Array, Question, Task
 from guidebench.harness.logs import tells_actions
 from guidebench.harness.loop.evaluation import Result
+from guidebench.harness.plan import config
 from guidebench.harness.plan.names import Names
-from guidebench.harness.playback import acted_frames
+from guidebench.harness.playback import acted_frames, judging
+from guidebench.harness.playback.logged_frames import rows_of
 from guidebench.harness.playback.reevaluation import load_run
 from guidebench.harness.records.files import write_bytes, write_json
 from guidebench.harness.records.schema import SCHEMA_VERSION
 from guidebench.harness.records.study import GALLERY
 from guidebench.harness.texts import one_line
 
+CONTENTS = "gallery.json"
+"""File that describes a gallery."""
 EPISODES = 6
 """Most episodes of a gallery; the last place is a success's if there is one."""
 LARGEST = 2**18
@@ -39,27 +47,53 @@ SIZES = ((60, 192), (40, 160), (24, 128), (12, 96))
 RATE, LAST = 8, 1_000
 """Frames per second, and milliseconds of the last frame."""
 LINES, LETTER = 2, 6
-"""Lines of a caption, and the width in pixels of a letter."""
+"""Lines of a caption below a frame, and the width in pixels of a letter."""
+CAPTIONS, CAPTION = 200, 400
+"""Most captions of an episode, and most characters of one."""
 QUALITY = 60
 """Of WebP, from 0 to 100 (choice)."""
 PATIENCE = 300.0
 """Seconds for drawing an episode."""
-REASON = "reason.json"
-"""File of a gallery that says why episodes are not drawn."""
 WORDS = ("said", "subgoal", "action")
 """Columns of a log of actions that a caption shows."""
+PLAIN = (str, bool, int, float)
+"""Types of answers of models that are words or numbers."""
+CRASHED = (
+    "; the library that draws crashed, or needed too much memory: `bench doctor` names what draws here, and where "
+    "OpenGL does, MUJOCO_GL=osmesa draws in software (Debian, Ubuntu: apt-get install libosmesa6)"
+)
 
 
 class Moment(NamedTuple):
-    """What is drawn after so many steps of an episode."""
+    """The state after so many steps of an episode."""
 
     step: int
     snapshot: Array
-    words: str
 
 
-Film = tuple[Mapping[str, Any], Sequence[Moment]]
-"""What is known of an episode, and its moments."""
+class Film(NamedTuple):
+    """An episode to draw."""
+
+    about: Mapping[str, Any]
+    """Its number, success, return, length and score."""
+    moments: Sequence[Moment]
+    words: Mapping[int, str]
+    """Step -> what is said from there on, in order."""
+
+
+class Cast(NamedTuple):
+    """The episodes to draw, and the evaluation that they were chosen from."""
+
+    about: Mapping[str, Any]
+    """Entries of gallery.json: suite, task, seed, own, step, played, successes, measure, unjudged."""
+    films: Sequence[Film]
+
+
+class Written(NamedTuple):
+    """A gallery that was written: a message on it, and whether no episode could be drawn."""
+
+    told: str
+    empty: bool
 
 
 class Reel:
@@ -67,11 +101,11 @@ class Reel:
 
     def __init__(self) -> None:
         self.moments: list[Moment] = []
-        self._every, self._last = 1, Moment(0, np.zeros(0, np.uint8), "")
+        self._every, self._last = 1, Moment(0, np.zeros(0, np.uint8))
 
-    def add(self, step: int, snapshot: Array, words: str = "") -> None:
+    def add(self, step: int, snapshot: Array) -> None:
         """Add the next step of the episode."""
-        self._last = Moment(step, snapshot.copy(), words)
+        self._last = Moment(step, snapshot.copy())
         if step % self._every == 0:
             self.moments.append(self._last)
         if len(self.moments) > 2 * SIZES[0][0]:
@@ -86,112 +120,252 @@ class Reel:
 class Gallery:
     """Records the episodes of an evaluation and writes the gallery of a run."""
 
-    def __init__(self, run: Path, seed: int) -> None:
-        """`seed`: seed of the evaluation. Raise UserError if `run` is not a finished run."""
+    def __init__(self, run: Path, seed: int, models: Models | None = None) -> None:
+        """`seed`: seed of the evaluation; `models`: whether the run's judge, if it is a foundation model, is asked.
+        Raise UserError if `run` is not a finished run."""
         self._cell, _ = load_run(run)
-        self._run, self._seed, self.told = run, seed, ""
+        self._run, self._seed, self._models = run, seed, models or Models(mode="replay")
         self._reels: dict[int, Reel] = {}
         self._steps: dict[int, int] = {}
+        self._said: dict[int, dict[int, list[str]]] = {}
+        self._clip = judging.length_of(self._cell)
+        self._moves: dict[int, list[tuple[Array, Array]]] = {}
+        self.told, self.empty = "", False
 
     def __call__(self, number: int, task: Task) -> None:
         step = self._steps[number] = self._steps.get(number, -1) + 1
-        self._reels.setdefault(number, Reel()).add(step, task.snapshot())
+        snapshot = task.snapshot()
+        self._reels.setdefault(number, Reel()).add(step, snapshot)
+        if self._clip:
+            self._moves.setdefault(number, []).append((snapshot.copy(), task.events().copy()))
+
+    def heard(self, questions: Sequence[Question], answers: Sequence[Any]) -> None:
+        """Keep what models answered to the agent as captions from the present step of the episode on."""
+        for question, answer in zip(questions, answers, strict=True):
+            if words := in_words(answer):
+                said = self._said.setdefault(question.episode, {})
+                said.setdefault(self._steps.get(question.episode, 0), []).append(f"{question.to}: {words}")
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Draw and write the episodes to show; `told` says which, or why there are none."""
         drawing = (self._cell.section("drawing") if names.suite == self._cell.names.suite else None) or suite.drawing()
-        films: list[Film] = []
-        for result in shown(results):
+        score = config.score_of(names.suite, names.task)
+        chosen = shown(results, score.name, score.sign)
+        judged, unjudged = self._judged(suite, names, [result.episode for result in chosen])
+        films = []
+        about: dict[str, Any]
+        for result in chosen:
             about = {
-                "step": 0, "episode": result.episode, "success": result.success, "return": result.ret,
-                "length": result.length, "of": f"new layouts of {names.suite}/{names.task}, seed {self._seed}",
+                "episode": result.episode, "success": result.success, "return": result.ret, "length": result.length,
+                "score": result.score,
             }  # fmt: skip
-            films.append((about, self._reels[result.episode].shown))
-        self.told = _write(self._run / GALLERY, drawing, names.task, lambda: films)
+            said = together(self._said.get(result.episode, {}), judged.get(result.episode, {}))
+            films.append(Film(about, self._reels[result.episode].shown, said))
+        about = {
+            "suite": names.suite, "task": names.task, "seed": self._seed, "own": False, "step": 0,
+            "played": len(results), "successes": sum(result.success for result in results),
+            "measure": measure(results, score.name), "unjudged": unjudged,
+        }  # fmt: skip
+        self.told, self.empty = _write(self._run / GALLERY, drawing, names.task, lambda: Cast(about, films))
+
+    def _judged(self, suite: Any, names: Names, episodes: Sequence[int]) -> tuple[dict[int, dict[int, list[str]]], str]:
+        """Return episode -> step -> what the judge says of the clip that begins with that move; and why some clips have
+        no score."""
+        clips: list[judging.Clip] = []
+        for episode in episodes if self._clip else ():
+            snapshots, events = zip(*self._moves[episode], strict=True)
+            clips += judging.clips(episode, snapshots, events, self._clip)
+        scores, reason = judging.judged(self._run, suite, names, self._seed, clips, self._models)
+        found: dict[int, dict[int, list[str]]] = {}
+        for clip, score in zip(clips, scores, strict=True):
+            words = "no answer" if score is None else f"P(yes) {score:.2f}"
+            last = clip.first + len(clip.snapshots) - 1
+            if any(score is not None for score in scores):
+                found.setdefault(clip.episode, {})[clip.first] = [
+                    f"{self._cell.judge}: {words} of steps {clip.first} to {last}"
+                ]
+        return found, reason
 
 
-def write_spoken(run: Path) -> str:
+def write_spoken(run: Path) -> Written | None:
     """Write the gallery of a finished run from episodes of its own last evaluation, if a log tells their actions;
-    return a message on what was written, or "" without such a log."""
+    return None without such a log."""
     cell, directory = load_run(run)
     told = {log: declared for log, declared in cell.logs.items() if tells_actions(declared)}
     if not told:
-        return ""
+        return None
     seed, task = int(directory.read()["seed"]), cell.names.task
     suite = cell.section("suite").of_run(seed).in_evaluation()
 
-    def films() -> list[Film]:
+    def cast() -> Cast:
         found: list[Film] = []
+        results = apart.call(f"{run}: reading its evaluations", PATIENCE, last_results, run)
         for log, declared in told.items():
             what = f"{run}: playing the episodes of its log {log!r}"
-            for result, moments in apart.call(what, PATIENCE, replayed, run, log, declared, suite, task, seed):
-                about = {key: result[key] for key in ("step", "episode", "success", "return", "length")}
-                found.append(({**about, "of": "the run's last evaluation"}, moments))
-        return found
+            for result, moments, words in apart.call(what, PATIENCE, replayed, run, log, declared, suite, task, seed):
+                about = {key: result[key] for key in ("episode", "success", "return", "length")}
+                found.append(Film({**about, "score": float(result["success"])}, moments, words))
+        about = {
+            "suite": cell.names.suite, "task": task, "seed": seed, "own": True,
+            "step": max((row["step"] for row in results), default=0), "played": len(results),
+            "successes": sum(row["success"] for row in results), "measure": "success", "unjudged": "",
+        }  # fmt: skip
+        return Cast(about, found)
 
-    return _write(run / GALLERY, cell.section("drawing") or suite.drawing(), task, films)
+    return _write(run / GALLERY, cell.section("drawing") or suite.drawing(), task, cast)
 
 
-def _write(home: Path, drawing: Any, task: str, films: Callable[[], Sequence[Film]]) -> str:
-    """Write the episodes into a new gallery, or why they cannot be drawn; return a message."""
-    shutil.rmtree(home, ignore_errors=True)
+def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Written:
+    """Draw the episodes and replace the gallery; an episode that cannot be drawn is named in it with the reason."""
+    contents: dict[str, Any] = {"schema": SCHEMA_VERSION, "episodes": [], "undrawn": [], "reason": ""}
+    animations: dict[str, bytes] = {}
     try:
-        found = films()
-        for order, (about, moments) in enumerate(found):
-            what = f"drawing episode {about['episode']}"
-            content, frames = apart.call(what, PATIENCE, film, drawing, task, moments)
-            file = home / f"{order:02d}.webp"
-            words = [{"frame": moment.step, "text": moment.words} for moment in _changes(moments)]
-            described = {"schema": SCHEMA_VERSION, **about, "file": file.name, "frames": frames, "words": words}
-            _save(file, content)
-            _save(file.with_suffix(".json"), described)
+        about, films = cast()
     except UserError as error:
         reason = " ".join(str(error).split())
-        _save(home / REASON, {"schema": SCHEMA_VERSION, "reason": reason})
-        return f"gallery: not all episodes are drawn: {reason}"
-    return f"gallery: {count(len(found), 'episode')} in {home}, failures first"
+        _save(home, {**contents, "reason": reason}, {})
+        return Written(f"gallery: no episode is drawn: {reason}", True)
+    reasons: list[str] = []
+    for order, each in enumerate(films):
+        if len(reasons) >= 2 and reasons[-1] == reasons[-2]:  # a third attempt would only take longer
+            reasons.append(reasons[-1])
+        else:
+            try:
+                content, frames = _drawn(drawing, task, each)
+            except UserError as error:
+                reasons.append(" ".join(str(error).split()))
+            else:
+                name = f"{order:02d}.webp"
+                animations[name] = content
+                contents["episodes"].append({**each.about, "file": name, "frames": frames, **_captions(each.words)})
+                continue
+        contents["undrawn"].append({"episode": each.about["episode"], "reason": reasons[-1]})
+    _save(home, {**contents, **about}, animations)
+    drawn = len(animations)
+    told = [f"gallery: {count(drawn, 'episode')} in {home}, failures first"] if drawn or not films else []
+    failed = [(each["episode"], each["reason"]) for each in contents["undrawn"]]
+    told += [f"gallery: {words}" for words in undrawn(failed)]
+    told += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []
+    return Written("\n".join(told), not drawn)
 
 
-def shown(results: Sequence[Result]) -> list[Result]:
-    """Return the episodes to show: failures, then successes, at most `EPISODES`, with a success if there is one."""
+def undrawn(found: Iterable[tuple[int, str]]) -> list[str]:
+    """Return sentences that name the episodes that are not drawn, by reason.
+
+    >>> undrawn([(3, "no OpenGL"), (5, "no OpenGL")])
+    ['episodes 3, 5 are not drawn: no OpenGL']
+    """
+    by: dict[str, list[int]] = {}
+    for episode, reason in found:
+        by.setdefault(reason, []).append(episode)
+    return [
+        f"episode{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))} "
+        f"{'are' if len(numbers) > 1 else 'is'} not drawn: {reason}"
+        for reason, numbers in by.items()
+    ]
+
+
+def _drawn(drawing: Any, task: str, each: Film) -> tuple[bytes, int]:
+    """Return what `film` does, by a separate process. Raise UserError, with what to do, if that process dies."""
+    try:
+        return apart.call(
+            f"drawing episode {each.about['episode']}", PATIENCE, film, drawing, task, each.moments, each.words
+        )
+    except apart.Broken as error:
+        raise UserError(f"{error}{CRASHED}") from None
+
+
+def _captions(words: Mapping[int, str]) -> dict[str, Any]:
+    listed = [{"step": step, "text": text} for step, text in words.items()]
+    return {"words": listed[:CAPTIONS], "words_left_out": len(listed[CAPTIONS:])}
+
+
+def shown(results: Sequence[Result], score: str = "success", sign: int = 1) -> list[Result]:
+    """Return the episodes to show, at most `EPISODES`: failures, then successes, with a success if there is one. Where
+    an episode cannot succeed, those with the worst scores come first, and the best is the last. `score`: name of the
+    score; `sign`: -1 if lower is better."""
+    if measure(results, score) != "success":
+        order = sorted(results, key=lambda result: sign * result.score)
+        return order if len(order) <= EPISODES else [*order[: EPISODES - 1], order[-1]]
     failures, successes = ([each for each in results if each.success is wanted] for wanted in (False, True))
     kept = failures[: EPISODES - bool(successes)]
     return [*kept, *successes[: EPISODES - len(kept)]]
 
 
+def measure(results: Sequence[Result], score: str) -> str:
+    """Return the score by which episodes are chosen: `success` where any has succeeded, or the score is that."""
+    return "success" if score == "success" or any(result.success for result in results) else score
+
+
+def last_results(run: Path) -> list[dict[str, Any]]:
+    """Return the records of a run's last evaluation."""
+    rows = rows_of(run, "evaluations", acted_frames.RESULTS)
+    last = max((row["step"] for row in rows), default=0)
+    return [row for row in rows if row["step"] == last]
+
+
 def replayed(
     run: Path, log: str, declared: Any, suite: Any, task: str, seed: int
-) -> list[tuple[dict[str, Any], list[Moment]]]:
-    """Return the records and moments of a run's own evaluation episodes, whose actions a log tells."""
+) -> list[tuple[dict[str, Any], list[Moment], dict[int, str]]]:
+    """Return the records, moments and words of a run's own evaluation episodes, whose actions a log tells."""
     found = []
     for episode in acted_frames.recorded(run, log, declared, suite, task, seed):
-        reel, words = Reel(), _spoken_at(episode.rows)
+        reel = Reel()
         for step, begun in acted_frames.played(episode):
-            reel.add(step, begun.snapshot(), words.get(step, ""))
-        found.append((dict(episode.result), reel.shown))
+            reel.add(step, begun.snapshot())
+        found.append((dict(episode.result), reel.shown, _spoken_at(episode.rows)))
     return found
 
 
 def _spoken_at(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return steps -> the words of the row whose action led there, or of the first row at the begin."""
-    told = {}
+    """Return steps -> the words of the row whose action leads there, or of the first row at the begin; only where they
+    change."""
+    told: dict[int, str] = {}
     for row in rows:
-        text = ": ".join(dict.fromkeys(one_line(row[name]) for name in reversed(WORDS) if row.get(name)))
-        for step in range(row["first"] + bool(row["first"]), row["first"] + row["steps"] + 1):
-            told[step] = text
+        text = caption(": ".join(dict.fromkeys(str(row[name]) for name in reversed(WORDS) if row.get(name))))
+        if not told or text != next(reversed(told.values())):
+            told[row["first"] + bool(row["first"])] = text
     return told
 
 
-def _changes(moments: Sequence[Moment]) -> list[Moment]:
-    """Return the moments at which other words begin."""
-    return [
-        moment
-        for before, moment in zip([None, *moments[:-1]], moments, strict=True)
-        if moment.words and (before is None or moment.words != before.words)
-    ]
+def in_words(answer: Any) -> str:
+    """Return a model's answer as a caption; "" for an array or other data that are no words.
+
+    >>> in_words({"goal": "find a tree", "sure": True, "boxes": [[1, 2]]})
+    'goal find a tree, sure true'
+    """
+    if answer is None:
+        return "no answer"
+    if isinstance(answer, Mapping):
+        parts = ((key, in_words(value)) for key, value in answer.items() if value is not None)
+        return caption(", ".join(f"{key} {words}" for key, words in parts if words))
+    if isinstance(answer, list):
+        words = [in_words(value) for value in answer if isinstance(value, str)]
+        return caption(", ".join(words)) if len(words) == len(answer) else ""
+    return caption(answer if isinstance(answer, str) else json.dumps(answer)) if type(answer) in PLAIN else ""
 
 
-def film(drawing: Any, task: str, moments: Sequence[Moment]) -> tuple[bytes, int]:
+def caption(text: str) -> str:
+    """Return an untrusted text on one line of at most `CAPTION` characters."""
+    line = one_line(" ".join(text.split()))
+    return line if len(line) <= CAPTION else f"{line[: CAPTION - 2]} …"
+
+
+def together(*said: Mapping[int, Sequence[str]]) -> dict[int, str]:
+    """Return step -> all that is said there, in order; what others said before still stands.
+
+    >>> together({0: ["planner: find a tree"]}, {1: ["judge: P(yes) 0.20"]})
+    {0: 'planner: find a tree', 1: 'planner: find a tree · judge: P(yes) 0.20'}
+    """
+    found, standing = {}, [""] * len(said)
+    for step in sorted(itertools.chain.from_iterable(said)):
+        for number, each in enumerate(said):
+            standing[number] = " · ".join(each[step]) if step in each else standing[number]
+        found[step] = caption(" · ".join(filter(None, standing)))
+    return found
+
+
+def film(drawing: Any, task: str, moments: Sequence[Moment], words: Mapping[int, str]) -> tuple[bytes, int]:
     """Return an animated WebP of at most `LARGEST` bytes, and its number of frames. Raise UserError if none is small
     enough."""
     draw = drawing.spawn(task)
@@ -199,39 +373,50 @@ def film(drawing: Any, task: str, moments: Sequence[Moment]) -> tuple[bytes, int
         chosen = np.unique(np.linspace(0, len(moments) - 1, min(most, len(moments))).round().astype(int))
         kept = [moments[index] for index in chosen.tolist()]
         frames = draw(np.stack([moment.snapshot for moment in kept]))
-        content = _animated([_captioned(frame, moment, width) for frame, moment in zip(frames, kept, strict=True)])
+        texts = [f"{moment.step}  {said_at(words, moment.step)}".strip() for moment in kept]
+        content = animated([_captioned(frame, text, width) for frame, text in zip(frames, texts, strict=True)])
         if len(content) <= LARGEST:
             return content, len(kept)
-    raise UserError(f"an episode of {SIZES[-1][0]} frames {SIZES[-1][1]} pixels wide has more than {LARGEST:,} bytes")
+    raise UserError(
+        f"an episode of {SIZES[-1][0]} frames {SIZES[-1][1]} pixels wide has more than {LARGEST:,} bytes; `bench eval "
+        f"RUN --video FILE` draws episodes of any size"
+    )
 
 
-def _captioned(frame: Array, moment: Moment, width: int) -> Any:
-    """Return a frame, uint8 [height, width, 3], with the step and the words below it."""
+def said_at(words: Mapping[int, str], step: int) -> str:
+    """Return what was said last at a step."""
+    return words.get(max((at for at in words if at <= step), default=-1), "")
+
+
+def _captioned(frame: Array, text: str, width: int) -> Any:
+    """Return a frame, uint8 [height, width, 3], with a text below it."""
     from PIL import Image, ImageDraw
 
     picture = Image.fromarray(frame)
     picture = picture.resize((width, max(1, round(picture.height * width / picture.width))))
-    lines = textwrap.wrap(f"{moment.step}  {moment.words}".strip(), width // LETTER, max_lines=LINES, placeholder=" …")
+    lines = textwrap.wrap(text, width // LETTER, max_lines=LINES, placeholder=" …")
     whole = Image.new("RGB", (width, picture.height + 12 * LINES + 2), "white")
     whole.paste(picture)
     ImageDraw.Draw(whole).multiline_text((2, picture.height), "\n".join(lines), "black", spacing=1, font_size=10)
     return whole
 
 
-def _animated(pictures: Sequence[Any]) -> bytes:
+def animated(pictures: Sequence[Any], effort: int = 4) -> bytes:
+    """Return pictures of Pillow's as an animated WebP. `effort`: of compressing, from 0 to 6."""
     held = io.BytesIO()
     times = [1_000 // RATE] * (len(pictures) - 1) + [LAST]
     pictures[0].save(
-        held, "WEBP", save_all=True, append_images=pictures[1:], duration=times, loop=0, quality=QUALITY, method=4
+        held, "WEBP", save_all=True, append_images=pictures[1:], duration=times, loop=0, quality=QUALITY, method=effort
     )
     return held.getvalue()
 
 
-def _save(path: Path, content: bytes | Mapping[str, Any]) -> None:
+def _save(home: Path, contents: Mapping[str, Any], animations: Mapping[str, bytes]) -> None:
+    """Replace a gallery; its description is written last."""
+    shutil.rmtree(home, ignore_errors=True)
     try:
-        if isinstance(content, bytes):
-            write_bytes(path, content)
-        else:
-            write_json(path, content)
+        for name, content in animations.items():
+            write_bytes(home / name, content)
+        write_json(home / CONTENTS, contents)
     except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror or error})") from None
+        raise UserError(f"{home} cannot be written ({error.strerror or error})") from None

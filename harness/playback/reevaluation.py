@@ -14,7 +14,7 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.identity.cells import record, recorded
-from guidebench.harness.interfaces import Actions, Agent, Array, Drawer, Observations, Score, Task
+from guidebench.harness.interfaces import Actions, Agent, Array, Drawer, Observations, Question, Score, Task
 from guidebench.harness.loop import asking
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.evaluation import Evaluator, Result, solving
@@ -41,6 +41,9 @@ class Recording(Protocol):
     def __call__(self, number: int, task: Task) -> None:
         """Record the current state; called after each reset and step of the number-th episode."""
 
+    def heard(self, questions: Sequence[Question], answers: Sequence[Any]) -> None:
+        """Record what models answered to the agent, None for a question without an answer; called after each batch."""
+
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Write the files; called after the last episode with the suite and names of the evaluation. Raise UserError if
         they cannot be written."""
@@ -59,6 +62,9 @@ class Film:
     def __call__(self, number: int, task: Task) -> None:
         if number < self._episodes:
             self._snapshots.setdefault(number, []).append(task.snapshot())
+
+    def heard(self, questions: Sequence[Question], answers: Sequence[Any]) -> None:
+        """Do nothing, because a video has no captions."""
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Draw the snapshots with the suite's default drawing; the last frame of an episode is shown for half a
@@ -136,7 +142,15 @@ def evaluate_run(
                 recording(number, task)
 
         with asking.consultations(job, cell, make_build(cell, list(job.seeds), "cpu", [Path(scratch)])) as within:
-            results = evaluator(agent, 0, [0], watch, within(f"eval/{seed}"))
+            consult = within(f"eval/{seed}")
+
+            def told(questions: Sequence[Question]) -> list[Any]:
+                answers = consult(questions)
+                for recording in recordings:
+                    recording.heard(questions, answers)
+                return answers
+
+            results = evaluator(agent, 0, [0], watch, told)
         keeping.settle(keeping.folder(run.path / ASKED))
     for recording in recordings:
         recording.write(home, names, results)

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.study import ACTED, FRAMES, GALLERY, LOGGED, QUESTIONS, VIDEOS
-from guidebench.reports.runs.reading import brief, content, document, names, pixels, webp_pixels, within
+from guidebench.reports.runs.reading import brief, content, document, names, pixels, within
+from guidebench.results import galleries
+from guidebench.results.galleries import Gallery
 
 Shown = TypeVar("Shown")
 
@@ -20,14 +23,10 @@ STRIP, STRIPS = 2**20, 2**23
 """Most bytes of a strip, and of all strips."""
 FILMS, FILM, REEL = 8, 2**23, 2**24
 """Most videos of a page, bytes of one, and of all."""
-ANIMATIONS, ANIMATION, ANIMATED = 6, 2**18, 3 * 2**19
-"""Most animated episodes of a page, bytes of one (256 KiB), and of all (1.5 MiB)."""
-ANIMATED_PIXELS = 2**18
-"""Most pixels of a frame of one."""
-REASON = "reason.json"
-"""File of a gallery that says why episodes are not drawn."""
-WORDS = 200
-"""Most captions of an animated episode."""
+ANIMATED = 3 * 2**19
+"""Most bytes of all animated episodes (1.5 MiB)."""
+PATIENCE = 60.0
+"""Seconds for decoding one."""
 MESSAGES = 20
 """Most messages of a question, and pieces of one."""
 NUMBERS, TOLD = 6, 20
@@ -81,19 +80,8 @@ class Video(NamedTuple):
 class Animation(NamedTuple):
     """An animated episode of the final policy."""
 
-    of: str
-    """The evaluation that it is from."""
-    step: int
-    """Environment step of that evaluation; 0 for one after training."""
-    episode: int
-    success: bool
-    ret: float
-    length: int
-    frames: int
-    """Frames that are drawn of its length + 1."""
+    episode: galleries.Episode
     webp: bytes
-    words: tuple[tuple[int, str], ...]
-    """Steps of the episode, and what is said from there on."""
 
 
 class LoggedFrame(NamedTuple):
@@ -163,9 +151,9 @@ class Episodes(NamedTuple):
     strips: tuple[EpisodeStrips, ...] = ()
     logged: tuple[LoggedEpisode, ...] = ()
     films: tuple[Video, ...] = ()
+    gallery: Gallery | None = None
+    """What the run's gallery says; None without one."""
     animations: tuple[Animation, ...] = ()
-    undrawn: str = ""
-    """Why `bench eval RUN --gallery` drew no further episodes."""
     acted: tuple[ActedFrames, ...] = ()
     asked: tuple[AskedEpisode, ...] = ()
     notes: tuple[str, ...] = ()
@@ -178,10 +166,9 @@ def episodes(run: Path) -> Episodes:
     films, further = _films(run)
     acted, others = _every(run, ACTED, _acted, lambda episode: [png for _, png in episode.frames])
     asked, last = questions(run)
-    animations, told = _animations(run)
-    undrawn, why = _undrawn(run)
-    notes = (*notes, *more, *further, *others, *last, *told, *why)
-    return Episodes(found, shown, films, animations, undrawn, acted, asked, notes)
+    gallery, animations, told = _animations(run)
+    notes = (*notes, *more, *further, *others, *last, *told)
+    return Episodes(found, shown, films, gallery, animations, acted, asked, notes)
 
 
 def questions(run: Path) -> tuple[tuple[AskedEpisode, ...], tuple[str, ...]]:
@@ -366,57 +353,27 @@ def _films(run: Path) -> tuple[tuple[Video, ...], tuple[str, ...]]:
     return tuple(found), tuple(brief(note, 400) for note in notes)
 
 
-def _animations(run: Path) -> tuple[tuple[Animation, ...], tuple[str, ...]]:
-    """Return the animated episodes in their order, as many as there is room for, and notes."""
-    found, notes, room = list[Animation](), list[str](), ANIMATED
-    files, more = names(run / GALLERY, (".json",), ANIMATIONS + 1)
-    for name in (name for name in files if name != REASON):
-        try:
-            animation = _animation(run, run / GALLERY / name, min(room, ANIMATION))
-        except (UserError, OSError) as error:
-            notes.append(f"{GALLERY}/{name}: {error}")
-            continue
-        room -= len(animation.webp)
-        found.append(animation)
-    notes += [f"{GALLERY}: {more} further episodes are left out"] if more else []
-    return tuple(found[:ANIMATIONS]), tuple(brief(note, 400) for note in notes)
-
-
-def _animation(run: Path, file: Path, room: int) -> Animation:
-    if not within(run, file):
-        raise UserError("lies outside the run")
-    about = document(file)
-    name = _field(about, "file", str)
-    path = file.parent / name
-    if Path(name).name != name or not within(run, path):
-        raise UserError(f"there is no file {brief(repr(name), 100)} in its directory")
-    if (size := path.stat().st_size) > room:
-        raise UserError(f"left out, since it has {size:,} bytes and a page has room for {room:,} more")
-    webp = content(path, room)
-    if (claimed := webp_pixels(webp)) > ANIMATED_PIXELS:
-        raise UserError(f"{brief(repr(name), 100)} has {claimed:,} pixels and at most {ANIMATED_PIXELS:,} are shown")
-    words = []
-    for entry in _field(about, "words", list)[:WORDS]:
-        if not isinstance(entry, dict):
-            raise UserError(f"a caption is {brief(repr(entry), 80)}; expected a JSON object")
-        words.append((_field(entry, "frame", int), brief(_field(entry, "text", str), 400)))
-    numbers = (_field(about, key, int) for key in ("step", "episode", "length", "frames"))
-    step, episode, length, frames = (min(max(each, 0), 2**53) for each in numbers)
-    of, success, ret = brief(_field(about, "of", str), 200), _field(about, "success", bool), _number(about, "return")
-    return Animation(of, step, episode, success, ret, length, frames, webp, tuple(words))
-
-
-def _undrawn(run: Path) -> tuple[str, tuple[str, ...]]:
-    """Return why episodes are not drawn, and notes."""
-    file = run / GALLERY / REASON
-    if not file.exists():
-        return "", ()
+def _animations(run: Path) -> tuple[Gallery | None, tuple[Animation, ...], tuple[str, ...]]:
+    """Return what the run's gallery says, its animated episodes in their order, as many as there is room for, and
+    notes."""
     try:
-        if not within(run, file):
-            raise UserError("lies outside the run")
-        return brief(_field(document(file), "reason", str), 1_000), ()
+        told = galleries.read(run)
     except (UserError, OSError) as error:
-        return "", (brief(f"{GALLERY}/{REASON}: {error}", 400),)
+        return None, (), (brief(f"{GALLERY}/{galleries.CONTENTS}: {error}", 400),)
+    found, notes, room = list[Animation](), list[str](), ANIMATED
+    for episode in told.episodes if told else ():
+        try:
+            webp = galleries.animation(run, episode.file)
+            if len(webp) > room:
+                raise UserError(f"left out, since it has {len(webp):,} bytes and a page has room for {room:,} more")
+            what = f"decoding {brief(episode.file, 60)}"
+            apart.call(what, PATIENCE, galleries.check, webp, episode.frames)
+        except (UserError, OSError) as error:
+            notes.append(f"{GALLERY}, episode {episode.episode}: {error}")
+            continue
+        room -= len(webp)
+        found.append(Animation(episode, webp))
+    return told, tuple(found), tuple(brief(note, 400) for note in notes)
 
 
 def _field(content: Mapping[str, Any], name: str, kind: type) -> Any:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.logs import SNAPSHOT, shows_frames, shows_questions
 from guidebench.harness.models.calls import Usage
+from guidebench.harness.playback.gallery import undrawn
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
-from guidebench.reports.rendering import charts, inline
+from guidebench.reports.rendering import animations, charts, inline
 from guidebench.reports.rendering.page import SCRIPTS, environment
 from guidebench.reports.runs import curves
 from guidebench.reports.runs.calls import SHOWN
@@ -74,8 +75,8 @@ class Sample(NamedTuple):
 
 def render(record: Record, home: str = "") -> str:
     """Return the page; `home` is the relative link to the study's report, or "" if there is none."""
-    script, vega = inline.script(*SCRIPTS), charts.bundle()
-    cell, run = record.cell, record.run
+    script, vega = inline.script(*SCRIPTS, "animations.js"), charts.bundle()
+    cell, run, gallery = record.cell, record.run, record.episodes.gallery
     told, notes = transcripts(record)
     return (
         environment()
@@ -108,6 +109,10 @@ def render(record: Record, home: str = "") -> str:
             provenance=provenance(run),
             shown=_shown,
             calls_shown=SHOWN,
+            chosen=animations.chosen,
+            outcome=animations.outcome,
+            undrawn=[brief(told, 1_000) for told in undrawn(gallery.undrawn if gallery else ())],
+            brief=brief,
             unasked=not record.episodes.asked and any(shows_questions(log) for log in cell.logs.values()),
             base64=lambda content: base64.b64encode(content).decode("ascii"),
         )

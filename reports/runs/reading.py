@@ -53,23 +53,6 @@ def pixels(png: bytes) -> int:
     return width * height
 
 
-def webp_pixels(webp: bytes) -> int:
-    """Return the number of pixels that a WebP declares; raise UserError for anything else."""
-
-    def number(first: int, last: int) -> int:
-        return int.from_bytes(webp[first:last], "little")
-
-    kind = webp[12:16]
-    if webp[:4] == b"RIFF" and webp[8:12] == b"WEBP" and len(webp) >= 30:
-        if kind == b"VP8X":
-            return (1 + number(24, 27)) * (1 + number(27, 30))
-        if kind == b"VP8 ":
-            return (number(26, 28) & 0x3FFF) * (number(28, 30) & 0x3FFF)
-        if kind == b"VP8L":
-            return (1 + (number(21, 25) & 0x3FFF)) * (1 + (number(21, 25) >> 14 & 0x3FFF))
-    raise UserError("no WebP")
-
-
 def tail(path: Path, lines: int) -> tuple[str, int]:
     """Return the last lines of a text, each cut to `LINE` characters, and the number of bytes before them."""
     size = path.stat().st_size

@@ -2,7 +2,8 @@
 renderer, OSMesa.
 
 `MUJOCO_GL=egl` or `=osmesa` in the environment overrides this choice. MuJoCo itself reads that variable only when it is
-first imported, so contexts are created here, when the first is needed.
+first imported, so contexts are created here, when the first is needed. Its other values (glfw, which needs a display)
+do not change what draws here.
 """
 
 from __future__ import annotations
@@ -19,20 +20,40 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
 
 PACKAGE = "libosmesa6"
+PACKAGES = {"osmesa": PACKAGE, "egl": "libegl1 and a GPU's driver"}
 SOFTWARE = b"EGL_MESA_device_software"
 """The extension by which EGL marks a device that is no GPU."""
 EXTENSIONS, PLATFORM_DEVICE, MOST = 0x3055, 0x313F, 16
 """EGL_EXTENSIONS, EGL_PLATFORM_DEVICE_EXT, and the maximum number of devices queried."""
+
+BACKENDS = ("egl", "osmesa")
+OTHERS = ("", "glfw", "glx", *("enable", "enabled", "on", "true", "1", "disable", "disabled", "off", "false", "0"))
+"""Further values of MUJOCO_GL with which MuJoCo can be imported."""
+
+
+def asked() -> str:
+    """Return the backend that the environment asks for, or "". Raise UserError for values with which MuJoCo cannot be
+    imported."""
+    given, platform = os.environ.get("MUJOCO_GL", ""), os.environ.get("PYOPENGL_PLATFORM", "")
+    word = given.lower().strip()
+    if word not in (*BACKENDS, *OTHERS):
+        raise UserError(
+            f"MUJOCO_GL={given}: MuJoCo knows no such way to draw; set it to egl (the driver of a GPU) or osmesa "
+            f"(software), or unset it"
+        )
+    if word in BACKENDS and platform.lower() not in ("", word):
+        raise UserError(f"MUJOCO_GL={given} and PYOPENGL_PLATFORM={platform} contradict each other; unset the latter")
+    return word if word in BACKENDS else ""
 
 
 @functools.cache
 def backend() -> Literal["egl", "osmesa"]:
     """Return this process's backend; UserError, naming the package to install, if there is none. Call it before
     importing MuJoCo, which under `MUJOCO_GL=osmesa` loads Mesa at import."""
-    asked = os.environ.get("MUJOCO_GL", "").lower()
-    if asked == "egl" and ctypes.util.find_library("EGL") is None:
+    wanted = asked()
+    if wanted == "egl" and ctypes.util.find_library("EGL") is None:
         raise UserError("MUJOCO_GL=egl, and EGL is missing; unset it, or install a GPU's driver or libegl1")
-    if asked == "egl" or (asked != "osmesa" and gpu()):
+    if wanted == "egl" or (wanted != "osmesa" and gpu()):
         return "egl"
     if ctypes.util.find_library("OSMesa") is None:
         raise UserError(
@@ -59,12 +80,18 @@ def before_mesa() -> None:
 
 
 def context(width: int, height: int) -> Any:
-    """Return a new MuJoCo context, with `make_current()` and `free()`; UserError if there is no OpenGL."""
-    if backend() == "egl":
-        from mujoco.egl import GLContext
-    else:
-        from mujoco.osmesa import GLContext
-    return GLContext(width, height)
+    """Return a new MuJoCo context, with `make_current()` and `free()`; UserError, naming the cause and the variable to
+    set, if there is no OpenGL."""
+    chosen = backend()
+    try:
+        return importlib.import_module(f"mujoco.{chosen}").GLContext(width, height)
+    except Exception as error:  # of a driver, of ctypes, or of PyOpenGL
+        other = "osmesa" if chosen == "egl" else "egl"
+        raise UserError(
+            f"frames cannot be drawn: {chosen} gives no OpenGL context ({type(error).__name__}: {str(error)[:300]}); "
+            f"set MUJOCO_GL={other} (Debian, Ubuntu: apt-get install {PACKAGES[other]}), or look at MUJOCO_GL, "
+            f"MUJOCO_EGL_DEVICE_ID and PYOPENGL_PLATFORM, of which each may be unset"
+        ) from None
 
 
 def gpu() -> bool:

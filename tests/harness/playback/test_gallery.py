@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
-from collections.abc import Callable, Sequence
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +21,11 @@ from PIL import Image
 
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Question
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.playback import gallery
 from guidebench.harness.playback.gallery import EPISODES, LARGEST, SIZES, Moment, Reel
+from tests.harness.models.canned import completion, serving
 from tests.harness.playback.test_acted_frames import WORDS
 
 
@@ -41,12 +48,39 @@ class Nothing:
         raise UserError("frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6")
 
 
-def moments(number: int, words: Sequence[str] = ("",)) -> list[Moment]:
-    return [Moment(step, np.zeros(4, np.uint8), words[step % len(words)]) for step in range(number)]
+@dataclass(frozen=True)
+class Deadly:
+    """Ends the process that draws, as a driver may."""
+
+    def spawn(self, task: str) -> Any:
+        os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def abouts(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(file.read_text()) for file in sorted((run / "gallery").glob("*.json"))]
+@dataclass(frozen=True)
+class Picky:
+    """Cannot draw the episodes that have so many moments."""
+
+    moments: int
+    from_: Any
+
+    def spawn(self, task: str) -> Callable[[Array], Array]:
+        draw = self.from_.spawn(task)
+
+        def drawn(snapshots: Array) -> Array:
+            if len(snapshots) == self.moments:
+                raise UserError("this episode cannot be drawn")
+            return np.asarray(draw(snapshots))
+
+        return drawn
+
+
+def moments(number: int) -> list[Moment]:
+    return [Moment(step, np.zeros(4, np.uint8)) for step in range(number)]
+
+
+def contents(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "gallery" / "gallery.json").read_text())
+    return found
 
 
 @pytest.fixture
@@ -77,23 +111,23 @@ def test_a_long_episode_is_kept_thinned_with_its_end() -> None:
 
 
 def test_an_animation_has_as_many_frames_as_fit() -> None:
-    content, frames = gallery.film(Noise(4), "x", moments(30))
+    content, frames = gallery.film(Noise(4), "x", moments(30), {})
     assert frames == 30 and len(content) <= LARGEST
     with Image.open(io.BytesIO(content)) as found:
         assert (found.format, found.n_frames, found.width) == ("WEBP", 30, SIZES[0][1])
-    smaller, fewer = gallery.film(Noise(192), "x", moments(60))
+    smaller, fewer = gallery.film(Noise(192), "x", moments(60), {})
     assert fewer < 60 and len(smaller) <= LARGEST
 
 
 def test_an_episode_too_large_at_any_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gallery, "LARGEST", 100)
     with pytest.raises(UserError, match="an episode of 12 frames 96 pixels wide has more than 100 bytes"):
-        gallery.film(Noise(64), "x", moments(30))
+        gallery.film(Noise(64), "x", moments(30), {})
 
 
 def test_words_stand_below_the_frame() -> None:
     frame = np.zeros((48, 64, 3), np.uint8)
-    silent, said = (np.asarray(gallery._captioned(frame, Moment(3, frame, text), 96)) for text in ("", "open the door"))
+    silent, said = (np.asarray(gallery._captioned(frame, text, 96)) for text in ("3", "3  open the door"))
     assert silent.shape == said.shape and (silent[:72] == said[:72]).all()
     assert (said[72:] < 128).sum() > (silent[72:] < 128).sum() > 0
 
@@ -101,7 +135,9 @@ def test_words_stand_below_the_frame() -> None:
 def test_bench_eval_draws_the_episodes_that_it_played(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["eval", str(run), "--gallery", "--episodes", "3", "--json"]) == 0
     played = json.loads(capsys.readouterr().out)
-    found = abouts(run)
+    told = contents(run)
+    found = told["episodes"]
+    assert (told["played"], told["successes"], told["own"]) == (3, sum(each["success"] for each in played), False)
     order = sorted(played, key=lambda each: each["success"])
     assert [each["episode"] for each in found] == [each["episode"] for each in order]
     for about, each in zip(found, order, strict=True):
@@ -110,32 +146,179 @@ def test_bench_eval_draws_the_episodes_that_it_played(run: Path, capsys: pytest.
         assert 0 < len(content) <= LARGEST and content[8:12] == b"WEBP"
 
 
+def test_where_no_episode_can_score_success_the_worst_come_first_and_the_best_last() -> None:
+    results = [Result(0, episode, 0.0, False, 5, float(episode * 7 % 10)) for episode in range(10)]
+    assert [result.score for result in gallery.shown(results, "return")] == [0, 1, 2, 3, 4, 9]
+    assert [result.score for result in gallery.shown(results, "return", -1)] == [9, 8, 7, 6, 5, 0]
+    assert [result.episode for result in gallery.shown(results)] == [0, 1, 2, 3, 4, 5]
+
+
 def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["eval", str(run), "--gallery", "--episodes", "1"]) == 0
+    assert cli.main(["eval", str(run), "--gallery", "--episodes", "4"]) == 0
     from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     monkeypatch.setattr(MiniGridDoorKey, "drawing", Nothing)
     capsys.readouterr()
-    assert cli.main(["eval", str(run), "--gallery", "--episodes", "1"]) == 0
-    assert "gallery: not all episodes are drawn: frames cannot be drawn: OSMesa is missing" in capsys.readouterr().out
-    (about,) = abouts(run)
-    assert about["reason"] == "frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6"
+    assert cli.main(["eval", str(run), "--gallery", "--episodes", "4"]) == 1
+    said = capsys.readouterr()
+    reason = "frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6"
+    assert f"gallery: episodes 0, 1, 2, 3 are not drawn: {reason}\n" == said.err and "of 4 episodes" in said.out
+    found = contents(run)
+    assert [each["reason"] for each in found["undrawn"]] == [reason] * 4 and found["episodes"] == []
+    assert [path.name for path in (run / "gallery").iterdir()] == ["gallery.json"]
+
+
+def test_a_process_that_dies_while_it_draws_is_named_with_a_way_out(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+
+    monkeypatch.setattr(MiniGridDoorKey, "drawing", Deadly)
+    assert cli.main(["eval", str(run), "--gallery", "--episodes", "1"]) == 1
+    (undrawn,) = contents(run)["undrawn"]
+    assert undrawn["episode"] == 0 and "made its process end with exit code -11" in undrawn["reason"]
+    assert "MUJOCO_GL=osmesa draws in software (Debian, Ubuntu: apt-get install libosmesa6)" in undrawn["reason"]
+    assert undrawn["reason"] in capsys.readouterr().err
+
+
+def test_an_episode_that_cannot_be_drawn_does_not_cost_the_others(tmp_path: Path) -> None:
+    films = [gallery.Film({"episode": number}, moments(number + 2), {}) for number in range(3)]
+    cast = gallery.Cast({"unjudged": ""}, films)
+    told, empty = gallery._write(tmp_path / "gallery", Picky(3, Noise(8)), "x", lambda: cast)
+    assert not empty and "2 episodes in" in told
+    assert "gallery: episode 1 is not drawn: this episode cannot be drawn" in told
+    assert [each["episode"] for each in contents(tmp_path)["episodes"]] == [0, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"MUJOCO_GL": "bogus"}, "MUJOCO_GL=bogus: MuJoCo knows no such way to draw; set it to egl (the driver of a"),
+        (
+            {"MUJOCO_GL": "egl", "__EGL_VENDOR_LIBRARY_DIRS": "/nowhere"},
+            "set MUJOCO_GL=osmesa (Debian, Ubuntu: apt",
+        ),
+        ({"MUJOCO_GL": "osmesa", "PYOPENGL_PLATFORM": "x11"}, "and PYOPENGL_PLATFORM=x11 contradict each other"),
+        ({"MUJOCO_GL": "", "DISPLAY": "", "SDL_VIDEODRIVER": ""}, ""),
+        ({"MUJOCO_GL": "glfw", "DISPLAY": ""}, ""),
+    ],
+)
+def test_an_environment_in_which_mujoco_cannot_draw_is_explained_with_the_fix(
+    headless: Path, opengl: None, variables: dict[str, str], says: str
+) -> None:
+    """With the real libraries, in a process whose environment is as it says."""
+    shutil.rmtree(headless / "gallery", ignore_errors=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "guidebench", "eval", str(headless), "--gallery", "--episodes", "1"],
+        env={**os.environ, **variables}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr[-2_000:]
+    if not says:
+        assert done.returncode == 0 and len(contents(headless)["episodes"]) == 1, done.stderr[-2_000:]
+        return
+    assert done.returncode in (1, 2) and says in done.stderr, done.stderr[-2_000:]
+    if done.returncode == 1:
+        (undrawn,) = contents(headless)["undrawn"]
+        assert says in undrawn["reason"] and undrawn["episode"] == 0
+
+
+@pytest.fixture(scope="module")
+def headless(train_once: Callable[..., Path]) -> Path:
+    """A run of a task of MuJoCo's."""
+    pytest.importorskip("metaworld")
+    words = ("suite=metaworld", "task=reach", "method=random", "seeds=[0]")
+    return next(train_once(*words, packs=[(0,)]).glob("*/*/*/seed-0"))
+
+
+JUDGED = ("method=vlm_rb", "replay.clip_length=100", "seeds=[0]")
+
+
+@pytest.mark.parametrize("judge", ["sprite", "oracle"])
+def test_a_hand_written_judge_is_asked_at_once_about_each_clip_of_the_episodes_shown(
+    train: Callable[..., Path], judge: str
+) -> None:
+    run = next(train(*JUDGED, f"judge={judge}", packs=[(0,)]).glob("*/*/*/seed-0"))
+    assert cli.main(["eval", str(run), "--gallery", "--episodes", "2"]) == 0
+    told = contents(run)
+    assert told["unjudged"] == "" and len(told["episodes"]) == 2
+    for each in told["episodes"]:
+        assert [words["step"] for words in each["words"]] == [*range(1, each["length"] + 1, 100)][: len(each["words"])]
+        assert all(words["text"].startswith("judge: P(yes) ") for words in each["words"]) and each["words"]
+        assert "of steps 1 to " in each["words"][0]["text"]
+
+
+def test_a_foundation_model_is_asked_only_when_told_and_then_replayed(
+    train: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a real server: it hears nothing, then each clip once, then nothing again."""
+    heard = []
+
+    def answer(path: str, body: dict[str, Any], _: dict[str, str]) -> tuple[int, Any]:
+        heard.append(path)
+        return 200, completion("Answer: Yes")
+
+    with serving(answer) as address:
+        server = ("judge=openai", "judge.model=canned", "judge.scoring=literal", f"judge.base_url={address}")
+        run = next(train(*JUDGED, *server, packs=[(0,)]).glob("*/*/*/seed-0"))
+        heard.clear()
+        evaluate = ["eval", str(run), "--gallery", "--episodes", "1"]
+        assert cli.main(evaluate) == 0 and heard == []
+        told = contents(run)
+        assert told["episodes"][0]["words"] == [] and "models.mode=record asks it" in told["unjudged"]
+        assert f"gallery: {told['unjudged']}" in capsys.readouterr().out
+        assert cli.main([*evaluate, "models.mode=record"]) == 0
+        told = contents(run)
+        clips = len(told["episodes"][0]["words"])
+        assert told["unjudged"] == "" and 1 <= clips == len(heard)
+        assert told["episodes"][0]["words"][0]["text"].startswith("judge: P(yes) 1.00 of steps 1 to ")
+        assert cli.main(evaluate) == 0 and len(heard) == clips and contents(run) == told
+        assert cli.main([*evaluate, "--seed", "1"]) == 0 and len(heard) == clips
+        assert "the answer is not on record" in contents(run)["unjudged"]
+        assert cli.main([*evaluate, "--seed", "2", "models.mode=record", "models.budget_calls=0"]) == 0
+        assert len(heard) == clips and "budget" in contents(run)["unjudged"]
+
+
+def test_what_a_model_answered_while_the_agent_acted_stands_from_there_on() -> None:
+    def words(*said: tuple[int, Any]) -> dict[int, str]:
+        recording = object.__new__(gallery.Gallery)
+        recording._said, recording._steps = {}, {0: 0}
+        for step, answer in said:
+            recording._steps[0] = step
+            question = Question(0, np.zeros(0, np.int64), None, np.zeros((0, 0), bool), "", "planner")
+            recording.heard([question], [answer])
+        return gallery.together(recording._said.get(0, {}), {3: ["judge: P(yes) 0.50"]})
+
+    assert words((0, "find a tree"), (5, {"goal": "cut it", "boxes": [[1, 2]]})) == {
+        0: "planner: find a tree",
+        3: "planner: find a tree · judge: P(yes) 0.50",
+        5: "planner: goal cut it · judge: P(yes) 0.50",
+    }
+    assert words((0, np.zeros(4))) == {3: "judge: P(yes) 0.50"}
+    assert words((0, None))[0] == "planner: no answer"
+
+
+def test_a_caption_is_one_line_of_bounded_length() -> None:
+    assert gallery.caption("a\n\tb\x1b[2J\u202ec") == r"a b\x1b[2J\u202ec"
+    assert len(gallery.caption("x" * 10_000)) == gallery.CAPTION
 
 
 def test_episodes_of_the_run_itself_have_the_words_of_its_log(
     train_once: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import shutil
-
     pytest.importorskip("crafter")
     shutil.copytree(train_once(*WORDS, packs=[(3,)]), tmp_path / "study")
     run = next((tmp_path / "study").glob("*/*/*/seed-3"))
-    assert "gallery: 2 episodes" in gallery.write_spoken(run)
-    for episode, about in enumerate(abouts(run)):
-        assert (about["step"], about["episode"], about["of"]) == (40, episode, "the run's last evaluation")
-        assert about["words"] and about["words"][0]["frame"] == 0 and about["words"][0]["text"]
+    told, empty = gallery.write_spoken(run) or ("", True)
+    assert "gallery: 2 episodes" in told and not empty
+    about = contents(run)
+    assert (about["step"], about["own"], about["seed"], about["played"]) == (40, True, 3, 2)
+    for number, each in enumerate(about["episodes"]):
+        assert each["episode"] == number and each["words"][0]["step"] == 0 and each["words"][0]["text"]
+        assert all(one["text"] != other["text"] for one, other in itertools.pairwise(each["words"]))
     rows = (run / "actions.parquet").read_bytes()
     (run / "actions.parquet").write_bytes(rows[: len(rows) // 2])
-    assert "gallery: not all episodes are drawn" in gallery.write_spoken(run)
+    told, empty = gallery.write_spoken(run) or ("", False)
+    assert empty and "gallery: no episode is drawn: " in told and contents(run)["reason"] in told

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from guidebench.reports.runs import episodes
 from guidebench.results import submissions
 from guidebench.results.submissions.packing import pack
 from tests.reports.runs.conftest import CLIP
+from tests.results import animations
 
 
 def strips(run: Path, name: str = "mine", **changes: Any) -> None:
@@ -165,68 +165,69 @@ def test_images_of_questions_that_would_make_the_page_too_large_are_counted(
     assert (first.left_out, second.left_out, second.frame) == (0, 1, b"")
 
 
-def animated(run: Path, name: str = "00", webp: bytes | None = None, **changes: Any) -> bytes:
-    """An animated episode as `bench eval --gallery` draws it, but for some entries."""
-    from PIL import Image
-
-    held = io.BytesIO()
-    Image.new("RGB", (8, 6)).save(held, "WEBP", save_all=True, append_images=[Image.new("RGB", (8, 6), "red")])
-    content = held.getvalue() if webp is None else webp
-    folder = run / "gallery"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.webp").write_bytes(content)
-    about = {
-        **{"of": "the run's last evaluation", "step": 40, "episode": 3, "success": False, "return": 0.5, "length": 9},
-        **{"file": f"{name}.webp", "frames": 5, "words": [{"frame": 2, "text": "open the door"}]},
-    }
-    (folder / f"{name}.json").write_text(json.dumps(about | changes))
-    return content
-
-
 def test_animated_episodes_come_in_their_order_with_what_was_said(tmp_path: Path) -> None:
-    content = animated(tmp_path)
-    animated(tmp_path, "01", success=True)
-    first, second = episodes.episodes(tmp_path).animations
-    assert (first.success, second.success, first.webp) == (False, True, content)
-    assert (first.step, first.episode, first.length, first.frames, first.ret) == (40, 3, 9, 5, 0.5)
-    assert first.words == ((2, "open the door"),)
+    home = animations.write(tmp_path, animations.episode(4), animations.episode(1, success=True))
+    found = episodes.episodes(tmp_path)
+    first, second = found.animations
+    assert (first.episode.success, second.episode.success) == (False, True)
+    assert first.webp == (home / "04.webp").read_bytes()
+    assert (first.episode.episode, first.episode.length, first.episode.frames, first.episode.ret) == (4, 9, 5, 0.5)
+    assert first.episode.words == ((2, "open the door"),) and found.notes == ()
+    assert found.gallery is not None and (found.gallery.played, found.gallery.successes) == (32, 20)
+
+
+@pytest.mark.parametrize(
+    ("changes", "content", "says"),
+    [
+        ({"file": "../../run.json"}, b"", "there is no file '../../run.json' in the gallery"),
+        ({"file": "none.webp"}, None, "there is no file 'none.webp' in the gallery"),
+        ({}, b"RIFF no picture at all, and that for thirty bytes", "it is no WebP"),
+        ({}, b"x" * (2**18 + 1), "has more than 262,144 bytes"),
+        ({}, animations.webp(5)[:-20], "bytes, which are not those that it says"),
+        ({"frames": 3}, animations.webp(5), "it has 5 frames; it says 3"),
+    ],
+)
+def test_an_animated_episode_that_does_not_fit_is_named_and_the_rest_shown(
+    tmp_path: Path, changes: dict[str, Any], content: bytes | None, says: str
+) -> None:
+    home = animations.write(tmp_path, animations.episode(4), animations.episode(1, **changes))
+    if content is None:
+        (home / "none.webp").unlink()
+    elif content:
+        (home / "01.webp").write_bytes(content)
+    found = episodes.episodes(tmp_path)
+    (note,) = found.notes
+    assert len(found.animations) == 1 and note.startswith("gallery, episode 1: ") and says in note
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"file": "../../run.json"}, "there is no file '../../run.json' in its directory"),
-        ({"webp": b"RIFF no picture at all, and that for thirty bytes"}, "no WebP"),
-        ({"webp": b"RIFF\0\0\0\0WEBPVP8X" + b"\0" * 8 + b"\xff" * 6}, "and at most 262,144 are shown"),
-        ({"webp": b"x" * (2**18 + 1)}, "since it has 262,145 bytes and a page has room for 262,144 more"),
-        ({"words": [1]}, "a caption is 1; expected a JSON object"),
-        ({"success": 1}, "success is 1; expected bool"),
-        ({"return": float("inf")}, "return is inf; expected a finite number"),
+        ({"words": [1]}, "words has an entry '1'; expected a JSON object"),
+        ({"success": 1}, "success is '1'; expected bool"),
+        ({"return": float("inf")}, "return is 'inf'; expected a finite number"),
+        ({"length": -1}, "length is -1; expected a count"),
     ],
 )
-def test_an_animated_episode_that_does_not_fit_is_named_and_the_rest_shown(
-    tmp_path: Path, changes: dict[str, Any], says: str
-) -> None:
-    animated(tmp_path)
-    animated(tmp_path, "01", **changes)
+def test_a_gallery_whose_description_does_not_fit_is_named(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    animations.write(tmp_path, animations.episode(4), animations.episode(1, **changes))
     found = episodes.episodes(tmp_path)
     (note,) = found.notes
-    assert len(found.animations) == 1 and note.startswith("gallery/01.json: ") and says in note
+    assert found.animations == () and note.startswith("gallery/gallery.json: ") and says in note
 
 
 def test_animated_episodes_beyond_a_page_s_bytes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = len(animated(tmp_path))
-    animated(tmp_path, "01")
-    monkeypatch.setattr(episodes, "ANIMATED", size + 1)
+    home = animations.write(tmp_path, animations.episode(4), animations.episode(1))
+    monkeypatch.setattr(episodes, "ANIMATED", (home / "04.webp").stat().st_size + 1)
     found = episodes.episodes(tmp_path)
     assert len(found.animations) == 1 and "a page has room for 1 more" in found.notes[0]
 
 
 def test_why_no_episode_is_drawn_is_told(tmp_path: Path) -> None:
-    (tmp_path / "gallery").mkdir()
-    (tmp_path / "gallery" / "reason.json").write_text(json.dumps({"reason": "OSMesa is missing"}))
+    animations.write(tmp_path, reason="OSMesa is missing")
     found = episodes.episodes(tmp_path)
-    assert (found.undrawn, found.animations, found.notes) == ("OSMesa is missing", (), ())
+    assert found.gallery is not None and found.gallery.reason == "OSMesa is missing"
+    assert (found.animations, found.notes) == ((), ())
 
 
 def test_a_run_without_any_has_none(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from guidebench.harness.commands import cli
 from guidebench.reports.rendering import inline
 from guidebench.reports.runs import page, record
 from tests.reports.runs.conftest import EVIL
-from tests.reports.runs.test_episodes import animated, asked, logged
+from tests.reports.runs.test_episodes import asked, logged
+from tests.results import animations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -284,13 +285,39 @@ def test_logs_that_are_too_large_together_are_named(run: Path, monkeypatch: pyte
 
 def test_videos_of_the_final_policy_play_and_their_words_stay_texts(run: Path, browser: Open, axe) -> None:
     assert "bench eval RUN --gallery</code> draws them" in written(run).read_text()
-    animated(run, of=EVIL[:30], words=[{"frame": 2, "text": EVIL[:53]}])
-    (run / "gallery" / "reason.json").write_text(json.dumps({"reason": f"OSMesa is missing {EVIL[:25]}"}))
+    evil = animations.episode(4, words=[{"step": 2, "text": EVIL[:53]}])
+    animations.write(
+        run, evil, suite=EVIL[:30], unjudged=EVIL[:25], undrawn=[{"episode": 5, "reason": f"no OpenGL {EVIL[:25]}"}]
+    )
     seen = browser(written(run))
     assert "Videos of the final policy" in seen.locator("h2").all_inner_texts()
     assert seen.evaluate("document.querySelector('.gallery img').decode().then(() => true)")
+    said = seen.locator("main").inner_text()
+    assert f"1 of 32 episodes of an evaluation of the final policy on new layouts of {EVIL[:30]}/8x8, seed 0" in said
+    assert "20 of its 32 episodes succeeded" in said and "so what is shown here is no rate" in said
+    assert f"Not every clip has a score: {EVIL[:25]}" in said
     seen.locator(".gallery summary", has_text="What was said").click()
     assert seen.locator(".gallery li").inner_text() == f"Step 2: {EVIL[:53]}"
-    notes = seen.locator("p.notes").inner_text()
-    assert notes.startswith("Further episodes could not be drawn: OSMesa is missing <script>")
+    assert seen.locator("p.notes").inner_text().startswith("Episode 5 is not drawn: no OpenGL <script>")
     axe(seen)
+
+
+def test_an_animation_can_be_stopped_and_moves_only_for_readers_who_want_it(run: Path, browser: Open, axe) -> None:
+    animations.write(run, animations.episode(4))
+    file = written(run)
+    seen = browser(file)
+    figure = seen.locator("figure.animation")
+    assert figure.locator("img").is_visible() and not figure.locator("canvas").is_visible()
+    figure.get_by_role("button", name="Stop: Animation of episode 4: failure after 9 steps").focus()
+    seen.keyboard.press("Enter")
+    figure.locator("canvas").wait_for()
+    assert not figure.locator("img").is_visible()
+    still = browser(file, reduced_motion="reduce")
+    figure = still.locator("figure.animation")
+    figure.locator("canvas").wait_for()
+    assert not figure.locator("img").is_visible()
+    assert figure.locator("canvas").evaluate("each => [each.width, each.height]") == [8, 6]
+    axe(still)
+    figure.get_by_role("button", name="Play: ").press("Space")
+    figure.locator("img").wait_for()
+    assert not figure.locator("canvas").is_visible()

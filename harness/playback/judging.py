@@ -1,0 +1,121 @@
+"""What a run's judge says of clips of evaluation episodes.
+
+A hand-written judge or an oracle is asked at once. A foundation model's answers come from the calls recorded in
+RUN/eval; others are made only with models.mode=record or live, within `models.budget_*`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.errors import BudgetReached, MissingCall, UserError, count
+from guidebench.harness.execution import Models
+from guidebench.harness.identity.cells import record
+from guidebench.harness.interfaces import Array, Question
+from guidebench.harness.loop import asking
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.job import Job
+from guidebench.harness.models import keeping
+from guidebench.harness.models.questions import QuestionQueue
+from guidebench.harness.parts import clip_length
+from guidebench.harness.plan.config import Cell, there
+from guidebench.harness.plan.names import Names
+from guidebench.harness.playback.reevaluation import ASKED, load_run
+
+RECORDING = "`bench eval` with models.mode=record asks it"
+
+
+class Clip(NamedTuple):
+    """L consecutive moves of an episode."""
+
+    episode: int
+    first: int
+    """Number of the first move, from 1."""
+    snapshots: Array
+    """uint8 [L, n], of the states after the moves."""
+    events: Array
+    """bool [L, E], the events of the moves."""
+
+
+class Judged(NamedTuple):
+    """The scores of clips, P(yes) in [0, 1], None for a clip without an answer; and why some have none, or ""."""
+
+    scores: tuple[float | None, ...]
+    reason: str = ""
+
+
+def clips(episode: int, snapshots: Sequence[Array], events: Sequence[Array], length: int) -> Iterable[Clip]:
+    """Yield an episode in clips of `length` moves, the last of which may be shorter. `snapshots` and `events`: of the
+    reset and of each move."""
+    for first in range(1, len(snapshots), length):
+        moves = slice(first, first + length)
+        yield Clip(episode, first, np.stack(snapshots[moves]), np.stack(events[moves]))
+
+
+def length_of(cell: Cell) -> int:
+    """Return the moves per clip that the judge of a cell is shown, or 0 without a judge of clips."""
+    return clip_length(cell.sections) if cell.judge else 0
+
+
+def judged(run: Path, suite: Any, names: Names, seed: int, shown: Sequence[Clip], models: Models) -> Judged:
+    """Return what the judge of a finished run says of clips of episodes of `names`, a task of `suite`. `seed`: that of
+    the evaluation. Raise UserError if `run` is not a finished run."""
+    cell, directory = load_run(run)
+    role, unscored = cell.judge, (None,) * len(shown)
+    judge: Any = cell.section(role) if role else None
+    if judge is None or not shown:
+        return Judged(unscored)
+    who = f"{role} {cell.names.part(role)}"
+    if reason := judge.fits(there(cell, suite, names.task)):
+        return Judged(unscored, f"{who} cannot answer there: {reason}")
+    if names.suite != cell.names.suite:
+        return Judged(unscored, f"{who} judges frames of suite {cell.names.suite}")
+    if keeping.recorded(judge) and models.mode == "replay" and not _on_record(run, models):
+        return Judged(unscored, f"{who} is a foundation model, and none of its answers is on record; {RECORDING}")
+    at_task = replace(cell, names=cell.names._replace(task=names.task))
+    job = Job("eval", str(run / ASKED), record(at_task), (int(directory.read()["seed"]),), "cpu", models=asdict(models))
+    with tempfile.TemporaryDirectory() as scratch:
+        build = make_build(at_task, list(job.seeds), "cpu", [Path(scratch)])
+        try:
+            with asking.queues([role], job, at_task, build) as queues:
+                return _asked(queues[role], who, seed, shown)
+        except UserError as error:
+            return Judged(unscored, f"{who} cannot be asked: {error}")
+        finally:
+            keeping.settle(keeping.folder(run / ASKED))
+
+
+def _on_record(run: Path, models: Models) -> bool:
+    return bool(keeping.sources(models, keeping.folder(run / ASKED)))
+
+
+def _asked(queue: QuestionQueue, who: str, seed: int, shown: Sequence[Clip]) -> Judged:
+    """Return the answers to all clips, which are sent before the first wait."""
+    asked = [
+        (
+            Question(0, np.zeros(0, np.int64), clip.snapshots, clip.events, to=queue.role, episode=clip.episode),
+            f"clips/{seed}/{clip.episode}",
+        )
+        for clip in shown
+    ]
+    scores: list[float | None] = []
+    reasons: list[str] = []
+    for item in queue.send(asked, 0):
+        value = None
+        try:
+            (value,) = queue.values([item], lambda: False)
+            reasons += [] if value is not None else ["it gave no usable answer"]
+        except MissingCall:
+            reasons.append(f"the answer is not on record; {RECORDING}")
+        except BudgetReached as reached:
+            reasons.append(str(reached))
+        scores.append(None if value is None else float(value))
+    told = "; ".join(f"{count(reasons.count(reason), 'clip')}: {reason}" for reason in dict.fromkeys(reasons))
+    scored = f"{who} scored {len(shown) - len(reasons)} of {count(len(shown), 'clip')}"
+    return Judged(tuple(scores), f"{scored}; {told}" if told else "")

@@ -1,0 +1,31 @@
+"""What pages say of animated episodes: how they were chosen, and of how many."""
+
+from __future__ import annotations
+
+from guidebench.harness.errors import count
+from guidebench.results.galleries import Episode, Gallery
+
+
+def chosen(gallery: Gallery, shown: int) -> str:
+    """Return which episodes of the final policy a gallery shows, and of how many. `shown`: how many are there."""
+    where = f"{gallery.suite}/{gallery.task}"
+    if gallery.own:
+        of = f"the last evaluation of the run with seed {gallery.seed} on {where}, at step {gallery.step:,}"
+    else:
+        of = f"an evaluation of the final policy on new layouts of {where}, seed {gallery.seed}"
+    several = gallery.played > 1
+    if gallery.measure == "success":
+        among = f"{gallery.successes:,} of its {count(gallery.played, 'episode')} succeeded"
+        order = "Failures come first, and a success is the last if there was any"
+    else:
+        among = f"it has {count(gallery.played, 'episode')}"
+        order = f"Those with the worst {gallery.measure} come first, and the best is the last"
+    rate = "; so what is shown here is no rate" if several else ""
+    return f"{shown} of {count(gallery.played, 'episode')} of {of}: {among}. {order}{rate}."
+
+
+def outcome(gallery: Gallery, episode: Episode) -> str:
+    """Return how an episode ended, in a word or two."""
+    if gallery.measure == "success":
+        return "Success" if episode.success else "Failure"
+    return f"{gallery.measure.capitalize()} {episode.score:,.4g}"

@@ -1,0 +1,224 @@
+"""The gallery of a run (`bench eval RUN --gallery`), untrusted like all its files: gallery.json, and animations.
+
+`check` and `remade` decode an animation completely with Pillow, so call them in a separate process
+(`guidebench.harness.apart`).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.playback.gallery import CAPTION, CAPTIONS, CONTENTS, EPISODES, LARGEST, QUALITY, SIZES, animated
+from guidebench.harness.records.study import GALLERY
+
+DOCUMENT = 2**20
+"""Most bytes of gallery.json."""
+WIDEST, HIGHEST = SIZES[0][1], 512
+"""Most pixels of an animation's width and height."""
+FRAMES = SIZES[0][0]
+"""Most frames of an animation."""
+MOST = 1e300
+"""Largest number that is kept; larger ones become this one."""
+_CHUNKS = {b"VP8X", b"ANIM", b"ANMF", b"VP8 ", b"VP8L", b"ALPH"}
+"""Parts of an animation that hold pictures; others, such as EXIF and XMP, hold data that nobody sees."""
+
+
+class Episode(NamedTuple):
+    """An episode of a gallery."""
+
+    episode: int
+    success: bool
+    ret: float
+    length: int
+    score: float
+    """Its score, as the gallery's `measure` names it."""
+    frames: int
+    """Frames that are drawn of its length + 1."""
+    file: str
+    words: tuple[tuple[int, str], ...]
+    """Steps of the episode, and what is said from there on."""
+    left_out: int
+    """Captions left out for lack of room."""
+
+
+class Gallery(NamedTuple):
+    """What gallery.json says."""
+
+    suite: str
+    task: str
+    seed: int
+    """Seed of the run, or that of the new layouts."""
+    own: bool
+    """Whether the episodes are from the run's own last evaluation; else they were played for the gallery."""
+    step: int
+    """Environment step of the run's own evaluation."""
+    played: int
+    """Episodes of the evaluation that these are chosen from, and how many of them succeeded."""
+    successes: int
+    measure: str
+    """The score by which they are chosen: failures first under `success`, else the worst first."""
+    unjudged: str
+    """Why clips have no score of the run's judge; "" if all have one, or there is none."""
+    episodes: tuple[Episode, ...]
+    undrawn: tuple[tuple[int, str], ...]
+    """Episodes that could not be drawn, and why."""
+    reason: str
+    """Why there is no episode at all, or ""."""
+
+
+def directory(run: Path) -> Path:
+    """Return the directory of a run's gallery."""
+    return run / GALLERY
+
+
+def read(run: Path) -> Gallery | None:
+    """Return what a run's gallery says, or None without one. Raise UserError for a file that does not fit."""
+    home = directory(run)
+    file = home / CONTENTS
+    if not file.exists():
+        return None
+    if not file.resolve().is_relative_to(run.resolve()):
+        raise UserError(f"{CONTENTS} lies outside the run")
+    with open(file, "rb") as stream:
+        content = stream.read(DOCUMENT + 1)
+    if len(content) > DOCUMENT:
+        raise UserError(f"{CONTENTS} has more than {DOCUMENT:,} bytes")
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{CONTENTS} cannot be read as JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{CONTENTS} holds {type(found).__name__}; expected a JSON object")
+    return parsed(found)
+
+
+def parsed(found: Mapping[str, Any]) -> Gallery:
+    """Return the gallery that a JSON object describes; raise UserError for entries of another kind."""
+    if reason := _field(found, "reason", str):
+        return Gallery("", "", 0, False, 0, 0, 0, "success", "", (), (), reason[:1_000])
+    episodes = _field(found, "episodes", list)
+    undrawn = [(_count(each, "episode"), _field(each, "reason", str)[:1_000]) for each in _objects(found, "undrawn")]
+    if len(episodes) > EPISODES or len(undrawn) > EPISODES:
+        raise UserError(f"it names {max(len(episodes), len(undrawn)):,} episodes; at most {EPISODES} fit")
+    return Gallery(
+        *(_field(found, name, str)[:200] for name in ("suite", "task")), _count(found, "seed"),
+        _field(found, "own", bool), *(_count(found, name) for name in ("step", "played", "successes")),
+        *(_field(found, name, str)[:1_000] for name in ("measure", "unjudged")),
+        tuple(_episode(each) for each in _objects(found, "episodes")), tuple(undrawn), "",
+    )  # fmt: skip
+
+
+def animation(run: Path, file: str) -> bytes:
+    """Return the bytes of an animation of a run's gallery. Raise UserError unless it is a file of the gallery of at
+    most `LARGEST` bytes."""
+    path = directory(run) / file
+    if Path(file).name != file or not path.is_file() or not path.resolve().is_relative_to(run.resolve()):
+        raise UserError(f"there is no file {file[:60]!r} in the gallery")
+    with open(path, "rb") as stream:
+        content = stream.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise UserError(f"{file[:60]!r} has more than {LARGEST:,} bytes")
+    return content
+
+
+def check(webp: bytes, frames: int) -> None:
+    """Raise UserError unless these bytes are an animation that can be decoded completely, of at most `frames` frames,
+    with nothing besides."""
+    for _ in _decoded(webp, frames):
+        pass
+
+
+def remade(webp: bytes, frames: int) -> bytes:
+    """Return an animation encoded anew from its decoded frames, so that no byte of it is a stranger's; raise UserError
+    as `check` does, or if the new one is too large."""
+    made = animated([*_decoded(webp, frames)], effort=2)
+    if len(made) > 2 * LARGEST:
+        raise UserError(f"its frames take {len(made):,} bytes at quality {QUALITY}")
+    return made
+
+
+def _decoded(webp: bytes, frames: int) -> Iterator[Any]:
+    """Yield the frames, decoded as pictures of Pillow's."""
+    from PIL import Image, UnidentifiedImageError
+
+    _check_parts(webp)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(io.BytesIO(webp), formats=["WEBP"]) as opened:
+                width, height = opened.size
+                if not (0 < width <= WIDEST and 0 < height <= HIGHEST):
+                    raise UserError(f"it has {width:,} x {height:,} pixels; at most {WIDEST} x {HIGHEST} fit")
+                there = int(getattr(opened, "n_frames", 1))
+                if there > min(frames, FRAMES):  # fewer where neighbours are equal
+                    raise UserError(f"it has {there:,} frames; it says {frames:,}, and at most {FRAMES} fit")
+                for number in range(there):
+                    opened.seek(number)
+                    yield opened.convert("RGB")
+        except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
+            raise UserError(f"it cannot be decoded as WebP ({type(error).__name__}: {str(error)[:100]})") from None
+
+
+def _check_parts(webp: bytes) -> None:
+    """Raise UserError unless a file is one RIFF of WebP parts with pictures, and ends where it says. The parts are
+    counted before a decoder sees them."""
+    if webp[:4] != b"RIFF" or webp[8:12] != b"WEBP":
+        raise UserError("it is no WebP")
+    if len(webp) > LARGEST or int.from_bytes(webp[4:8], "little") + 8 != len(webp):
+        raise UserError(f"it has {len(webp):,} bytes, which are not those that it says")
+    at, found = 12, 0
+    while at < len(webp):
+        kind, size = webp[at : at + 4], int.from_bytes(webp[at + 4 : at + 8], "little")
+        if kind not in _CHUNKS:
+            raise UserError(f"it has a part {kind!r}, which is no picture")
+        found += kind in (b"ANMF", b"VP8 ", b"VP8L")
+        if found > FRAMES:
+            raise UserError(f"it has more than {FRAMES} frames")
+        at += 8 + size + size % 2
+    if at != len(webp):
+        raise UserError("it is cut short")
+
+
+def _episode(entry: Mapping[str, Any]) -> Episode:
+    words = tuple((_count(each, "step"), _field(each, "text", str)[: 2 * CAPTION]) for each in _objects(entry, "words"))
+    return Episode(
+        _count(entry, "episode"), _field(entry, "success", bool), _number(entry, "return"), _count(entry, "length"),
+        _number(entry, "score"), _count(entry, "frames"), _field(entry, "file", str), words[:CAPTIONS],
+        _count(entry, "words_left_out") + len(words[CAPTIONS:]),
+    )  # fmt: skip
+
+
+def _objects(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = _field(content, name, list)
+    for each in found:
+        if not isinstance(each, dict):
+            raise UserError(f"{name} has an entry {str(each)[:80]!r}; expected a JSON object")
+    return list(found)
+
+
+def _field(content: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = content.get(name)
+    if type(value) is not kind:
+        raise UserError(f"{name} is {str(value)[:80]!r}; expected {kind.__name__}")
+    return value
+
+
+def _count(content: Mapping[str, Any], name: str) -> int:
+    value = _field(content, name, int)
+    if not 0 <= value <= 2**53:
+        raise UserError(f"{name} is {str(value)[:80]}; expected a count")
+    return int(value)
+
+
+def _number(content: Mapping[str, Any], name: str) -> float:
+    value = content.get(name)
+    if type(value) not in (int, float) or not abs(value) < math.inf:
+        raise UserError(f"{name} is {str(value)[:80]!r}; expected a finite number")
+    return float(min(max(value, -MOST), MOST))
