@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.playback.gallery import CAPTION, CAPTIONS, CONTENTS, EPISODES, LARGEST, QUALITY, SIZES, animated
+from guidebench.harness.records.galleries import (
+    CAPTION,
+    CAPTIONS,
+    CONTENTS,
+    EPISODES,
+    LARGEST,
+    QUALITY,
+    SIZES,
+    animated,
+)
 from guidebench.harness.records.study import GALLERY
 
 DOCUMENT = 2**20
@@ -108,10 +117,11 @@ def parsed(found: Mapping[str, Any]) -> Gallery:
     if len(episodes) > EPISODES or len(undrawn) > EPISODES:
         raise UserError(f"it names {max(len(episodes), len(undrawn)):,} episodes; at most {EPISODES} fit")
     return Gallery(
-        *(_field(found, name, str)[:200] for name in ("suite", "task")), _count(found, "seed"),
-        _field(found, "own", bool), *(_count(found, name) for name in ("step", "played", "successes")),
-        *(_field(found, name, str)[:1_000] for name in ("measure", "unjudged")),
-        tuple(_episode(each) for each in _objects(found, "episodes")), tuple(undrawn), "",
+        suite=_field(found, "suite", str)[:200], task=_field(found, "task", str)[:200], seed=_count(found, "seed"),
+        own=_field(found, "own", bool), step=_count(found, "step"), played=_count(found, "played"),
+        successes=_count(found, "successes"), measure=_field(found, "measure", str)[:60],
+        unjudged=_field(found, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
+        episodes=tuple(_episode(each) for each in _objects(found, "episodes")),
     )  # fmt: skip
 
 
@@ -218,7 +228,7 @@ def _count(content: Mapping[str, Any], name: str) -> int:
 
 
 def _number(content: Mapping[str, Any], name: str) -> float:
-    value = content.get(name)
+    value: Any = content.get(name)
     if type(value) not in (int, float) or not abs(value) < math.inf:
         raise UserError(f"{name} is {str(value)[:80]!r}; expected a finite number")
     return float(min(max(value, -MOST), MOST))

@@ -9,12 +9,11 @@ were played and what the run's judge says of their clips. Drawing happens in a s
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,28 +29,24 @@ from guidebench.harness.plan import config
 from guidebench.harness.plan.names import Names
 from guidebench.harness.playback import acted_frames, judging
 from guidebench.harness.playback.logged_frames import rows_of
-from guidebench.harness.playback.reevaluation import load_run
+from guidebench.harness.playback.reevaluation import evaluate_run, load_run
 from guidebench.harness.records.files import write_bytes, write_json
+from guidebench.harness.records.galleries import (
+    CAPTION,
+    CAPTIONS,
+    CONTENTS,
+    EPISODES,
+    LARGEST,
+    SIZES,
+    animated,
+    undrawn,
+)
 from guidebench.harness.records.schema import SCHEMA_VERSION
 from guidebench.harness.records.study import GALLERY
 from guidebench.harness.texts import one_line
 
-CONTENTS = "gallery.json"
-"""File that describes a gallery."""
-EPISODES = 6
-"""Most episodes of a gallery; the last place is a success's if there is one."""
-LARGEST = 2**18
-"""Most bytes of an episode: 256 KiB."""
-SIZES = ((60, 192), (40, 160), (24, 128), (12, 96))
-"""Frames and their width in pixels, the first of these with which an episode is small enough."""
-RATE, LAST = 8, 1_000
-"""Frames per second, and milliseconds of the last frame."""
 LINES, LETTER = 2, 6
 """Lines of a caption below a frame, and the width in pixels of a letter."""
-CAPTIONS, CAPTION = 200, 400
-"""Most captions of an episode, and most characters of one."""
-QUALITY = 60
-"""Of WebP, from 0 to 100 (choice)."""
 PATIENCE = 300.0
 """Seconds for drawing an episode."""
 WORDS = ("said", "subgoal", "action")
@@ -187,6 +182,15 @@ class Gallery:
         return found, reason
 
 
+def draw(run: Path, episodes: int = 32, seed: int = 0, models: Models | None = None) -> Written:
+    """Write the gallery of a finished run. Raise UserError if it cannot be evaluated."""
+    if spoken := write_spoken(run):
+        return spoken
+    recording = Gallery(run, seed, models)
+    evaluate_run(run, None, None, episodes=episodes, seed=seed, recordings=[recording], models=models)
+    return Written(recording.told, recording.empty)
+
+
 def write_spoken(run: Path) -> Written | None:
     """Write the gallery of a finished run from episodes of its own last evaluation, if a log tells their actions;
     return None without such a log."""
@@ -242,27 +246,12 @@ def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Wri
         contents["undrawn"].append({"episode": each.about["episode"], "reason": reasons[-1]})
     _save(home, {**contents, **about}, animations)
     drawn = len(animations)
-    told = [f"gallery: {count(drawn, 'episode')} in {home}, failures first"] if drawn or not films else []
+    order = "failures" if about.get("measure", "success") == "success" else "the worst"
+    told = [f"gallery: {count(drawn, 'episode')} in {home}, {order} first"] if drawn or not films else []
     failed = [(each["episode"], each["reason"]) for each in contents["undrawn"]]
     told += [f"gallery: {words}" for words in undrawn(failed)]
     told += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []
     return Written("\n".join(told), not drawn)
-
-
-def undrawn(found: Iterable[tuple[int, str]]) -> list[str]:
-    """Return sentences that name the episodes that are not drawn, by reason.
-
-    >>> undrawn([(3, "no OpenGL"), (5, "no OpenGL")])
-    ['episodes 3, 5 are not drawn: no OpenGL']
-    """
-    by: dict[str, list[int]] = {}
-    for episode, reason in found:
-        by.setdefault(reason, []).append(episode)
-    return [
-        f"episode{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))} "
-        f"{'are' if len(numbers) > 1 else 'is'} not drawn: {reason}"
-        for reason, numbers in by.items()
-    ]
 
 
 def _drawn(drawing: Any, task: str, each: Film) -> tuple[bytes, int]:
@@ -399,16 +388,6 @@ def _captioned(frame: Array, text: str, width: int) -> Any:
     whole.paste(picture)
     ImageDraw.Draw(whole).multiline_text((2, picture.height), "\n".join(lines), "black", spacing=1, font_size=10)
     return whole
-
-
-def animated(pictures: Sequence[Any], effort: int = 4) -> bytes:
-    """Return pictures of Pillow's as an animated WebP. `effort`: of compressing, from 0 to 6."""
-    held = io.BytesIO()
-    times = [1_000 // RATE] * (len(pictures) - 1) + [LAST]
-    pictures[0].save(
-        held, "WEBP", save_all=True, append_images=pictures[1:], duration=times, loop=0, quality=QUALITY, method=effort
-    )
-    return held.getvalue()
 
 
 def _save(home: Path, contents: Mapping[str, Any], animations: Mapping[str, bytes]) -> None:

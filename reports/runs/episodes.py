@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.galleries import CONTENTS
 from guidebench.harness.records.study import ACTED, FRAMES, GALLERY, LOGGED, QUESTIONS, VIDEOS
 from guidebench.reports.runs.reading import brief, content, document, names, pixels, within
 from guidebench.results import galleries
@@ -359,7 +360,7 @@ def _animations(run: Path) -> tuple[Gallery | None, tuple[Animation, ...], tuple
     try:
         told = galleries.read(run)
     except (UserError, OSError) as error:
-        return None, (), (brief(f"{GALLERY}/{galleries.CONTENTS}: {error}", 400),)
+        return None, (), (brief(f"{GALLERY}/{CONTENTS}: {error}", 400),)
     found, notes, room = list[Animation](), list[str](), ANIMATED
     for episode in told.episodes if told else ():
         try:

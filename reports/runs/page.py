@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.logs import SNAPSHOT, shows_frames, shows_questions
 from guidebench.harness.models.calls import Usage
-from guidebench.harness.playback.gallery import undrawn
 from guidebench.harness.records import schema
+from guidebench.harness.records.galleries import undrawn
 from guidebench.harness.records.parts import RecordedPart
 from guidebench.reports.rendering import animations, charts, inline
 from guidebench.reports.rendering.page import SCRIPTS, environment

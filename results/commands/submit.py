@@ -4,15 +4,16 @@
   bench leaderboard --add mine.zip                the maintainer checks it and adds it
   bench verify mine.zip                           its checkpoints are evaluated again, on new layouts too
 
-The archive contains the study's configuration, provenance, evaluations, cost, sample frames and the final parameters of
-its finished runs, with a checksum of every file. Paths of this machine are removed. Packing the same study again gives
-the same bytes.
+The archive contains the study's configuration, provenance, evaluations, cost, sample frames, galleries and the final
+parameters of its finished runs, with a checksum of every file. Paths of this machine are removed. Packing the same
+study again gives the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import sys
 from pathlib import Path
 
 from guidebench.harness.errors import count
@@ -29,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-checkpoints", action="store_true", help="omit parameters: smaller, not verifiable")
     parser.add_argument("--cassette", action="store_true", help="include every recorded model call with its images")
     parser.add_argument(
+        "--gallery",
+        action=argparse.BooleanOptionalAction,
+        help="draw the galleries that are missing, one run of a cell, without asking models (default: pack those that "
+        "`bench eval RUN --gallery` has drawn); --no-gallery leaves all out",
+    )
+    parser.add_argument(
         "--push",
         metavar="REPO",
         help="upload it to a dataset repository OWNER/NAME of the Hugging Face Hub; a missing repository is created as "
@@ -38,11 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the archive and print a summary."""
-    from guidebench.results.submissions import hub
+    from guidebench.results.submissions import galleries, hub
     from guidebench.results.submissions.packing import pack
 
     if args.push:
         hub.ready(args.push)
+    if args.gallery:
+        for told in galleries.drawn(args.study):
+            print(told, file=sys.stderr)
     made = pack(
         args.study,
         args.output,
@@ -50,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         contact=args.contact,
         checkpoints=not args.no_checkpoints,
         cassette=args.cassette,
+        gallery=args.gallery is not False,
     )
     runs = made.study.runs
     seeds = collections.Counter({cell.id: 0 for cell in made.study.cells})

@@ -8,6 +8,7 @@
 | policy.safetensors | final parameters of finished runs, which make a submission verifiable |
 | frames/…/*.png | sample frames for a judge |
 | …/seed-0/frames/*.json, *.png | episodes of a run as strips of frames, from `bench eval --frames` |
+| …/seed-0/gallery/gallery.json, *.webp | up to three animated episodes of a cell, from `bench eval --gallery` |
 | models/cassette.sqlite | recorded model calls, on request |
 """
 

@@ -21,7 +21,7 @@ from guidebench.results import limits, policies, rows
 from guidebench.results.evaluations import evaluations
 from guidebench.results.pictures import HEAD, size
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord
-from guidebench.results.submissions import schemas
+from guidebench.results.submissions import galleries, schemas
 from guidebench.results.submissions.manifest import Manifest
 from guidebench.results.submissions.strict import fits, parsed, printable
 from guidebench.results.verification.configuration import Altered, Unusable, configuration, unheld
@@ -67,6 +67,7 @@ def check(study: StudyRecord, manifest: Manifest) -> list[str]:
             from guidebench.harness.models import cassette_checks
 
             cassette_checks.verify(study.directory / path)
+    galleries.check(study, manifest.files)
     return remarks
 
 
@@ -95,7 +96,7 @@ def _check_layout(study: StudyRecord, files: set[str]) -> None:
         raise UserError("none of its runs is finished")
     if missing := wanted - files:
         raise UserError(f"it lacks {min(missing)}")
-    episodes = {path for path in files if schemas.kind_of(path) in ("episode", "strip")}
+    episodes = {path for path in files if schemas.kind_of(path) in ("episode", "strip", "gallery", "animation")}
     allowed |= {path for path in episodes if str(PurePosixPath(path).parents[1]) in finished}
     if besides := files - wanted - allowed:
         raise UserError(f"{min(besides)} belongs to no finished run or cell that study.json lists")

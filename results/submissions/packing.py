@@ -20,7 +20,7 @@ from guidebench.harness.records.files import read_json
 from guidebench.harness.records.study import FRAMES, frames_file
 from guidebench.results import store
 from guidebench.results.store import RunRecord, StudyRecord
-from guidebench.results.submissions import consistency, private, schemas
+from guidebench.results.submissions import consistency, galleries, private, schemas
 from guidebench.results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed
 from guidebench.results.submissions.opening import ADVICE, PLAIN_FILE, unpacked
 
@@ -51,6 +51,7 @@ def pack(
     contact: str = "",
     checkpoints: bool = True,
     cassette: bool = False,
+    gallery: bool = True,
 ) -> Archive:
     """Write the archive of a study to `file` or NAME.zip; raise UserError if no run is finished or `add` would reject
     it."""
@@ -63,6 +64,8 @@ def pack(
     remarks = list(_left_out(study, finished, checkpoints))
     with tempfile.TemporaryDirectory(prefix=".packing-", dir=file.parent) as scratch:
         contents = _contents(study, checkpoints, remarks)
+        if gallery:
+            contents |= galleries.packed(study, remarks)
         if cassette:
             from guidebench.harness.models import exchange
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from guidebench.harness.logs import COLUMNS, KINDS, LOGS, MEANING
 from guidebench.harness.records import parts
+from guidebench.harness.records.galleries import CAPTIONS, EPISODES
+from guidebench.harness.records.galleries import LARGEST as LARGEST_ANIMATION
 from guidebench.harness.records.parts import RecordedPart
 from guidebench.harness.records.schema import MATRICES, SCHEMA_VERSION, STAGES, STATUSES
-from guidebench.harness.records.study import FRAMES
+from guidebench.harness.records.study import FRAMES, GALLERY
 
 MANIFEST_VERSION = 1
 MIB = 2**20
@@ -31,6 +33,8 @@ CONTENTS: Mapping[str, tuple[str, int]] = {
     "policy": (rf"{_RUN}/policy\.safetensors", 1024 * MIB),
     "episode": (rf"{_RUN}/{FRAMES}/{_NAME}\.json", MIB),
     "strip": (rf"{_RUN}/{FRAMES}/{_NAME}\.png", MIB),
+    "gallery": (rf"{_RUN}/{GALLERY}/gallery\.json", MIB),
+    "animation": (rf"{_RUN}/{GALLERY}/[0-9]{{2}}\.webp", LARGEST_ANIMATION),
     "frames": (rf"frames/{_NAME}/{_NAME}/{_NAME}\.png", 16 * MIB),
     "cassette": (r"models/cassette\.sqlite", 2048 * MIB),
 }
@@ -174,5 +178,37 @@ OF_EPISODE = _object(
         },
     }
 )
-JSON: Mapping[str, Mapping[str, Any]] = {"study": OF_STUDY, "cell": OF_CELL, "run": OF_RUN, "episode": OF_EPISODE}
+OF_GALLERY = _object(
+    {
+        "schema": {"const": SCHEMA_VERSION},
+        **dict.fromkeys(("suite", "task", "measure"), _TEXT),
+        **dict.fromkeys(("seed", "step", "played", "successes"), _COUNT),
+        "own": {"type": "boolean"},
+        "unjudged": _TEXT | {"maxLength": 1_000},
+        "undrawn": {"type": "array", "maxItems": 0},
+        "reason": {"const": ""},
+        "episodes": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": EPISODES,
+            "items": _object(
+                {
+                    "file": {"type": "string", "pattern": r"^[0-9]{2}\.webp$"},
+                    **dict.fromkeys(("episode", "length", "frames", "words_left_out"), _COUNT),
+                    "return": {"type": "number"},
+                    "score": {"type": "number"},
+                    "success": {"type": "boolean"},
+                    "words": {
+                        "type": "array",
+                        "maxItems": CAPTIONS,
+                        "items": _object({"step": _COUNT, "text": _TEXT | {"maxLength": 1_000}}),
+                    },
+                }
+            ),
+        },
+    }
+)
+JSON: Mapping[str, Mapping[str, Any]] = {
+    "study": OF_STUDY, "cell": OF_CELL, "run": OF_RUN, "episode": OF_EPISODE, "gallery": OF_GALLERY,
+}  # fmt: skip
 """Kind of file -> its schema."""

@@ -24,7 +24,8 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Question
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.playback import gallery
-from guidebench.harness.playback.gallery import EPISODES, LARGEST, SIZES, Moment, Reel
+from guidebench.harness.playback.gallery import Moment, Reel
+from guidebench.harness.records.galleries import CAPTION, EPISODES, LARGEST, SIZES
 from tests.harness.models.canned import completion, serving
 from tests.harness.playback.test_acted_frames import WORDS
 
@@ -302,7 +303,7 @@ def test_what_a_model_answered_while_the_agent_acted_stands_from_there_on() -> N
 
 def test_a_caption_is_one_line_of_bounded_length() -> None:
     assert gallery.caption("a\n\tb\x1b[2J\u202ec") == r"a b\x1b[2J\u202ec"
-    assert len(gallery.caption("x" * 10_000)) == gallery.CAPTION
+    assert len(gallery.caption("x" * 10_000)) == CAPTION
 
 
 def test_episodes_of_the_run_itself_have_the_words_of_its_log(
