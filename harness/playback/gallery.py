@@ -246,8 +246,8 @@ def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Wri
         contents["undrawn"].append({"episode": each.about["episode"], "reason": reasons[-1]})
     _save(home, {**contents, **about}, animations)
     drawn = len(animations)
-    order = "failures" if about.get("measure", "success") == "success" else "the worst"
-    told = [f"gallery: {count(drawn, 'episode')} in {home}, {order} first"] if drawn or not films else []
+    leading = "failures" if about.get("measure", "success") == "success" else "the worst"
+    told = [f"gallery: {count(drawn, 'episode')} in {home}, {leading} first"] if drawn or not films else []
     failed = [(each["episode"], each["reason"]) for each in contents["undrawn"]]
     told += [f"gallery: {words}" for words in undrawn(failed)]
     told += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []

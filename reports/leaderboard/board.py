@@ -167,6 +167,31 @@ class Frames:
 
 
 @dataclass(frozen=True)
+class Film:
+    """An animated episode of the final policy."""
+
+    title: str
+    """How it ended."""
+    about: str
+    """Task, seed, episode, return, and how many of its frames are drawn."""
+    words: tuple[tuple[int, str], ...]
+    """Steps of the episode, and what models said from there on."""
+    left_out: int
+    """Captions left out for lack of room."""
+    webp: str
+    """WebP in base64, encoded anew by this program."""
+
+
+@dataclass(frozen=True)
+class Films:
+    """Episodes of the final policy, failures first."""
+
+    told: tuple[str, ...]
+    """Which evaluations they were chosen from, and of how many episodes; one text for each run."""
+    films: tuple[Film, ...]
+
+
+@dataclass(frozen=True)
 class Origin:
     """Software and hardware of some of the runs."""
 
@@ -191,6 +216,8 @@ class Details:
     bibtex: str
     checks: tuple[Check, ...]
     """Findings of its verification; empty for a row that was not verified."""
+    episodes: Films | None = None
+    """None for a row without a gallery, or without room for it."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +254,14 @@ class Board:
     """Entry id -> its details."""
     refused: tuple[Refused, ...] = ()
     notes: tuple[str, ...] = ()
+    without_episodes: int = 0
+    """Rows whose episodes are left out for lack of room."""
     schema: int = field(default=BOARD_VERSION)
+
+
+def claim(entry: Entry) -> tuple[object, ...]:
+    """Return the sort key by which rows get room for episodes: by place, then by tab."""
+    return entry.rank is None, entry.rank or 0, list(TABS).index(entry.tab), entry.suite, entry.id
 
 
 def plain(board: Board) -> dict[str, Any]:

@@ -4,6 +4,7 @@ list it unranked."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +12,9 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.identity import provenance
 from guidebench.harness.records import schema
 from guidebench.reports.leaderboard import costs, details, minimum, ranking, rows, sources
-from guidebench.reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite
+from guidebench.reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite, claim
 from guidebench.reports.leaderboard.costs import CellCost
+from guidebench.reports.leaderboard.episodes import Screening
 from guidebench.reports.leaderboard.frames import Samples
 from guidebench.reports.leaderboard.rows import Measured, Member, Peers, RankedRow
 from guidebench.reports.leaderboard.sources import Source, clean
@@ -93,16 +95,21 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
             bibtex=details.bibtex(whole, cited),
             checks=details.checks(whole),
         )
+    ordered = _sorted(entries)
+    screening, rows_of = Screening(), {each.id: each.whole for each in scored}
+    for entry in sorted(ordered, key=claim):
+        opened[entry.id] = replace(opened[entry.id], episodes=screening.of(rows_of[entry.id]))
     return Board(
         title,
         _commit(),
         minimum.WORDS,
         minimum.FEW,
         tuple(_suite(name, everything) for name in sorted({row.first.suite for row in everything})),
-        tuple(_sorted(entries)),
+        tuple(ordered),
         opened,
         tuple(refused),
-        tuple(dict.fromkeys([*notes, *samples.notes])),
+        tuple(dict.fromkeys([*notes, *samples.notes, *screening.notes])),
+        screening.without,
     )
 
 

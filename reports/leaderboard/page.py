@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from guidebench.reports.leaderboard.board import TABS, Board, Curve, Details, Entry, Estimate, Tab
+from guidebench.harness.errors import count
+from guidebench.reports.leaderboard.board import TABS, Board, Curve, Details, Entry, Estimate, Tab, claim
 from guidebench.reports.rendering import charts, inline
 from guidebench.reports.rendering.page import environment
 
-SHARED = ("elements.js", "theme.js", "tables.js", "charts.js")
+SHARED = ("elements.js", "theme.js", "tables.js", "charts.js", "animations.js")
 OWN = ("state", "statistics", "columns", "listing", "opened", "comparing", "main")
 """Scripts of templates/leaderboard/, in dependency order."""
 
 
+ELEMENT = 200
+"""Bytes of the element that holds a row's episodes, besides them."""
+PAGE = 12_000_000
+"""Most bytes of a page with episodes. Without room for all of them the rows with the best places keep theirs."""
+
+
 def render(board: Board) -> str:
     """Return the page. The same board gives the same text; the page needs no network and no other file."""
+    text = _page(board, {}, board.without_episodes)
+    held, without, room = dict[str, Any](), 0, PAGE - len(text.encode()) - ELEMENT
+    for entry in sorted(board.entries, key=claim):
+        if (films := board.details[entry.id].episodes) is None:
+            continue
+        content = inline.inert(films)
+        room = -1 if without else room - len(content.encode()) - ELEMENT
+        if room < 0:
+            without += 1
+        else:
+            held[entry.id] = content
+    return _page(board, held, board.without_episodes + without) if held or without else text
+
+
+def _page(board: Board, held: Mapping[str, Any], without: int) -> str:
+    """Return the page with the episodes `held`, row -> JSON; `without`: how many rows have no room for theirs."""
     script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in OWN))
     drawn = {curve.key: curve for details in board.details.values() for curve in _curves(details)}
     text = (
@@ -41,10 +64,17 @@ def render(board: Board) -> str:
                     },
                 }
             ),
+            episodes=held,
+            notes=(*board.notes, *([_left_out(without)] if without else [])),
             packs=[inline.packed_json(_pack(board, suite.name)) for suite in board.suites],
         )
     )
     return text.encode("utf-8", "replace").decode("utf-8")  # A file's name may contain bytes that are not valid text.
+
+
+def _left_out(rows: int) -> str:
+    told = f"The episodes of {count(rows, 'row')} are left out for want of room"
+    return f"{told}; the rows with the best places keep theirs."
 
 
 def _curves(details: Details) -> Iterator[Curve]:
@@ -77,7 +107,9 @@ def _pack(board: Board, suite: str) -> dict[str, Any]:
     found = {entry.id: board.details[entry.id] for entry in board.entries if entry.suite == suite}
     pictures: dict[str, int] = {}
     pack: dict[str, Any] = {
-        each.name: {id_: getattr(details, each.name) for id_, details in found.items()} for each in fields(Details)
+        each.name: {id_: getattr(details, each.name) for id_, details in found.items()}
+        for each in fields(Details)
+        if each.name != "episodes"  # each row has an element of its own for them, which is read when it opens
     }
     pack["frames"] = {
         id_: [

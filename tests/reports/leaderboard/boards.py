@@ -17,6 +17,8 @@ from guidebench.reports.leaderboard.board import (
     Details,
     Entry,
     Estimate,
+    Film,
+    Films,
     Frames,
     Origin,
     Refused,
@@ -27,6 +29,7 @@ from guidebench.reports.leaderboard.board import (
     Variation,
 )
 from guidebench.results.verification.record import Check
+from tests.results import animations
 
 METHODS = ("uer", "per", "vlm_rb", "lagea", "kagi", "dsadf", "pebble", "rl_sallm_f", "sac", "td3")
 MODELS = {"vlm_rb": "qwen3-vl-8b", "lagea": "gpt-oss-120b", "kagi": "llava-ov-7b", "rl_sallm_f": "gpt-4o-mini"}
@@ -53,6 +56,17 @@ def png(colour: int) -> str:
     held = io.BytesIO()
     Image.new("RGB", (96, 32), (colour, 120, 200)).save(held, "PNG")
     return base64.b64encode(held.getvalue()).decode()
+
+
+def films(number: int = 2, words: str = "open the door", size: int = 5) -> Films:
+    """Animated episodes, the last of them a success."""
+    webp = base64.b64encode(animations.webp(size, (96, 64))).decode()
+    made = [
+        Film("Success after 9 steps" if last else "Failure after 12 steps", f"8x8, seed 0, episode {each}; return 0.5",
+             ((2, words),), 0, webp)
+        for each in range(number) for last in [each == number - 1]
+    ]  # fmt: skip
+    return Films((f"8x8, seed 0: {number} of 32 episodes; so what is shown here is no rate.",), tuple(made))
 
 
 def entry(

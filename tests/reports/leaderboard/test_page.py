@@ -17,8 +17,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from guidebench.reports import statistics
+from guidebench.reports.leaderboard import page as leaderboard_page
 from guidebench.reports.leaderboard.board import Board, Entry, Estimate, Frames, Refused, Suite
-from guidebench.reports.leaderboard.page import render
+from guidebench.reports.leaderboard.page import ELEMENT, render
+from guidebench.reports.rendering import inline
 from guidebench.results.verification.record import Check
 from tests.reports.leaderboard import boards
 
@@ -539,3 +541,90 @@ def test_the_same_board_is_the_same_page_in_every_process() -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
     assert done.stdout.decode() == render(boards.example())
+
+
+def with_films(*names: str, ranks: tuple[int | None, ...] = (), words: str = "open the door", **how: Any) -> Board:
+    """A board of rows that have episodes."""
+    rows = []
+    for number, name in enumerate(names):
+        rank = ranks[number] if ranks else number + 1
+        made, details = boards.entry(name, rank=rank and (rank, rank, rank))
+        rows.append((made, replace(details, episodes=boards.films(words=words, **how))))
+    return boards.board(*rows)
+
+
+def test_a_row_opens_to_its_episodes_which_are_decoded_when_a_reader_asks_for_them(
+    browser: Open, tmp_path: Path, axe: Callable[[Page], None]
+) -> None:
+    page = browser(write(with_films("a", words=EVIL[:60]), tmp_path), "#open=a")
+    settled(page)
+    assert page.locator("figure.animation").count() == 0
+    page.locator(".episodes > summary").focus()
+    page.keyboard.press("Enter")
+    figures = page.locator("figure.animation")
+    expect(figures).to_have_count(2)
+    assert [each.split(".")[0] for each in figures.locator("figcaption").all_inner_texts()] == [
+        "Failure after 12 steps", "Success after 9 steps"
+    ]  # fmt: skip
+    for image in figures.locator("img").all():
+        assert image.evaluate("each => each.decode().then(() => [each.naturalWidth, each.naturalHeight])") == [96, 64]
+    assert figures.first.locator("img").get_attribute("alt") == (
+        "Animation, 8x8, seed 0, episode 0: failure after 12 steps"
+    )
+    expect(page.locator(".episodes")).to_contain_text("2 of 32 episodes; so what is shown here is no rate")
+    expect(page.locator(".episodes")).to_contain_text("no verification plays them again")
+    figures.first.locator("summary").press("Enter")
+    assert figures.first.locator("li").inner_text() == f"Step 2: {EVIL[:60]}"
+    assert page.evaluate("window.pwned") is None
+    axe(page)
+    figures.first.get_by_role("button", name="Stop: ").press("Enter")
+    expect(figures.first.locator("canvas")).to_be_visible()
+    expect(figures.first.locator("img")).to_be_hidden()
+    expect(figures.last.locator("img")).to_be_visible()
+
+
+def test_episodes_stand_still_for_a_reader_who_prefers_less_motion(browser: Open, tmp_path: Path) -> None:
+    page = browser(write(with_films("a"), tmp_path), "#open=a", reduced_motion="reduce", width=375)
+    settled(page)
+    page.locator(".episodes > summary").click()
+    figure = page.locator("figure.animation").first
+    expect(figure.locator("canvas")).to_be_visible()
+    expect(figure.locator("img")).to_be_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    figure.get_by_role("button", name="Play: ").press("Space")
+    expect(figure.locator("img")).to_be_visible()
+
+
+def test_a_row_without_episodes_says_nothing_of_them(browser: Open, file: Path) -> None:
+    page = browser(file, "#open=grid-uer")
+    settled(page)
+    assert page.locator(".episodes").count() == 0 and "left out for want of room" not in file.read_text()
+
+
+def test_the_page_keeps_its_size_and_the_best_rows_their_episodes(
+    browser: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = with_films("d", "a", "c", "b", ranks=(None, 2, 1, 3))
+    none = {name: replace(details, episodes=None) for name, details in board.details.items()}
+    bare = len(render(replace(board, details=none)).encode())
+    one = len(inline.inert(boards.films())) + ELEMENT
+    monkeypatch.setattr(leaderboard_page, "PAGE", bare + ELEMENT + 2 * one + 150)
+    text = render(board)
+    assert re.findall(r'id="episodes-(.)"', text) == ["c", "a"] and len(text.encode()) <= leaderboard_page.PAGE
+    assert "The episodes of 2 rows are left out for want of room; the rows with the best places keep theirs." in text
+    assert "The episodes of 5 rows are left out" in render(replace(board, without_episodes=3))
+    page = browser(write(board, tmp_path), "#open=b")
+    settled(page)
+    assert page.locator(".episodes").count() == 0
+
+
+def test_what_is_no_base64_becomes_no_picture(browser: Open, tmp_path: Path) -> None:
+    board = with_films("a")
+    films = board.details["a"].episodes
+    assert films is not None
+    evil = replace(films, films=(replace(films.films[0], webp='","x":"data:text/html,<script>1</script>'),))
+    changed = replace(board, details={"a": replace(board.details["a"], episodes=evil)})
+    page = browser(write(changed, tmp_path), "#open=a")
+    settled(page)
+    page.locator(".episodes > summary").click()
+    assert page.locator("figure.animation img").get_attribute("src") is None

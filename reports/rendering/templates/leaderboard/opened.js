@@ -57,6 +57,33 @@ function facts(entry) {
   return make("dl", { class: "facts" }, pairs.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
 
+function episodeFigure({ title, about, words, left_out, webp }) {
+  const image = make("img", { alt: `Animation, ${about.split(";")[0]}: ${title.toLowerCase()}` });
+  if (/^[A-Za-z0-9+/]+={0,2}$/.test(webp)) image.src = `data:image/webp;base64,${webp}`;
+  const said = words.length ? folded("What was said", make("ul", {}, words.map(([step, text]) => make("li", {}, `Step ${whole(step)}: ${text}`))), left_out ? make("p", { class: "soft" }, `${count(left_out, "further caption")} left out.`) : null) : null;
+  const figure = make("figure", { class: "animation" }, image, make("figcaption", {}, make("strong", {}, title), `. ${about}.`, said));
+  stillable(figure);
+  return figure;
+}
+
+// The episodes of the final policy, which are read and decoded when a reader opens them.
+function episodesOf(entry) {
+  const held = document.getElementById(`episodes-${entry.id}`);
+  if (!held) return null;
+  const place = folded("Show episodes of the final policy, failures first");
+  place.classList.add("episodes");
+  place.addEventListener("toggle", () => {
+    if (!place.open || place.querySelector(".gallery")) return;
+    const { told, films } = JSON.parse(held.textContent);
+    place.append(
+      ...told.map((text) => make("p", {}, text)),
+      make("p", { class: "soft" }, "The source of the row drew them; no verification plays them again."),
+      make("div", { class: "gallery" }, films.map(episodeFigure)),
+    );
+  });
+  return block("Episodes", place);
+}
+
 function citation(bibtex) {
   const text = make("pre", { tabindex: "0", "aria-label": "BibTeX" }, bibtex);
   const said = make("span", { role: "status" });
@@ -82,6 +109,7 @@ function sectionsOf(entry, details) {
     block("Learning curve", curvesFigure(`IQM of the ${details.curve.of} over runs${several ? " and tasks" : ""}, 95 % interval`, [details.curve], [entry.label])),
     block("Tasks", sortedTable("Final score by task", scoreHeads, scores, scoreHeads.map((head, i) => (["Task", "Score is"].includes(head) || i === scoreHeads.length - 1 ? "text" : ""))), several ? curvesFigure(tasks.length > LINES ? `Score by task, the first ${LINES}` : "Score by task", tasks.slice(0, LINES).map((each) => each.curve), tasks.map((each) => each.task)) : null),
     varied.length ? block("Ablations and perturbations", sortedTable("Beside the row itself", ["Variation", "Kind", "Task", "Score (IQM)", "Difference"], varied, ["text", "text", "text"]), make("p", { class: "soft" }, "Difference: IQM of the variation less that of the row on the same task; in brackets the 95 % interval of a t test with the bootstrap's standard error, not corrected for the number of variations.")) : null,
+    episodesOf(entry),
     frames.length ? block("Sample frames", make("div", { class: "frames" }, frames.map(({ caption, png }) => make("figure", {}, make("img", { src: `data:image/png;base64,${png}`, alt: caption }), make("figcaption", {}, caption))))) : null,
     block("Verification", checks.length ? table("What was checked", ["Check", "Result", "Detail"], checks.map(({ what, passed, detail }) => [what, badge(passed === null ? "not checked" : passed ? "passed" : "failed"), detail]), ["text", "text", "text"]) : make("p", {}, "Nobody has verified this row: its numbers are those of its source.")),
     block("Configuration", folded(count(settings.length, "setting"), sortedTable("Settings, and the layer that set each", ["Setting", "Value", "Set by"], settings.map(({ name, value, layer }) => [make("code", {}, name), value, layer]), ["text", "text", "text"]))),

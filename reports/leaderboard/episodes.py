@@ -1,0 +1,101 @@
+"""Episodes of the final policy that a row opens to. Every animation, a stranger's or not, is decoded in a separate
+process and encoded anew, so that no byte of a source's file reaches the page."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator
+
+from guidebench.harness import apart
+from guidebench.harness.errors import UserError, count
+from guidebench.reports.leaderboard.board import Film, Films
+from guidebench.reports.leaderboard.rows import RankedRow
+from guidebench.reports.leaderboard.sources import clean
+from guidebench.reports.rendering import animations
+from guidebench.results import RunRecord, galleries
+from guidebench.results.galleries import Episode, Gallery
+
+MOST = 3
+"""Most episodes of a row: of its first tasks, of the first run of each that has a gallery."""
+ROOM = 6_000_000
+"""Most bytes of all episodes on a board, in base64."""
+CAPTIONS, CAPTION = 60, 300
+"""Most captions of an episode on a board, and most characters of one."""
+SECONDS = 60.0
+"""Seconds for decoding and encoding one episode."""
+
+
+class Screening:
+    """Films for rows, which ask in the order in which they have a claim to room, until there is no more."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.without = 0
+        """Rows for whose episodes there was no room."""
+        self._left = ROOM
+
+    def of(self, row: RankedRow) -> Films | None:
+        """Return the films of a row; None if it has none, or there is no room."""
+        told, found = list[str](), list[tuple[bool, Film]]()
+        for task, run, gallery in self._galleries(row):
+            if not self._left:
+                self.without += 1
+                return None
+            kept = _chosen(gallery, max(1, MOST // len(row.tasks)))
+            films = list(self._films(row, task, run, gallery, kept))
+            if films:
+                told.append(clean(f"{task}, seed {run.seed}: {animations.chosen(gallery, len(films))}", 600))
+            found += films
+        size = sum(len(film.webp) for _, film in found)
+        if size > self._left:
+            self._left = 0
+            self.without += 1
+            return None
+        self._left -= size
+        in_order = sorted(found, key=lambda each: each[0])
+        return Films(tuple(told), tuple(film for _, film in in_order)) if found else None
+
+    def _galleries(self, row: RankedRow) -> Iterator[tuple[str, RunRecord, Gallery]]:
+        """Yield task, run and gallery: of each of the row's first tasks the first run that has episodes of the task."""
+        for task, measured in list(row.tasks.items())[:MOST]:
+            for run in measured.runs:
+                try:
+                    found = galleries.read(row.source.study.directory / run.directory)
+                except (UserError, OSError) as error:
+                    self._note(row, f"the gallery of {run.directory} is not shown: {error}")
+                    continue
+                if found and found.episodes and (found.suite, found.task) == (measured.cell.suite, task):
+                    yield task, run, found
+                    break
+
+    def _films(
+        self, row: RankedRow, task: str, run: RunRecord, gallery: Gallery, episodes: Iterable[Episode]
+    ) -> Iterator[tuple[bool, Film]]:
+        """Yield whether an episode succeeded, and its film."""
+        home = row.source.study.directory / run.directory
+        for episode in episodes:
+            what = f"decoding {episode.file[:60]}"
+            try:
+                webp = galleries.animation(home, episode.file)
+                made = apart.call(what, SECONDS, galleries.remade, webp, episode.frames)
+            except (UserError, OSError) as error:
+                self._note(row, f"episode {episode.episode} of {run.directory} is not shown: {error}")
+                continue
+            title = f"{animations.outcome(gallery, episode)} after {count(episode.length, 'step')}"
+            about = f"{task}, seed {run.seed}, episode {episode.episode}"
+            drawn = f"{episode.frames:,} of {count(episode.length + 1, 'frame')}"
+            words = tuple((step, clean(text, CAPTION)) for step, text in episode.words[:CAPTIONS])
+            film = Film(
+                clean(title, 100), clean(f"{about}; return {episode.ret:,.4g}; {drawn}", 400), words,
+                len(episode.words) - len(words) + episode.left_out, base64.b64encode(made).decode("ascii"),
+            )  # fmt: skip
+            yield gallery.measure == "success" and episode.success, film
+
+    def _note(self, row: RankedRow, text: str) -> None:
+        self.notes.append(clean(f"{row.source.name}: {text}", 600))
+
+
+def _chosen(gallery: Gallery, most: int) -> list[Episode]:
+    """Return the first episodes of a gallery and its last."""
+    found = list(gallery.episodes)
+    return found if len(found) <= most else [*found[: max(1, most - 1)], *([found[-1]] if most > 1 else [])]
