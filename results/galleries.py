@@ -48,8 +48,10 @@ class Episode(NamedTuple):
     length: int
     score: float
     """Its score, as the gallery's `measure` names it."""
+    moves: int
+    """Steps that were played; fewer than its length if the policy repeated a position and was stopped."""
     frames: int
-    """Frames that are drawn of its length + 1."""
+    """Frames that are drawn of its moves + 1."""
     file: str
     words: tuple[tuple[int, str], ...]
     """Steps of the episode, and what is said from there on."""
@@ -200,8 +202,8 @@ def _episode(entry: Mapping[str, Any]) -> Episode:
     words = tuple((_count(each, "step"), _field(each, "text", str)[: 2 * CAPTION]) for each in _objects(entry, "words"))
     return Episode(
         _count(entry, "episode"), _field(entry, "success", bool), _number(entry, "return"), _count(entry, "length"),
-        _number(entry, "score"), _count(entry, "frames"), _field(entry, "file", str), words[:CAPTIONS],
-        _count(entry, "words_left_out") + len(words[CAPTIONS:]),
+        _number(entry, "score"), _count(entry, "moves"), _count(entry, "frames"), _field(entry, "file", str),
+        words[:CAPTIONS], _count(entry, "words_left_out") + len(words[CAPTIONS:]),
     )  # fmt: skip
 
 

@@ -241,7 +241,8 @@ def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Wri
             else:
                 name = f"{order:02d}.webp"
                 animations[name] = content
-                contents["episodes"].append({**each.about, "file": name, "frames": frames, **_captions(each.words)})
+                drawn_of = {"moves": each.moments[-1].step, "frames": frames}
+                contents["episodes"].append({**each.about, "file": name, **drawn_of, **_captions(each.words)})
                 continue
         contents["undrawn"].append({"episode": each.about["episode"], "reason": reasons[-1]})
     _save(home, {**contents, **about}, animations)

@@ -83,7 +83,9 @@ class Screening:
                 continue
             title = f"{animations.outcome(gallery, episode)} after {count(episode.length, 'step')}"
             about = f"{task}, seed {run.seed}, episode {episode.episode}"
-            drawn = f"{episode.frames:,} of {count(episode.length + 1, 'frame')}"
+            drawn = f"{episode.frames:,} of {count(episode.moves + 1, 'frame')}"
+            if episode.moves < episode.length:
+                drawn += f", from step {episode.moves:,} on it goes round in circles"
             words = tuple((step, clean(text, CAPTION)) for step, text in episode.words[:CAPTIONS])
             film = Film(
                 clean(title, 100), clean(f"{about}; return {episode.ret:,.4g}; {drawn}", 400), words,

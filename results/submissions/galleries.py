@@ -116,7 +116,7 @@ def _files(root: Path, run: RunRecord) -> dict[str, bytes]:
 def _plain(episode: Episode, name: str) -> dict[str, Any]:
     return {
         "episode": episode.episode, "success": episode.success, "return": episode.ret, "length": episode.length,
-        "score": episode.score, "frames": episode.frames, "file": name,
+        "score": episode.score, "moves": episode.moves, "frames": episode.frames, "file": name,
         "words": [{"step": step, "text": _public(text)} for step, text in episode.words],
         "words_left_out": episode.left_out,
     }  # fmt: skip
@@ -176,7 +176,7 @@ def _check_claims(gallery: Gallery, run: RunRecord, root: Path, path: str) -> No
         )
     if sorted(episodes, key=_order(gallery, cell)) != list(episodes):
         raise UserError(f"{path}: its failures do not come first")
-    if any(episode.frames > episode.length + 1 for episode in episodes):
+    if any(not episode.frames - 1 <= episode.moves <= episode.length for episode in episodes):
         raise UserError(f"{path}: an episode has more frames than steps")
     if gallery.own:
         _check_own(gallery, run, root, path)

@@ -194,7 +194,7 @@ OF_GALLERY = _object(
             "items": _object(
                 {
                     "file": {"type": "string", "pattern": r"^[0-9]{2}\.webp$"},
-                    **dict.fromkeys(("episode", "length", "frames", "words_left_out"), _COUNT),
+                    **dict.fromkeys(("episode", "length", "moves", "frames", "words_left_out"), _COUNT),
                     "return": {"type": "number"},
                     "score": {"type": "number"},
                     "success": {"type": "boolean"},

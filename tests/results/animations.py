@@ -21,7 +21,7 @@ def webp(frames: int = 5, size: tuple[int, int] = (8, 6), first: int = 0, **how:
 def episode(number: int = 3, *, success: bool = False, **changes: Any) -> dict[str, Any]:
     """What gallery.json says of an episode."""
     return {
-        **{"episode": number, "success": success, "return": 0.5, "length": 9, "score": float(success)},
+        **{"episode": number, "success": success, "return": 0.5, "length": 9, "moves": 9, "score": float(success)},
         **{"file": f"{number:02d}.webp", "frames": 5, "words_left_out": 0},
         "words": [{"step": 2, "text": "open the door"}],
         **changes,

@@ -162,7 +162,7 @@ def with_part(kind: bytes, content: bytes) -> bytes:
 def test_a_file_that_is_no_small_animation_is_refused_by_name(
     study: Path, cell: str, forged: Forge, archive: Path, tmp_path: Path, content: bytes, message: str
 ) -> None:
-    shown(study, cell, 0, episode(0, length=90, frames=5))
+    shown(study, cell, 0, episode(0, length=90, moves=90, frames=5))
     path = f"{cell}/seed-0/gallery/00.webp"
 
     def change(contents: Contents) -> None:
@@ -219,13 +219,14 @@ def test_other_names_and_places_are_no_files_of_a_submission(
         (lambda about: about["episodes"].reverse(), "its failures do not come first"),
         (lambda about: about.update(measure="happiness"), "chosen by 'happiness', which is not the score"),
         (lambda about: about["episodes"][0].update(frames=60), "has more frames than steps"),
+        (lambda about: about["episodes"][0].update(moves=10), "has more frames than steps"),
         (lambda about: about.update(step=5), "new layouts are played after training"),
         (lambda about: about.update(own=True), "its seed is 7, in the evaluations 0"),
         (lambda about: about["episodes"][0].update(words=[{"step": 0, "text": "\u202e"}]), "control characters"),
         (lambda about: about["episodes"][0].update(html="<b>"), "does not fit the schema"),
         (lambda about: about["episodes"][0].update({"return": 1e999}), "no number|not finite|is not plain JSON"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_a_description_that_does_not_fit_its_run_is_refused(
     study: Path, cell: str, forged: Forge, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
@@ -262,7 +263,7 @@ def test_the_run_s_own_episodes_are_those_of_its_evaluations(study: Path, cell: 
     rows = pq.read_table(study / cell / "seed-0" / "evaluations.parquet").to_pylist()
     last = [row for row in rows if row["step"] == rows[-1]["step"]]
     true = {"seed": 0, "own": True, "step": last[0]["step"], "played": len(last)}
-    told = {"return": last[0]["return"], "length": last[0]["length"]}
+    told = {"return": last[0]["return"], "length": last[0]["length"], "moves": last[0]["length"]}
     own = episode(0, **told, frames=2)
     shown(study, cell, 0, own, **true)
     (study / cell / "seed-0/gallery/00.webp").write_bytes(animations.webp(2))
