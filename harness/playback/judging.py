@@ -110,7 +110,7 @@ def _asked(queue: QuestionQueue, who: str, seed: int, shown: Sequence[Clip]) -> 
         value = None
         try:
             (value,) = queue.values([item], lambda: False)
-            reasons += [] if value is not None else ["it gave no usable answer"]
+            reasons += [] if value is not None else ["it gave no usable answer, or none at all"]
         except MissingCall:
             reasons.append(f"the answer is not on record; {RECORDING}")
         except BudgetReached as reached:

@@ -14,7 +14,8 @@ from guidebench.harness.records import schema
 from guidebench.harness.records.galleries import undrawn
 from guidebench.harness.records.parts import RecordedPart
 from guidebench.reports.rendering import animations, charts, inline
-from guidebench.reports.rendering.page import SCRIPTS, environment
+from guidebench.reports.rendering import page as report_page
+from guidebench.reports.rendering.page import environment
 from guidebench.reports.runs import curves
 from guidebench.reports.runs.calls import SHOWN
 from guidebench.reports.runs.reading import brief
@@ -26,6 +27,8 @@ from guidebench.results.store import IDENTITY
 if TYPE_CHECKING:
     import pandas as pd
 
+SCRIPTS = (*report_page.SCRIPTS, "animations.js")
+"""Scripts of the page, in dependency order."""
 ERROR = 20_000
 """Most characters of a traceback."""
 CLOCK = {
@@ -75,7 +78,7 @@ class Sample(NamedTuple):
 
 def render(record: Record, home: str = "") -> str:
     """Return the page; `home` is the relative link to the study's report, or "" if there is none."""
-    script, vega = inline.script(*SCRIPTS, "animations.js"), charts.bundle()
+    script, vega = inline.script(*SCRIPTS), charts.bundle()
     cell, run, gallery = record.cell, record.run, record.episodes.gallery
     told, notes = transcripts(record)
     return (

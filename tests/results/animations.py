@@ -9,6 +9,8 @@ from typing import Any
 
 from PIL import Image
 
+from guidebench.harness.records.schema import SCHEMA_VERSION
+
 
 def webp(frames: int = 5, size: tuple[int, int] = (8, 6), first: int = 0, **how: Any) -> bytes:
     """An animation whose frames differ."""
@@ -33,7 +35,7 @@ def write(run: Path, *episodes: dict[str, Any], **changes: Any) -> Path:
     home = run / "gallery"
     home.mkdir(parents=True, exist_ok=True)
     about = {
-        **{"schema": 1, "suite": "grid", "task": "8x8", "seed": 0, "own": False, "step": 0, "played": 32},
+        **{"schema": SCHEMA_VERSION, "suite": "grid", "task": "8x8", "seed": 0, "own": False, "step": 0, "played": 32},
         **{"successes": 20, "measure": "success", "unjudged": "", "undrawn": [], "reason": ""},
         **{"episodes": episodes, **changes},
     }
