@@ -14,9 +14,10 @@ from __future__ import annotations
 import argparse
 import collections
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from guidebench.harness.errors import count
+from guidebench.harness.errors import UserError, count
 
 HELP = "pack a study into one archive to hand in"
 
@@ -45,13 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the archive and print a summary."""
-    from guidebench.results.submissions import galleries, hub
+    from guidebench.results.submissions import hub
     from guidebench.results.submissions.packing import pack
 
     if args.push:
         hub.ready(args.push)
     if args.gallery:
-        for told in galleries.drawn(args.study):
+        for told in _drawn(args.study):
             print(told, file=sys.stderr)
     made = pack(
         args.study,
@@ -78,3 +79,32 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"\n  bench leaderboard --add {made.file}\n  bench verify {made.file}")
     return 0
+
+
+def _drawn(directory: Path) -> Iterator[str]:
+    """Draw the gallery of the first finished run of each cell in which none has episodes; yield a message on each."""
+    from guidebench.harness.gym.recorder import BACKEND
+    from guidebench.harness.playback import gallery
+    from guidebench.results import store
+
+    study = store.study(directory)
+    for cell in study.cells:
+        runs = [run for run in study.runs if run.cell is cell and run.status == "finished" and cell.backend != BACKEND]
+        if not runs or any(_has_episodes(directory / run.directory) for run in runs):
+            continue
+        first = min(runs, key=lambda run: run.seed).directory
+        try:
+            told = gallery.draw(directory / first).told
+        except UserError as error:
+            told = str(error)
+        yield f"{first}: {told}"
+
+
+def _has_episodes(run: Path) -> bool:
+    from guidebench.results import galleries
+
+    try:
+        found = galleries.read(run)
+    except (UserError, OSError):
+        return False
+    return bool(found and found.episodes)

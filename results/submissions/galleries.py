@@ -8,16 +8,15 @@ submission.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from guidebench.harness.errors import UserError, count
-from guidebench.harness.gym.recorder import BACKEND
 from guidebench.harness.records.galleries import CONTENTS
 from guidebench.harness.records.schema import SCHEMA_VERSION
 from guidebench.harness.records.study import GALLERY
-from guidebench.results import galleries, store
+from guidebench.results import galleries
 from guidebench.results.galleries import Episode, Gallery
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord
 from guidebench.results.submissions import private, schemas
@@ -27,31 +26,6 @@ EPISODES = 3
 """Most episodes of a cell: the first ones, and the last, which is a success if there was any."""
 TOGETHER = 16 * schemas.MIB
 """Most bytes of all animations of a submission."""
-
-
-def drawn(directory: Path) -> Iterator[str]:
-    """Draw the gallery of the first finished run of each cell in which none has episodes; yield a message on each."""
-    from guidebench.harness.playback import gallery
-
-    study = store.study(directory)
-    for cell in study.cells:
-        runs = [run for run in study.runs if run.cell is cell and run.status == "finished" and cell.backend != BACKEND]
-        if not runs or any(_has_episodes(directory / run.directory) for run in runs):
-            continue
-        first = min(runs, key=lambda run: run.seed).directory
-        try:
-            told = gallery.draw(directory / first).told
-        except UserError as error:
-            told = str(error)
-        yield f"{first}: {told}"
-
-
-def _has_episodes(run: Path) -> bool:
-    try:
-        found = galleries.read(run)
-    except (UserError, OSError):
-        return False
-    return bool(found and found.episodes)
 
 
 def packed(study: StudyRecord, remarks: list[str]) -> dict[str, bytes]:
