@@ -25,11 +25,13 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import itertools
 import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchmarks.cartpole import PEER, after_each_step, returns
@@ -138,6 +140,13 @@ def peer_update(where: Where, learner: str, device: str) -> Update:
 
 def our_update(where: Where, learner: str, seeds: int, device: str) -> Update:
     """Return a function that makes a gradient step of `seeds` learners together on a fixed batch."""
+    return update_of(*our_learner(where, learner, seeds, device))
+
+
+def our_learner(
+    where: Where, learner: str, seeds: int, device: str, given: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Any, Any]:
+    """Return the learner of `seeds` seeds, with the suite's settings or those `given`, and a random batch."""
     import numpy as np
 
     from guidebench.harness import registry, settings
@@ -146,7 +155,7 @@ def our_update(where: Where, learner: str, seeds: int, device: str) -> Update:
 
     suite, task = registry.get("suite", where.suite)(), where.task
     observations, actions = suite.spaces(task)
-    found = where.settings(learner)
+    found = {**where.settings(learner), **given}
     values = {key.partition(".")[2]: value for key, value in found.items() if key[:8] == "learner."}
     configured = settings.build(registry.get("learner", learner), values, "learner")
     build = Build(
@@ -163,8 +172,17 @@ def our_update(where: Where, learner: str, seeds: int, device: str) -> Update:
         terminated=np.zeros(shape, bool),
         weight=None,
     )
-    active, step = np.ones(seeds, bool), iter(range(configured.learning_starts, 10**9))
-    return lambda: ours.update(batch, active, next(step))
+    return ours, batch
+
+
+def update_of(learner: Any, batch: Any) -> Update:
+    """Return a function that makes a gradient step of a learner on a batch; every `utd` of them belong to the next
+    environment step, so that as many as in training include the actor."""
+    import numpy as np
+
+    config, active, taken = learner.config, np.ones(len(learner.seeds), bool), itertools.count()
+    each = getattr(config, "utd", 1)
+    return lambda: learner.update(batch, active, config.learning_starts + next(taken) // each)
 
 
 def timed(call: Update, times: int, device: str) -> float:

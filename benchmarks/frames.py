@@ -52,6 +52,7 @@ def measure(rounds: int, size: int) -> dict[str, Any]:
     return {
         "opengl": gl.backend(),
         "size": size,
+        "rounds": {name: [wall for wall, _ in rows] for name, rows in found.items()},
         **{f"{name}_seconds": statistics.median(wall for wall, _ in rows) for name, rows in found.items()},
         **{f"{name}_processor_seconds": statistics.median(own for _, own in rows) for name, rows in found.items()},
         "wall_ratio": statistics.median(wall for wall, _ in ratios),

@@ -27,7 +27,7 @@ CATEGORIES = (11, 6, 4)
 VECTOR = Observations((4,), "float32")
 
 
-def build(observations: Observations, actions: int, seeds: int) -> Build:
+def build(observations: Observations, actions: int, seeds: int, device: str = "cpu") -> Build:
     return Build(
         seeds=tuple(range(seeds)),
         observations=observations,
@@ -35,7 +35,7 @@ def build(observations: Observations, actions: int, seeds: int) -> Build:
         steps=100_000,
         horizon=100,
         events=(),
-        device="cpu",
+        device=device,
         streams=[Streams(seed) for seed in range(seeds)],
         directories=tuple(Path() for _ in range(seeds)),
         capacity=0,

@@ -114,7 +114,7 @@ def cell_arguments(start: int, turn: int, given: Mapping[str, object]) -> list[s
 
 
 def train(
-    given: Mapping[str, str],
+    given: Mapping[str, Any],
     stop: Callable[[], bool],
     seeds: int = 1,
     device: str = "cpu",
@@ -124,8 +124,9 @@ def train(
 ) -> dict[str, float]:
     """Train `seeds` seeds of a cell together until `stop`, before any evaluation; return the run's timings.
 
-    Settings other than names are whole numbers or texts. `home`: the study's directory (default: a temporary one);
-    `checkpoint_every`: steps between checkpoints (default: only the last); `env_workers`: processes that step tasks."""
+    Settings other than names are values, or texts of whole numbers and of names. `home`: the study's directory
+    (default: a temporary one); `checkpoint_every`: steps between checkpoints (default: only the last); `env_workers`:
+    processes that step tasks."""
     from guidebench.harness import settings
     from guidebench.harness.errors import Stopped
     from guidebench.harness.identity.cells import record, write_cell
@@ -169,8 +170,8 @@ def last_timing(run: Path) -> dict[str, Any]:
     return dict(json.loads((run / "timings.jsonl").read_text().splitlines()[-1]))
 
 
-def _plain(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
+def _plain(given: Any) -> Any:
+    return int(given) if isinstance(given, str) and given.isdigit() else given
 
 
 def main() -> None:

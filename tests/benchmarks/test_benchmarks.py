@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -109,3 +110,20 @@ def test_a_cell_trains_in_turns_and_tells_its_own_clock() -> None:
     contender = turns.Contender("benchmarks.turns", turns.cell_arguments(200, 100, given))
     turns.interleave([contender], 2)
     assert len(contender.turns) == 2 and contender.close()["step"] == 400
+
+
+def test_updates_in_a_row_belong_to_as_many_steps_as_in_training() -> None:
+    """With two updates a step from step 100, five updates belong to steps 100, 100, 101, 101 and 102."""
+    steps: list[int] = []
+
+    class Learner:
+        seeds = (0,)
+        config = SimpleNamespace(learning_starts=100, utd=2)
+
+        def update(self, batch: None, active: object, step: int) -> None:
+            steps.append(step)
+
+    update = continuous.update_of(Learner(), None)
+    for _ in range(5):
+        update()
+    assert steps == [100, 100, 101, 101, 102]
