@@ -1,0 +1,224 @@
+"""The command measures step by step on a CPU, keeps what it has when it is killed, and goes on where it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu import __main__ as command
+from benchmarks.gpu import steps
+
+ROOT = Path(__file__).resolve().parents[3]
+COMMAND = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu"]
+REHEARSED = ("machine", "tests", "dqn_doorkey", "qwen_vl", "doorkey")
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
+def told(output: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((output / "gpu.json").read_text())["steps"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
+    """A rehearsal of some steps, each of which has more time than it takes."""
+    output = tmp_path_factory.mktemp("gpu")
+    done = call("--minutes", "8", "--output", str(output), "--only", *REHEARSED)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return output, told(output), done.stdout
+
+
+@pytest.mark.slow
+def test_every_step_is_there_with_figures_or_a_reason(rehearsed: Any) -> None:
+    output, found, said = rehearsed
+    assert list(found) == list(steps.NAMES)
+    for name, result in found.items():
+        if name in REHEARSED:
+            assert result["state"] == "done" and result["rows"], result["reason"]
+            assert result["measured_on"]["hardware"]["device"] == "cpu" and result["measured_on"]["commit"]
+            assert "torch" in result["packages"]
+            assert f"{name}: {steps.step(name).words}" in said
+        else:
+            assert result["state"] == "waiting" and result["reason"]
+    table = (output / "gpu.md").read_text()
+    assert table.startswith("# Rehearsal") and all(f"| {name} |" in table for name in steps.NAMES)
+    clips = [row for row in found["qwen_vl"]["rows"] if row["unit"] == "clips/s"]
+    assert {row["batch"] for row in clips} == {1, 2} and all(row["figure"] > 0 for row in clips)
+    ours = [row for row in found["dqn_doorkey"]["rows"] if ", ours" in row["what"]]
+    assert [row["seeds"] for row in ours] == [1, 5]
+    for row in ours:
+        assert row["lowest"] <= row["figure"] <= row["highest"] and row["ratio_lowest"] <= row["ratio"]
+
+
+@pytest.mark.slow
+def test_a_second_call_trains_on_from_its_archive_and_repeats_nothing_else(rehearsed: Any, tmp_path: Path) -> None:
+    """The study is deleted in between, as on another machine."""
+    output, before, _ = rehearsed
+    elsewhere = tmp_path / "gpu"
+    elsewhere.mkdir()
+    for path in output.iterdir():
+        if path.is_file():
+            (elsewhere / path.name).write_bytes(path.read_bytes())
+    done = call("--minutes", "4", "--output", str(elsewhere), "--only", *REHEARSED)
+    after = told(elsewhere)
+    assert done.returncode == 0 and "1 of 12 steps" in done.stdout
+    assert {name: after[name] for name in steps.NAMES if name != "doorkey"} == {
+        name: before[name] for name in steps.NAMES if name != "doorkey"
+    }
+    trained = [result["doorkey"]["rows"][0]["figure"] for result in (before, after)]
+    assert 0 < trained[0] < trained[1]
+
+
+def processes_of(output: Path) -> list[int]:
+    """Return the processes whose command names a directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(output).encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def waiting_for(condition: Any, seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_call_keeps_what_it_had_and_leaves_no_process(number: int, tmp_path: Path) -> None:
+    output = tmp_path / "gpu"
+    arguments = ["--minutes", "4", "--output", str(output), "--only", "machine", "dqn_doorkey"]
+    running = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def trains() -> bool:
+        return (output / "gpu.json").exists() and told(output)["dqn_doorkey"]["state"] == "running"
+
+    waiting_for(trains)
+    before = told(output)
+    running.send_signal(number)
+    running.communicate(timeout=60)
+    waiting_for(lambda: not processes_of(output))
+    found = told(output)
+    assert found["machine"] == before["machine"] and found["machine"]["state"] == "done"
+    assert found["dqn_doorkey"]["state"] == "running" and "ended while it ran" in found["dqn_doorkey"]["reason"]
+    asked = Namespace(only=["machine", "dqn_doorkey"], again=False)
+    results = command.figures.read(output / "gpu.json", "cpu")
+    assert command.to_do(results, asked.only, asked.again) == ["dqn_doorkey"]
+    assert running.returncode == (130 if number == signal.SIGTERM else -number)
+
+
+TELLING = (
+    "import json, sys; open(sys.argv[1], 'w').write(json.dumps({'rows': [{'what': 'w', 'figure': 1.0, 'unit': 'u'}]}))"
+)
+
+
+def script(text: str) -> command.Result:
+    return command.carry_out(lambda into: ["-c", text, str(into)], 30)
+
+
+def test_a_step_that_crashes_is_noted_with_the_end_of_its_error_and_its_figures() -> None:
+    found = script(f"{TELLING}; raise ValueError('the card is gone')")
+    assert found.state == "failed" and found.reason.endswith("ValueError: the card is gone")
+    assert [row.figure for row in found.rows] == [1.0]
+
+
+def test_a_step_that_is_killed_is_noted_with_its_exit_code() -> None:
+    found = script("import os; os.kill(os.getpid(), 9)")
+    assert found.state == "failed" and found.reason == "it ended with exit code -9" and not found.rows
+
+
+def test_a_step_that_measures_nothing_has_failed() -> None:
+    assert script("pass").reason == "it measured nothing"
+
+
+def test_a_step_that_hangs_is_cut_off_with_all_its_processes(tmp_path: Path) -> None:
+    """Both ignore SIGTERM; the grandchild's process id is in a file."""
+    file = tmp_path / "pid"
+    hang = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    grandchild = f"{hang}; open({str(file)!r}, 'w').write(str(__import__('os').getpid())); time.sleep(600)"
+    text = f"{TELLING}\n{hang}\nimport subprocess; subprocess.Popen([sys.executable, '-c', {grandchild!r}])\n"
+    text += "print('it waits', flush=True)\ntime.sleep(600)"
+    found = command.carry_out(lambda into: ["-c", text, str(into)], 3)
+    assert found.state == "cut off" and "it waits" in found.reason and [row.figure for row in found.rows] == [1.0]
+    waiting_for(lambda: not Path(f"/proc/{file.read_text()}").exists() or _ended(int(file.read_text())))
+
+
+def _ended(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_step_without_its_packages_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "STEPS", (steps.Step("machine", "machine", 1, "", ("no_such_module",)),))
+    monkeypatch.setattr(steps, "NAMES", ("machine",))
+    found = command.run("machine", Namespace(), 5, lambda result: None)
+    assert found.state == "skipped" and found.reason == "it needs no_such_module, not installed here"
+
+
+def test_without_a_gpu_all_is_skipped_and_says_so(tmp_path: Path) -> None:
+    command_line = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu",
+        "--minutes",
+        "1",
+        "--output",
+        str(tmp_path),
+        "--only",
+        "machine",
+    ]
+    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True, env=hidden)
+    assert done.returncode == 0 and told(tmp_path)["machine"]["state"] == "skipped"
+    assert "finds no GPU" in told(tmp_path)["machine"]["reason"]
+
+
+def test_figures_of_a_rehearsal_and_of_a_gpu_are_not_mixed(tmp_path: Path) -> None:
+    command.figures.write(tmp_path / "gpu.json", {"device": "cuda", "rehearsal": False}, {})
+    done = call("--minutes", "1", "--output", str(tmp_path))
+    assert done.returncode == 2 and "holds figures of --device cuda, not cpu" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
+    for arguments, said in ((["--minutes", "0"], "--minutes 0"), (["--only", "nothing"], "invalid choice")):
+        done = call("--output", str(tmp_path / "new"), *arguments)
+        assert done.returncode == 2 and said in done.stderr and not (tmp_path / "new").exists()
+
+
+def test_its_help_names_every_step() -> None:
+    said = call("--help").stdout
+    assert all(step.name in said and step.words in said for step in steps.STEPS)
+
+
+def test_what_is_not_done_is_to_do() -> None:
+    states = ("done", "failed", "cut off", "skipped", "waiting", "running")
+    results = {name: command.Result(state) for name, state in zip(steps.NAMES, states, strict=False)}
+    results |= {name: command.Result("done") for name in steps.NAMES[len(states) :]}
+    assert command.to_do(results, steps.NAMES, again=False) == [*steps.NAMES[1 : len(states)], "doorkey"]
+    assert command.to_do(results, steps.NAMES[:1], again=True) == ["machine"]
+
+
+def test_time_that_a_step_leaves_goes_to_the_others() -> None:
+    """All shares together are one; a step that took no time leaves more to each that follows."""
+    assert sum(step.share for step in steps.STEPS) == pytest.approx(1)
+    given = [steps.limit(name, steps.NAMES[at:], 540) for at, name in enumerate(steps.NAMES)]
+    assert given[0] == steps.FLOOR and given[-1] == 540 and given[3] == pytest.approx(540 * 0.13 / 0.78)
