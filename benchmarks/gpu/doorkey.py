@@ -1,0 +1,147 @@
+"""Training of DQN on DoorKey 8x8 at the paper profile, five seeds in one worker, with all time that is left.
+
+It is `bench run`, stopped in time, so that its workers write checkpoints; the next call goes on from these. The study
+is packed beside the figures (archive.py), and unpacked where it is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyarrow import parquet
+
+from benchmarks.gpu import archive
+from benchmarks.gpu.figures import Row
+from benchmarks.gpu.steps import Ask, Tell, Unavailable
+from benchmarks.turns import last_timing
+from guidebench.harness.records.study import RunDirectory, StudyDirectory
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = 5
+CELL = ("suite=minigrid_doorkey", "task=8x8", "method=uer", "profile=paper")
+SMALL = ("learner.channels=8", "learner.features=32", "learner.hidden=[32]", "learner.batch_size=16")
+PACKING, MOST_PACKING = 0.1, 30.0
+"""Share of the time, and most seconds, that are left for the checkpoint and the archive."""
+REHEARSED = 6.0
+"""Seconds of training in a rehearsal."""
+GRACE = 30.0
+"""Seconds that the workers have to write their checkpoints."""
+
+
+def command(ask: Ask) -> list[str]:
+    """Return the command that trains, or goes on."""
+    seeds = SEEDS if ask.full else 2
+    how = [f"seeds={seeds}", f"pack={seeds}", "workers=1", f"device={'cuda' if ask.full else 'cpu'}"]
+    how += [f"output={ask.study}", "report=false", "mixed_commits=true"]
+    return [sys.executable, "-P", "-m", "guidebench", "run", *CELL, *how, *(() if ask.full else SMALL)]
+
+
+def measure(ask: Ask, tell: Tell) -> None:
+    if not ask.study.exists() and archive.existing(ask.output):
+        archive.unpack(ask.output, ask.study)
+    before = {seed: run["step"] for seed, run in runs(ask.study).items()}
+    begun = time.monotonic()
+    stopping = ask.deadline - min(MOST_PACKING, PACKING * ask.left())
+    if not ask.full:
+        stopping = min(stopping, begun + REHEARSED)
+    train(ask, stopping, lambda: tell(rows(ask.study, before, time.monotonic() - begun)))
+    told = rows(ask.study, before, time.monotonic() - begun)
+    tell(told)
+    if not runs(ask.study):
+        raise Unavailable("no run had begun when its time was over")
+    began = time.monotonic()
+    parts = archive.pack(ask.study, ask.output)
+    size = sum(path.stat().st_size for path in parts) / 1e6
+    note = f"{len(parts)} parts beside the figures, from which the training goes on elsewhere"
+    tell([*told, Row("the study, packed", size, "MB", seconds=time.monotonic() - began, dtype="", note=note)])
+
+
+def train(ask: Ask, until: float, look: Any) -> None:
+    """Run the command until it ends, or stop it at `until`; raise RuntimeError if it fails."""
+    child = subprocess.Popen(command(ask), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=os.environ)
+    try:
+        while child.poll() is None and time.monotonic() < until:
+            try:
+                child.wait(min(2.0, max(0.1, until - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                look()
+        asked_to_stop = child.poll() is None
+        if asked_to_stop:
+            child.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the checkpoint before is then the newest
+                child.wait(GRACE)
+    finally:
+        child.kill()
+    if child.returncode and not asked_to_stop:
+        raise RuntimeError(f"bench run ended with exit code {child.returncode}; its words are above")
+
+
+def runs(study: Path) -> dict[int, dict[str, Any]]:
+    """Return step, success and directory of each seed that has begun."""
+    if not (study / "study.json").exists():
+        return {}
+    found = {}
+    for _, run in StudyDirectory(study).runs():
+        told = run.read()
+        if "seed" in told:
+            live = run.live()
+            step = max(int(told["step"]), int(live.get("step", 0)))
+            found[int(told["seed"])] = {"step": step, "status": told["status"], "run": run}
+    return found
+
+
+def evaluated(run: RunDirectory) -> tuple[int, float] | None:
+    """Return the step and the success rate of a run's last evaluation, or None."""
+    if (run.path / "evaluations.parquet").exists():
+        episodes = parquet.read_table(run.path / "evaluations.parquet", columns=["step", "success"]).to_pylist()
+    elif (run.path / "evaluations.jsonl").exists():
+        lines = (run.path / "evaluations.jsonl").read_text().splitlines()[-2_000:]
+        episodes = [json.loads(line) for line in lines if line.endswith("}")]
+    else:
+        return None
+    if not episodes:
+        return None
+    last = max(episode["step"] for episode in episodes)
+    return last, statistics.mean(bool(episode["success"]) for episode in episodes if episode["step"] == last)
+
+
+def rows(study: Path, before: dict[int, int], seconds: float) -> list[Row]:
+    """Return the steps of each seed so far, the speed of this call, and the last evaluation."""
+    found = runs(study)
+    if not found:
+        return []
+    steps = [run["step"] for run in found.values()]
+    gained = sum(run["step"] - before.get(seed, 0) for seed, run in found.items())
+    what = "DQN on DoorKey 8x8, paper profile"
+    seeds = len(found)
+    states = ", ".join(sorted({run["status"] for run in found.values()}))
+    told = [
+        Row(f"{what}: steps of each seed", statistics.median(steps), "steps", min(steps), max(steps), seconds=seconds,
+            seeds=seeds, note=states),
+        Row(f"{what}: in this call, its start and its evaluations included", gained / seconds, "steps/s",
+            seconds=seconds, seeds=seeds),
+    ]  # fmt: skip
+    try:
+        clock = last_timing(next(iter(found.values()))["run"].path)
+        rate = seeds * clock["step"] / clock["seconds"]
+        told.append(Row(f"{what}: of the training loop alone", rate, "steps/s", seconds=clock["seconds"], seeds=seeds))
+    except (OSError, LookupError, ValueError, ZeroDivisionError):
+        pass
+    last = [each for run in found.values() if (each := evaluated(run["run"])) is not None]
+    if last:
+        rates = [rate for _, rate in last]
+        note = f"evaluation at step {min(step for step, _ in last):,}"
+        told.append(
+            Row(f"{what}: success", statistics.mean(rates), "of 1", min(rates), max(rates), len(rates), seeds=seeds,
+                note=note)
+        )  # fmt: skip
+    return told

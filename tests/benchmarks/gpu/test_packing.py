@@ -1,0 +1,64 @@
+"""Packages to carry are those of the constraints, cover what steps need, and their wheels lose only unread files."""
+
+from __future__ import annotations
+
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import packing, steps
+from guidebench.harness.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_versions_are_those_that_the_tests_run_with() -> None:
+    pinned = {}
+    for file in ("benchmarks/peers.txt", "constraints.txt"):
+        lines = (ROOT / file).read_text().splitlines()
+        pinned |= {packing.plain(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line}
+    for name, version in packing.packages().items():
+        assert pinned[packing.plain(name)] == version
+
+
+def test_every_module_that_a_step_needs_is_carried_or_told() -> None:
+    """Packages are named in the file, either with a version or in its words."""
+    words = packing.PACKAGES.read_text().lower()
+    known = metadata.packages_distributions()
+    for module in {module for step in steps.STEPS for module in step.needs}:
+        assert any(name.lower() in words for name in known[module]), module
+
+
+def wheel(path: Path, *names: str) -> Path:
+    record = "demo-1.dist-info/RECORD"
+    with zipfile.ZipFile(path, "w") as made:
+        for name in names:
+            made.writestr(name, "x" * 100)
+        made.writestr(record, "".join(f"{name},sha256=abc,100\n" for name in names) + f"{record},,\n")
+    return path
+
+
+def test_a_wheel_loses_what_no_step_reads_and_says_so_in_its_record(tmp_path: Path) -> None:
+    kept = ("dm_control/mjcf/schema.xml", "metaworld/assets/textures/metal.png", "pygame/base.py")
+    lost = ("dm_control/suite/cheetah.xml", "metaworld/assets/scene/textures/wood.png", "pygame/docs/index.html")
+    path = wheel(tmp_path / "demo-1-py3-none-any.whl", *kept, *lost)
+    found = packing.pack(tmp_path)
+    with zipfile.ZipFile(path) as made:
+        assert {*made.namelist()} == {*kept, "demo-1.dist-info/RECORD"}
+        listed = [line.split(",")[0] for line in made.read("demo-1.dist-info/RECORD").decode().splitlines()]
+        assert listed == [*kept, "demo-1.dist-info/RECORD"]
+    assert found.size == path.stat().st_size and {*found.missing} == {*packing.packages()}
+    before = path.read_bytes()
+    packing.pack(tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_two_versions_of_a_package_and_no_wheel_at_all_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no wheels"):
+        packing.pack(tmp_path)
+    for version in (1, 2):
+        wheel(tmp_path / f"Demo_Package-{version}-py3-none-any.whl", "a.py")
+    with pytest.raises(UserError, match="are of one package"):
+        packing.pack(tmp_path)
