@@ -31,14 +31,15 @@ from typing import Any
 
 from benchmarks.gpu import figures, packing
 from benchmarks.gpu.figures import Result
-from benchmarks.gpu.steps import LEAST, MARGIN, MOST_MARGIN, NAMES, STEPS, limit, missing, step
+from benchmarks.gpu.steps import EXIT_UNAVAILABLE, LEAST, MARGIN, MOST_MARGIN, NAMES, STEPS, limit, missing, step
 from guidebench.harness.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "results" / "measured"
 PATIENCE = 4.0
 """Seconds between asking a step's processes to end and ending them."""
-EXIT_UNAVAILABLE = 3
+ENDED = "the command ended while it ran"
+"""Reason of a step that runs; it is read only if nothing replaces it."""
 TAIL = 2_000
 """Characters of a failed step's error that are kept."""
 
@@ -135,6 +136,14 @@ def _result(into: Path, begun: float, seconds: float) -> Result:
     return Result("running", rows=rows, seconds=taken, limit=seconds, **told)
 
 
+def kept(found: Result, before: Result) -> Result:
+    """Return a step's result; if it has measured nothing, with the figures of an earlier call."""
+    if found.rows or not before.rows:
+        return found
+    reason = f"{found.reason}; these figures are of an earlier call"
+    return replace(found, reason=reason, rows=before.rows, measured_on=before.measured_on, packages=before.packages)
+
+
 def to_do(results: Mapping[str, Result], chosen: Sequence[str], again: bool) -> list[str]:
     """Return the chosen steps that have not succeeded, or all with `again`. The training goes on until it is over."""
     return [name for name in chosen if again or results[name].state != "done" or name == "doorkey"]
@@ -169,8 +178,9 @@ def measure(asked: argparse.Namespace) -> dict[str, Result]:
         on = dict(result.measured_on)
         if on and asked.commit:
             on |= {"commit": asked.commit}
-        if result.state != "running" or result.rows != results[name].rows or results[name].state != "running":
-            results[name] = replace(result, measured_on=on)
+        if result.state != "running" or (result.rows and result.rows != results[name].rows):
+            reason = ENDED if result.state == "running" else result.reason
+            results[name] = replace(result, measured_on=on, reason=reason)
             figures.write(file, command, results)
 
     figures.write(file, command, results)
@@ -185,9 +195,10 @@ def measure(asked: argparse.Namespace) -> dict[str, Result]:
             print(f"no time is left for {', '.join(waiting)}", flush=True)
             break
         print(f"{name}: {step(name).words} (at most {seconds:.0f} s)", flush=True)
-        results[name] = Result("running", "the command ended while it ran", limit=seconds)
+        before = results[name]
+        results[name] = replace(before, state="running", reason=ENDED, limit=seconds)
         figures.write(file, command, results)
-        found = run(name, asked, seconds, lambda result, name=name: keep(name, result))  # type: ignore[misc]
+        found = kept(run(name, asked, seconds, lambda result, name=name: keep(name, result)), before)  # type: ignore[misc]
         keep(name, found)
         for row in found.rows:
             print(f"  {figures.line(row)}", flush=True)

@@ -6,6 +6,7 @@ It ends, with all processes that it started, when its standard input does: so no
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib
 import json
@@ -19,20 +20,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.figures import Row
-from benchmarks.gpu.steps import NAMES, Ask, Unavailable, step
+from benchmarks.gpu.steps import EXIT_UNAVAILABLE, NAMES, Ask, Unavailable, step
 from guidebench.harness import processes
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import write_bytes
-
-EXIT_UNAVAILABLE = 3
 
 
 def imported() -> dict[str, str]:
     """Return the packages that this process has imported, with their versions."""
     roots = {name.partition(".")[0] for name in list(sys.modules)}
     known = metadata.packages_distributions()
-    found = sorted({package for root in roots for package in known.get(root, ())})
-    return {package: metadata.version(package) for package in found}
+    found = {}
+    for package in sorted({package for root in roots for package in known.get(root, ())}):
+        with contextlib.suppress(metadata.PackageNotFoundError):  # of a package whose records are damaged
+            found[package] = metadata.version(package)
+    return found
 
 
 def measured_on(device: str) -> dict[str, Any]:

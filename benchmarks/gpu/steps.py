@@ -62,6 +62,10 @@ STEPS = (
 NAMES = tuple(step.name for step in STEPS)
 
 
+EXIT_UNAVAILABLE = 3
+"""Exit code of a step that cannot be measured here."""
+
+
 class Unavailable(Exception):
     """A step cannot be measured here; the message says why."""
 

@@ -166,6 +166,16 @@ def _ended(process: int) -> bool:
         return True
 
 
+def test_a_step_that_fails_again_keeps_the_figures_of_the_call_before() -> None:
+    row = command.figures.Row("w", 1.0, "u")
+    before = command.Result("cut off", rows=(row,), measured_on={"commit": "abc"})
+    found = command.kept(command.Result("failed", "the card is gone", seconds=2.0), before)
+    assert found.rows == (row,) and found.measured_on == {"commit": "abc"} and found.seconds == 2.0
+    assert found.state == "failed" and found.reason == "the card is gone; these figures are of an earlier call"
+    newer = command.Result("done", rows=(row, row))
+    assert command.kept(newer, before) == newer
+
+
 def test_a_step_without_its_packages_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", (steps.Step("machine", "machine", 1, "", ("no_such_module",)),))
     monkeypatch.setattr(steps, "NAMES", ("machine",))
