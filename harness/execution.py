@@ -24,6 +24,9 @@ class Models:
     """How long the cassette keeps answers that are arrays, such as embeddings. always: permanently, so that the study
     can be replayed; finished: until their run has finished and the command ends. After that only their shape and dtype
     remain, and training that run again needs its model."""
+    share: bool = True
+    """Whether the workers of one machine (launcher=local) share the weights of models that run on it. If false, each
+    worker loads its own: for a model of a package that cannot compute after its process has forked."""
     budget_usd: Annotated[float | None, Bounds(0), Unit("USD")] = None
     """Maximum cost of all calls of the study, by the prices of the model recipes or settings; null for no limit."""
     budget_calls: Annotated[int | None, Bounds(0), Unit("calls")] = None

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -21,6 +21,7 @@ from guidebench.harness.launchers import base, ending, job_files
 from guidebench.harness.launchers.base import Event, Launcher, Slot
 from guidebench.harness.loop.job import EXIT_ERRORS, EXIT_HALTED, EXIT_STOPPED, Job
 from guidebench.harness.machine import cores, mps_runs, visible_gpus
+from guidebench.harness.models.hosts.keeper import Hosts
 from guidebench.harness.parts import LauncherPart
 from guidebench.harness.registry import register
 from guidebench.harness.texts import printable
@@ -61,7 +62,7 @@ class Local(LauncherPart):
         return [Slot("cpu") for _ in range(execution.workers or cores())]
 
     def spawn(self, execution: Execution, study: Path) -> Launcher:
-        return Processes(self.slots(execution), study / "logs")
+        return Processes(self.slots(execution), study / "logs", _gpus(execution) if execution.models.share else None)
 
 
 def _usable(slots: Sequence[Slot]) -> None:
@@ -106,9 +107,12 @@ class _Running:
 class Processes(Launcher):
     """Workers as child processes, one per slot at a time; a line that a worker prints is an event."""
 
-    def __init__(self, slots: Sequence[Slot], logs: Path) -> None:
-        self._free, self._logs, self._slots = list(slots), logs, len(slots)
+    def __init__(self, slots: Sequence[Slot], logs: Path, gpus: str | None = None) -> None:
+        """`gpus`: CUDA_VISIBLE_DEVICES of models that workers share and whose settings name a device; None if workers
+        share no models."""
+        self._free, self._logs, self._slots, self._gpus = list(slots), logs, len(slots), gpus
         self._sharing = Counter(slot.gpu for slot in slots)
+        self._hosts: Hosts | None = None
         self._waiting: deque[tuple[Job, bool]] = deque()
         """Jobs, and whether each was retried."""
         self._running: dict[int, _Running] = {}
@@ -118,6 +122,8 @@ class Processes(Launcher):
     def submit(self, jobs: Sequence[Job]) -> None:
         self._logs.mkdir(parents=True, exist_ok=True)
         self._waiting.extend((job, False) for job in jobs)
+        if self._hosts is None and self._gpus is not None and self._waiting:
+            self._hosts = Hosts(self._logs / "models.log", self._of_host)
 
     @property
     def open(self) -> int:
@@ -131,6 +137,7 @@ class Processes(Launcher):
             elif self._cancelled_at is None:
                 worker.process.terminate()
         self._cancelled_at = self._cancelled_at or time.monotonic()
+        self._end_hosts()
 
     def poll(self, seconds: float) -> list[Event]:
         if self._cancelled_at is not None and time.monotonic() - self._cancelled_at > GRACE:
@@ -145,6 +152,7 @@ class Processes(Launcher):
                 device=slot.device,
                 cores=max(1, cores() // beside),
                 gpu_share=1 / self._sharing[slot.gpu] if slot.gpu else 1.0,
+                model_requests=None if self._hosts is None else self._hosts.requests,
             )
             worker = _start(job, slot, self._logs, retried)
             self._running[worker.process.pid] = worker
@@ -167,7 +175,23 @@ class Processes(Launcher):
         if kind == "crashed" and not worker.retried and self._cancelled_at is None:
             self._waiting.appendleft((worker.job, True))
             return Event(worker.job, "retry", {"error": error, "log": str(worker.log)})
+        self._end_hosts()
         return Event(worker.job, kind, {"error": error})
+
+    def _end_hosts(self) -> None:
+        """End the models that workers share when the last worker has ended."""
+        if self._hosts is not None and not self.open:
+            self._hosts.close()
+            self._hosts = None
+
+    def _of_host(self, gpus: str | None) -> Mapping[str, str]:
+        """Return the environment variables of a model host for the GPUs of a worker, or for all of the command."""
+        return base.environment(Slot("", self._gpus if gpus is None else gpus))
+
+
+def _gpus(execution: Execution) -> str:
+    """Return the GPUs that a command may use, as CUDA_VISIBLE_DEVICES names them."""
+    return ",".join(visible_gpus() if execution.gpus is None else map(str, execution.gpus))
 
 
 def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> int | None:
@@ -191,6 +215,7 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
             stdout=subprocess.PIPE,
             stderr=errors,
             env=base.environment(slot),
+            pass_fds=[] if job.model_requests is None else [job.model_requests],
             text=True,
             start_new_session=True,  # Ctrl-C reaches only the parent, which stops its workers
         )

@@ -94,7 +94,8 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Back
         for role in roles
         for speaker in answering.speakers(cell.names.parts, role)
     ]
-    return ModelProcess(assignment, keeping.patience(policy, max(calls, default=1)), 2 * policy.in_flight)
+    requests = job.model_requests if keeping.local(model) else None
+    return ModelProcess(assignment, keeping.patience(policy, max(calls, default=1)), 2 * policy.in_flight, requests)
 
 
 def _voice(cell: Cell, role: str) -> Voice:

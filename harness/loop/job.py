@@ -56,6 +56,9 @@ class Job:
     """Share of a GPU's memory that the worker may use, in (0, 1]."""
     gpu_memory: int | None = None
     """GPU memory in MiB that the worker may use and that its share must have; None for its share."""
+    model_requests: int | None = None
+    """File descriptor, inherited by the worker, of the socket on which its model processes ask for the local models
+    that workers share; None if each loads its own."""
 
     @property
     def name(self) -> str:

@@ -62,7 +62,7 @@ def check(
         return
     for each in distinct(asked):
         try:
-            told = (_apart if _here(each) else _ask)(each, models, directory, device, shared)
+            told = (_apart if keeping.local(each.config) else _ask)(each, models, directory, device, shared)
         except BudgetReached:
             continue  # recorded answers may suffice; a run stops by itself if they do not
         except UserError as error:
@@ -89,10 +89,6 @@ def distinct(asked: Iterable[Asked]) -> list[Asked]:
             }
             found.setdefault((each.kind, each.config.backend, repr(sorted(reached.items()))), each)
     return list(found.values())
-
-
-def _here(each: Asked) -> bool:
-    return bool(each.config.backend == "transformers")
 
 
 def _ask(each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
@@ -132,7 +128,7 @@ def _remedy(each: Asked) -> str:
         settings += f" {each.role}.base_url={each.config.base_url}"
     mend = (
         "free some memory or choose another model"
-        if _here(each)
+        if keeping.local(each.config)
         else f"start the server, or name the right one with {each.role}.base_url and {each.role}.model"
     )
     return (

@@ -24,6 +24,7 @@ from guidebench.harness.models.calls import Usage
 
 if TYPE_CHECKING:
     from guidebench.harness.models.budget import Budget, Limits
+    from guidebench.harness.models.calls import Model
     from guidebench.harness.models.cassette import Cassette
     from guidebench.harness.models.desk import Desk, Policy
     from guidebench.harness.models.grants import Grants
@@ -54,6 +55,12 @@ def recorded(model: Any) -> bool:
     """Return whether calls to a model are recorded: a foundation model's are; hand-written code and oracles are
     instant, free and deterministic. `model`: built configuration of a judge, chat or embedder, or None."""
     return getattr(model, "backend", "scripted") not in ("scripted", "oracle")
+
+
+def local(model: Any) -> bool:
+    """Return whether a model's weights are loaded by a process of ours, on this machine. `model`: built configuration
+    of a judge, chat or embedder."""
+    return getattr(model, "backend", "") == "transformers"
 
 
 def sources(models: Models, directory: Path) -> list[Path]:
@@ -189,10 +196,12 @@ def identity(config: Any) -> dict[str, Any]:
 
 
 def desk(
-    config: Any, models: Models, directory: Path, device: str, attempts: int | None = None, shared: Shared | None = None
-) -> Desk:
+    config: Any, models: Models, directory: Path, device: str, attempts: int | None = None,
+    shared: Shared | None = None, spawn: Callable[[str], Model] | None = None,
+) -> Desk:  # fmt: skip
     """Return the desk of a model process for the built configuration of a foundation model. `attempts`: upper limit on
-    the configured attempts per call; `shared`: given if several machines write the study."""
+    the configured attempts per call; `shared`: given if several machines write the study; `spawn`: returns the model
+    for a device, if the configuration's `spawn_model` is not to load it here."""
     from guidebench.harness.models.budget import Limits
     from guidebench.harness.models.desk import Desk
 
@@ -201,7 +210,7 @@ def desk(
     policy = config.policy()
     found = _cassette(models, directory, shared)  # before the model, which may fail: it holds what was answered
     return Desk(
-        None if models.mode == "replay" else config.spawn_model(device),
+        None if models.mode == "replay" else (spawn or config.spawn_model)(device),
         identity(config),
         str(config.model),
         found,

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import select
 import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -38,10 +40,11 @@ DEATHS = 2
 class ModelProcess:
     """Answers questions in all roles of one model, several concurrently if the model supports it; a Backend."""
 
-    def __init__(self, assignment: Assignment, patience: float, window: int = 2) -> None:
+    def __init__(self, assignment: Assignment, patience: float, window: int = 2, requests: int | None = None) -> None:
         """`patience`: seconds without any answer after which the process counts as hung; `window`: most unanswered
-        questions in the process (two keep a scripted judge busy; more would only wait in the pipe)."""
-        self._assignment, self._patience, self._window = assignment, patience, window
+        questions in the process (two keep a scripted judge busy; more would only wait in the pipe); `requests`: file
+        descriptor of the socket on which it asks for a shared model, None if it loads its own."""
+        self._assignment, self._patience, self._window, self._requests = assignment, patience, window, requests
         self._waiting: deque[Sent] = deque()
         self._ahead: deque[Sent] = deque()
         """Questions for which the training loop is waiting; they are sent before the others"""
@@ -181,8 +184,9 @@ class ModelProcess:
         self._connection, theirs = context.Pipe()
         self._arrivals = select.poll()
         self._arrivals.register(self._connection.fileno(), select.POLLIN)
-        self._process = context.Process(target=serve, args=(theirs, assignment), daemon=True, name="model")
-        with apart.guarded():
+        requests = None if self._requests is None else socket.socket(fileno=os.dup(self._requests))
+        self._process = context.Process(target=serve, args=(theirs, assignment, requests), daemon=True, name="model")
+        with apart.guarded(), requests or contextlib.nullcontext():
             self._process.start()
         theirs.close()
 

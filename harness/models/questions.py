@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,11 +37,19 @@ class InFlight(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """GPU memory of a model process in GiB; 0 without a GPU."""
+    """GPU memory of the process that holds a model, in GiB; 0 without a GPU."""
 
     load: float = 0.0
     """Smallest value measured after an answer: approximately the weights."""
     peak: float = 0.0
+
+    @classmethod
+    def of_process(cls) -> Memory:
+        """Return the GPU memory of this process, zero unless torch is loaded and uses the GPU."""
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_initialized():
+            return cls()
+        return cls(torch.cuda.memory_allocated() / 2**30, torch.cuda.max_memory_allocated() / 2**30)
 
     def with_(self, other: Memory) -> Memory:
         """Return the smaller load and the larger peak of two measurements."""

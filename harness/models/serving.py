@@ -13,7 +13,7 @@ import itertools
 import json
 import shutil
 import signal
-import sys
+import socket
 import threading
 import time
 import traceback
@@ -31,6 +31,7 @@ from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Dialogue
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Asker, Call, CallResult, JudgeCall, Model, Usage
+from guidebench.harness.models.hosts.client import HostedModel
 from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Registered, Sent
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan import answering, arrays
@@ -81,17 +82,18 @@ class Unaided:
         await self._model.close()
 
 
-def serve(connection: Connection, assignment: Assignment) -> None:
-    """Answer questions until the worker closes the connection, then end this process."""
+def serve(connection: Connection, assignment: Assignment, requests: socket.socket | None = None) -> None:
+    """Answer questions until the worker closes the connection, then end this process. `requests`: the socket on which a
+    model is asked for that the workers of this machine share; None to load one here."""
     processes.begin()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker handles Ctrl-C and closes the pipe
     # Schedulers send it to all processes of a task; the worker needs this one for its last checkpoint.
     signal.signal(signal.SIGTERM, signal.SIG_IGN if assignment.shared else signal.SIG_DFL)
-    asyncio.run(_serve(connection, assignment))
+    asyncio.run(_serve(connection, assignment, requests))
     processes.leave(0)
 
 
-async def _serve(connection: Connection, assignment: Assignment) -> None:
+async def _serve(connection: Connection, assignment: Assignment, requests: socket.socket | None) -> None:
     hand, loop = ThreadPoolExecutor(1), asyncio.get_running_loop()
     heard: asyncio.Queue[Message] = asyncio.Queue()
     threading.Thread(target=_listen, args=(connection, loop, heard), daemon=True, name="ear").start()
@@ -101,8 +103,9 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
     try:
         studio: Studio | None = None
         broken = ""
+        hosted = None if requests is None else HostedModel(requests, assignment.model)
         try:
-            desk = answers(assignment, hand)
+            desk = answers(assignment, hand, hosted)
             desk.waits = _every(WAITING, lambda: _send(connection, ProcessReply(0, waits=True)))
             studio = await loop.run_in_executor(hand, Studio, assignment)
         except UserError as error:
@@ -125,7 +128,7 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
             if broken or studio is None or desk is None:
                 _send(connection, ProcessReply(item.number, error=in_role(broken, assignment.model.kind, item.role)))
                 continue
-            task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand))
+            task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand, hosted))
             answering.add(task)
             task.add_done_callback(answering.discard)
             await asyncio.sleep(0)  # start the task before the next message, which may be the end of the connection
@@ -193,8 +196,9 @@ def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyn
 
 
 async def _answer(
-    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, item: Sent, hand: ThreadPoolExecutor
-) -> None:
+    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, item: Sent, hand: ThreadPoolExecutor,
+    hosted: HostedModel | None,
+) -> None:  # fmt: skip
     try:
         drawing, frames = 0.0, None
         if item.snapshots is not None:
@@ -207,7 +211,8 @@ async def _answer(
             assert frames is not None, "a clip has snapshots"
             asker = Asker(run, item.ordinal, item.step, item.role, item.scope)
             told = await desk.answer(JudgeCall(frames, spoken.prompt), asker)
-        message = ProcessReply(item.number, told, drawing, _memory())
+        memory = Memory.of_process() if hosted is None else hosted.memory
+        message = ProcessReply(item.number, told, drawing, memory)
     except BudgetReached as reached:
         message = ProcessReply(item.number, budget=str(reached))
     except MissingCall as error:
@@ -259,14 +264,6 @@ def _read(item: Sent, speaker: str) -> Any:
             f"{speaker} asks in the role {item.role!r} with the content {item.content[:80]!r}, which is not JSON "
             f"({error}); write it with json.dumps"
         ) from None
-
-
-def _memory() -> Memory:
-    """Return the GPU memory of this process, zero unless torch is loaded and uses the GPU."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return Memory()
-    return Memory(torch.cuda.memory_allocated() / 2**30, torch.cuda.max_memory_allocated() / 2**30)
 
 
 def _send(connection: Connection, message: ProcessReply) -> None:
@@ -322,8 +319,9 @@ def built(part: Registered) -> Any:
     return registry.get(part.kind, part.name)(**part.settings)
 
 
-def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
-    """Return what answers the calls: hand-written code, or a foundation model behind a desk."""
+def answers(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedModel | None = None) -> Answers:
+    """Return what answers the calls: hand-written code, or a foundation model behind a desk. `hosted`: the model of
+    another process, if it is not loaded here."""
     config, task = built(assignment.model), assignment.task
     if config.backend == "scripted":
         kinds = answering.answered(assignment.model.kind, config)
@@ -335,7 +333,8 @@ def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
 
     models = Models(**assignment.models)
     shared = keeping.Shared(assignment.scratch, assignment.runs[0].partition("/")[0]) if assignment.shared else None
-    return keeping.desk(config, models, Path(assignment.directory), assignment.device, shared=shared)
+    load = None if hosted is None else hosted.spawn
+    return keeping.desk(config, models, Path(assignment.directory), assignment.device, shared=shared, spawn=load)
 
 
 def padded(snapshots: Array, length: int) -> Array:

@@ -1,0 +1,160 @@
+"""The side of a model process: a `Model` that is answered by the model host of its machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import pickle
+import socket
+import time
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Call, Failure, Model, Reply, Usage
+from guidebench.harness.models.hosts.wire import (
+    READ_AHEAD,
+    Asked,
+    Greeting,
+    Told,
+    Wanted,
+    packed,
+    receive,
+    receive_now,
+)
+from guidebench.harness.models.messages import Registered
+from guidebench.harness.models.questions import Memory
+
+DEATHS = 3
+"""Ends of the host without an answer in between that raise an error. One more than the host that died may come from
+connecting to it at the moment of its end."""
+PAUSE = 0.5
+"""Seconds before a model process connects again: the command has noticed by then that a host has ended."""
+
+
+class HostedModel:
+    """A `Model` whose calls the model host answers. If the host dies, the command starts another one, and the calls
+    that had no answer are sent to it."""
+
+    def __init__(self, requests: socket.socket, part: Registered) -> None:
+        """`requests`: the socket of the command on which a model is asked for; `part`: the model and its settings."""
+        self._requests, self._part = requests, part
+        self._wanted = b""
+        self._greeted: socket.socket | None = None
+        """A connection on which no call has been sent yet."""
+        self._writer: asyncio.StreamWriter | None = None
+        self._connecting = asyncio.Lock()
+        self._numbers = itertools.count()
+        self._waiting: dict[int, asyncio.Future[Told]] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._deaths = 0
+        self._slowest = 0.0
+        self.memory = Memory()
+        """GPU memory of the host."""
+
+    def spawn(self, device: str) -> Model:
+        """Return this model when the host has loaded it, which blocks; raise UserError as `spawn_model` does."""
+        wanted = Wanted(self._part, device, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        self._wanted = pickle.dumps(wanted, pickle.HIGHEST_PROTOCOL)
+        while self._greeted is None:
+            self._connect()
+        return self
+
+    async def answer(self, call: Call) -> Reply:
+        """Make one attempt, as `Model.answer`; raise UserError if the host keeps dying."""
+        while True:
+            with contextlib.suppress(ConnectionError):
+                told = await self._told(call)
+                break
+        self._deaths, self.memory = 0, self.memory.with_(told.memory)
+        if told.error:
+            raise UserError(told.error)
+        if told.failed is not None:
+            raise Failure(*told.failed)
+        if told.reply is None:
+            raise RuntimeError(f"the shared process of {self._part} failed:\n{told.mistake}")
+        self._slowest = max(self._slowest, told.reply.usage.seconds)
+        return told.reply
+
+    def estimate(self, call: Call) -> Usage:
+        """Return the images, and the seconds of the slowest call so far; the cost in USD is 0."""
+        return Usage(1, images=len(call.images()), seconds=self._slowest)
+
+    async def close(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+        if self._writer is not None:
+            self._writer.close()
+        if self._greeted is not None:
+            self._greeted.close()
+
+    async def _told(self, call: Call) -> Told:
+        """Return the outcome of one call; raise ConnectionError if the host ends before."""
+        async with self._connecting:
+            if self._writer is None:
+                await self._open()
+        number, arriving = next(self._numbers), asyncio.Future[Told]()
+        self._waiting[number] = arriving
+        try:
+            self._send(Asked(number, call))
+            return await arriving
+        except asyncio.CancelledError:
+            self._send(Asked(number, None))
+            raise
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _open(self) -> None:
+        while self._greeted is None:
+            await asyncio.to_thread(self._connect)
+        greeted, self._greeted = self._greeted, None
+        reader, self._writer = await asyncio.open_unix_connection(sock=greeted, limit=READ_AHEAD)
+        self._listening = asyncio.create_task(self._listen(reader))
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                told: Told = await receive(reader)
+                if (arriving := self._waiting.get(told.number)) is not None and not arriving.done():
+                    arriving.set_result(told)
+        except Exception:  # it has ended, or sent what cannot be read
+            self._died()
+
+    def _died(self) -> None:
+        """Forget a connection whose host has ended; the calls that wait on it are made again."""
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
+        self._deaths += 1
+        for arriving in self._waiting.values():
+            if not arriving.done():
+                arriving.set_exception(ConnectionError("the model host has ended"))
+
+    def _send(self, asked: Asked) -> None:
+        if self._writer is not None:
+            self._writer.write(packed(asked))
+
+    def _connect(self) -> None:
+        """Ask the command for a connection to the host and wait until the model is loaded. Raise UserError if it cannot
+        be loaded, or if the host has ended too often."""
+        if self._deaths >= DEATHS:
+            raise UserError(
+                f"the process that holds {self._part} for all workers ended {self._deaths} times without an answer; "
+                f"logs/models.log of the study has its last words, and memory may be too small for it"
+            )
+        if self._deaths:
+            time.sleep(PAUSE)
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                socket.send_fds(self._requests, [self._wanted], [theirs.fileno()])
+            greeting: Greeting = receive_now(ours)
+        except (EOFError, OSError):
+            self._deaths += 1
+            ours.close()
+            return
+        if greeting.error:
+            raise UserError(greeting.error)
+        if greeting.mistake:
+            raise RuntimeError(f"the shared process of {self._part} could not load it:\n{greeting.mistake}")
+        self._greeted = ours

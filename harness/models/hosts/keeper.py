@@ -1,0 +1,127 @@
+"""The command's side: it starts a model host when a worker first asks for its model, and ends the hosts at the end.
+
+A model process asks on a socket that the workers inherit. Its request carries one end of a new pair of sockets, which
+is handed on to the host; calls and answers then go directly between the two. So there is neither an address nor a key:
+nobody else can connect, and no file is left behind. A host whose process has ended is started again by the next
+request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from guidebench.harness.models.hosts.wire import BUSY, CONNECT, YIELD, Wanted, packed
+
+REQUEST = 2**18
+"""Largest request in bytes; it holds the settings of a model, of which a prompt is the longest."""
+PATIENCE = 1.0
+"""Seconds within which a host says that it is in use; one that is still loading says nothing."""
+
+ENDING = 5.0
+"""Seconds that a host has to end."""
+
+
+class _Host(NamedTuple):
+    wanted: Wanted
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+
+
+class Hosts:
+    """The model hosts of a command."""
+
+    def __init__(self, log: Path, environment: Callable[[str | None], Mapping[str, str]]) -> None:
+        """`log`: file to which hosts append what they print; `environment`: returns the environment variables of a host
+        that sees these GPUs, None for all that the command may use."""
+        self._log, self._environment = log, environment
+        self._mine, self._requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._hosts: dict[str, _Host] = {}
+        self._thread = threading.Thread(target=self._work, daemon=True, name="model hosts")
+        self._thread.start()
+
+    @property
+    def requests(self) -> int:
+        """File descriptor of the socket on which model processes ask; workers inherit it."""
+        return self._requests.fileno()
+
+    def close(self) -> None:
+        """End all hosts. Call it when all workers have ended."""
+        self._requests.send(b"")
+        self._thread.join()
+        self._requests.close()
+
+    def _work(self) -> None:
+        with self._mine:
+            while True:
+                request, handles, _, _ = socket.recv_fds(self._mine, REQUEST, 1)
+                if not request:
+                    break
+                try:
+                    self._connect(pickle.loads(request), handles[0])
+                except Exception:  # the asker notices that it has no connection, and the others go on
+                    with open(self._log, "a") as log:
+                        traceback.print_exc(file=log)
+                finally:
+                    for handle in handles:
+                        os.close(handle)
+        for host in self._hosts.values():
+            host.process.kill()
+            _ended(host)
+
+    def _connect(self, wanted: Wanted, connection: int) -> None:
+        """Hand a connection to the host of a model; start the host if there is none."""
+        host = self._hosts.get(wanted.key)
+        if host is not None and host.process.poll() is None:
+            with contextlib.suppress(OSError):  # it is about to end
+                socket.send_fds(host.control, [CONNECT], [connection])
+                return
+        if host is not None:
+            _ended(self._hosts.pop(wanted.key))
+        self._make_room(wanted)
+        host = self._hosts[wanted.key] = self._start(wanted)
+        socket.send_fds(host.control, [CONNECT], [connection])
+
+    def _make_room(self, wanted: Wanted) -> None:
+        """End the hosts on the same device to which nobody is connected: the memory may not suffice for both models."""
+        for key, host in [*self._hosts.items()]:
+            if host.wanted.place != wanted.place:
+                continue
+            with contextlib.suppress(OSError):  # it has ended already
+                host.control.sendall(YIELD)
+                if not select.select([host.control], [], [], PATIENCE)[0] or host.control.recv(1) == BUSY:
+                    continue
+            _ended(self._hosts.pop(key))
+
+    def _start(self, wanted: Wanted) -> _Host:
+        ours, theirs = socket.socketpair()
+        with theirs, open(self._log, "ab") as log:
+            process = subprocess.Popen(
+                # -P: a file in the current directory must not shadow a module.
+                [sys.executable, "-P", "-m", "guidebench.harness.models.hosts.process", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment(wanted.place[1]),
+                pass_fds=[theirs.fileno()], start_new_session=True,  # Ctrl-C reaches only the command
+            )  # fmt: skip
+        with contextlib.suppress(OSError):  # it has ended already, and its connections tell so
+            ours.sendall(packed(wanted))
+        return _Host(wanted, process, ours)
+
+
+def _ended(host: _Host) -> None:
+    """Wait for a host that ends; kill it if that takes long."""
+    host.control.close()
+    try:
+        host.process.wait(ENDING)
+    except subprocess.TimeoutExpired:
+        host.process.kill()
+        host.process.wait()

@@ -1,0 +1,232 @@
+"""The model host: a process that loads a local model once and answers the calls of all workers on its machine.
+
+On a GPU one event loop serves all workers, so calls of different workers that wait at the same time are computed in one
+batch. On a CPU the process forks for each connection once the weights are loaded. The forks read the same memory, and
+each computes the calls of one worker, in the same batches and with the same rounding as a model that is not shared.
+
+    python -m guidebench.harness.models.hosts.process SOCKET    the command's end of this socket sends connections
+
+It ends when the command ends, when the command asks it to while nobody is connected, and after IDLE seconds without a
+connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from typing import Any, Protocol
+
+from guidebench.harness import processes
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Failure, Model
+from guidebench.harness.models.hosts.wire import (
+    BUSY,
+    CONNECT,
+    READ_AHEAD,
+    YIELD,
+    Asked,
+    Failed,
+    Greeting,
+    Told,
+    Wanted,
+    packed,
+    receive,
+    receive_now,
+)
+from guidebench.harness.models.questions import Memory
+
+IDLE = 300.0
+"""Seconds without a connection after which a host ends (choice: longer than the pause between two runs of a worker, and
+memory that nobody uses is free soon)."""
+LOOK = 0.5
+"""Seconds between two looks at the parent process and at the connections."""
+
+
+class Serving(Protocol):
+    """Answers calls on connections."""
+
+    def begin(self, connection: socket.socket) -> None: ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether any connection is open."""
+
+
+def serve(control: socket.socket) -> None:
+    """Load the model that the first message names, and answer on the connections that follow."""
+    end_with_parent(os.getppid())
+    wanted: Wanted = receive_now(control)
+    try:
+        model = loaded(wanted)
+    except UserError as error:
+        refuse(control, Greeting(str(error)))
+        return
+    except Exception:  # a plug-in may raise anything
+        refuse(control, Greeting(mistake=traceback.format_exc()))
+        return
+    serving: Serving = Forked(model, control) if wanted.place[0].startswith("cpu") else Together(model)
+    since = time.monotonic()
+    while time.monotonic() - since < IDLE:
+        if arrived := next_message(control):
+            message, connection = arrived
+            if message == CONNECT and connection is not None:
+                serving.begin(connection)
+            elif message == YIELD and serving.busy:
+                control.sendall(BUSY)
+            else:
+                return
+        if serving.busy:
+            since = time.monotonic()
+
+
+def loaded(wanted: Wanted) -> Model:
+    """Return the loaded model and log the time that it took; raise UserError as `spawn_model` does."""
+    from guidebench.harness import registry
+
+    started = time.monotonic()
+    config = registry.get(wanted.part.kind, wanted.part.name)(**wanted.part.settings)
+    model: Model = config.spawn_model(wanted.device)
+    took = time.monotonic() - started
+    said = f"process {os.getpid()} loaded {wanted.part} {config.model} on {wanted.place[0]} in {took:.1f} s"
+    print(said, file=sys.stderr, flush=True)
+    return model
+
+
+def next_message(control: socket.socket) -> tuple[bytes, socket.socket | None] | None:
+    """Return the command's next message and the connection that comes with it, None if there is none within LOOK
+    seconds, or b"" if the command has ended."""
+    if not select.select([control], [], [], LOOK)[0]:
+        return None
+    message, handles, _, _ = socket.recv_fds(control, 1, 1)
+    return message, socket.socket(fileno=handles[0]) if handles else None
+
+
+def refuse(control: socket.socket, greeting: Greeting) -> None:
+    """Send a greeting that tells why there is no model to all who are waiting for one."""
+    print(greeting.error or greeting.mistake, file=sys.stderr, flush=True)
+    while (arrived := next_message(control)) and arrived[1] is not None:
+        with arrived[1] as connection:
+            try:
+                connection.sendall(packed(greeting))
+            except OSError:  # it has ended meanwhile
+                continue
+
+
+class Together:
+    """One event loop for all connections."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._loop = asyncio.new_event_loop()
+        self._served: list[Any] = []
+        threading.Thread(target=self._loop.run_forever, daemon=True, name="calls").start()
+
+    def begin(self, connection: socket.socket) -> None:
+        self._served.append(asyncio.run_coroutine_threadsafe(answer(connection, self._model), self._loop))
+
+    @property
+    def busy(self) -> bool:
+        self._served = [each for each in self._served if not each.done()]
+        return bool(self._served)
+
+
+class Forked:
+    """A fork of this process for each connection."""
+
+    def __init__(self, model: Model, control: socket.socket) -> None:
+        self._model, self._control = model, control
+        self._forks: set[int] = set()
+        gc.collect()
+        gc.freeze()  # the collector writes into what it looks at, which would copy the pages of every fork
+
+    def begin(self, connection: socket.socket) -> None:
+        host = os.getpid()
+        fork = os.fork()
+        if fork:
+            self._forks.add(fork)
+            connection.close()
+            return
+        try:
+            end_with_parent(host)
+            self._control.close()
+            asyncio.run(answer(connection, self._model))
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(0)
+
+    @property
+    def busy(self) -> bool:
+        self._forks = {fork for fork in self._forks if not os.waitpid(fork, os.WNOHANG)[0]}
+        return bool(self._forks)
+
+
+async def answer(connection: socket.socket, model: Model) -> None:
+    """Answer the calls on a connection until the other side closes it; what it waits for then is cancelled."""
+    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=READ_AHEAD)
+    answering: dict[int, asyncio.Task[None]] = {}
+
+    async def told(asked: Asked) -> None:
+        found = await outcome(model, asked)
+        answering.pop(asked.number, None)
+        writer.write(found)
+
+    try:
+        writer.write(packed(Greeting()))
+        while True:
+            asked: Asked = await receive(reader)
+            if asked.call is not None:
+                answering[asked.number] = asyncio.create_task(told(asked))
+            elif (task := answering.pop(asked.number, None)) is not None:
+                task.cancel()
+    except (EOFError, OSError):  # the model process has ended
+        pass
+    except Exception:  # it sent what cannot be read here; it notices that the connection ends
+        traceback.print_exc()
+    finally:
+        for task in answering.values():
+            task.cancel()
+        writer.close()
+
+
+async def outcome(model: Model, asked: Asked) -> bytes:
+    """Make one attempt of a call and return the message that tells its outcome."""
+    try:
+        reply = await model.answer(asked.call)
+        return packed(Told(asked.number, reply, memory=Memory.of_process()))
+    except Failure as failure:
+        parts = Failed(failure.kind, str(failure), failure.usage, failure.retry_after)
+        return packed(Told(asked.number, failed=parts, memory=Memory.of_process()))
+    except UserError as error:
+        return packed(Told(asked.number, error=str(error)))
+    except Exception:  # a plug-in may raise anything; its asker gets the traceback
+        return packed(Told(asked.number, mistake=traceback.format_exc()))
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process soon after its parent."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK)
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True, name="parent").start()
+
+
+if __name__ == "__main__":
+    processes.begin()
+    for number in (signal.SIGINT, signal.SIGTERM):  # it ends after the workers, whose last calls it answers
+        signal.signal(number, signal.SIG_IGN)
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,125 @@
+"""What the command, a model host and the model processes of its workers send to each other.
+
+All of them are processes of one command of one user, and their sockets have no address: a process has such a socket
+only if the command, or a process that the command started, has handed it over. So messages are pickled, as on the pipe
+between a worker and its model process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import socket
+import struct
+from typing import Any, NamedTuple
+
+from guidebench.harness.models import keeping
+from guidebench.harness.models.calls import FailureKind, Reply, Usage
+from guidebench.harness.models.messages import Registered
+from guidebench.harness.models.questions import Memory
+
+LENGTH = struct.Struct("!Q")
+"""Length in bytes of the message that follows it."""
+READ_AHEAD = 2**24
+"""Bytes that an event loop may read ahead: a clip of 32 frames of 448 pixels is about as long."""
+NOT_THE_WEIGHTS = (*keeping.NOT_THE_MODEL, "in_flight", "timeout", "attempts")
+"""Settings of a model that a desk or a run uses, and that its process need not know."""
+CONNECT, YIELD = b"c", b"y"
+"""What the command sends to a host: a connection, which comes with the byte, and the wish that it ends if nobody is
+connected."""
+BUSY = b"b"
+"""Reply to YIELD of a host that goes on."""
+
+
+class Wanted(NamedTuple):
+    """A model that a model process asks for."""
+
+    part: Registered
+    device: str
+    """Device of the worker, which the model uses unless its settings name one."""
+    visible: str
+    """CUDA_VISIBLE_DEVICES of the worker."""
+
+    @property
+    def own_device(self) -> str | None:
+        """The device that the model's settings name, if they name one."""
+        named = self.part.settings.get("device")
+        return None if named is None else str(named)
+
+    @property
+    def place(self) -> tuple[str, str | None]:
+        """Device and CUDA_VISIBLE_DEVICES of its process; None for the GPUs that the command may use."""
+        return (self.device, self.visible) if self.own_device is None else (self.own_device, None)
+
+    @property
+    def key(self) -> str:
+        """What two requests have in common that the same loaded model can serve."""
+        decisive = {name: value for name, value in self.part.settings.items() if name not in NOT_THE_WEIGHTS}
+        return repr((self.part.kind, self.part.name, sorted(decisive.items()), self.place))
+
+
+class Greeting(NamedTuple):
+    """First message of a host on a connection."""
+
+    error: str = ""
+    """Why the model cannot be loaded."""
+    mistake: str = ""
+    """Traceback, if loading failed for another reason than one that the user can correct."""
+
+
+class Asked(NamedTuple):
+    """A call to the model."""
+
+    number: int
+    call: Any
+    """None if the answer to the call of this number is no longer wanted."""
+
+
+class Failed(NamedTuple):
+    """The parts of a `Failure`."""
+
+    kind: FailureKind
+    message: str
+    usage: Usage
+    retry_after: float | None
+
+
+class Told(NamedTuple):
+    """Outcome of a call: a reply, a failure, or an error."""
+
+    number: int
+    reply: Reply | None = None
+    failed: Failed | None = None
+    error: str = ""
+    """Message of a UserError."""
+    mistake: str = ""
+    """Traceback of any other exception."""
+    memory: Memory = Memory()
+
+
+def packed(message: Any) -> bytes:
+    """Return a message as bytes, preceded by its length."""
+    content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return LENGTH.pack(len(content)) + content
+
+
+async def receive(reader: asyncio.StreamReader) -> Any:
+    """Return the next message; raise EOFError or OSError if the other side has ended."""
+    (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+    return pickle.loads(await reader.readexactly(length))
+
+
+def receive_now(connection: socket.socket) -> Any:
+    """Return the next message, which blocks; raise EOFError or OSError if the other side has ended."""
+    (length,) = LENGTH.unpack(_exactly(connection, LENGTH.size))
+    return pickle.loads(_exactly(connection, length))
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    found = bytearray()
+    while len(found) < count:
+        part = connection.recv(min(count - len(found), 2**20))
+        if not part:
+            raise EOFError("the other side has closed the connection")
+        found += part
+    return bytes(found)
