@@ -75,7 +75,7 @@ def serve(control: socket.socket) -> None:
     serving: Serving = Forked(model, control) if wanted.place[0].startswith("cpu") else Together(model)
     since = time.monotonic()
     while time.monotonic() - since < IDLE:
-        if arrived := next_message(control):
+        if arrived := next_message(control, LOOK):
             message, connection = arrived
             if message == CONNECT and connection is not None:
                 serving.begin(connection)
@@ -100,10 +100,10 @@ def loaded(wanted: Wanted) -> Model:
     return model
 
 
-def next_message(control: socket.socket) -> tuple[bytes, socket.socket | None] | None:
-    """Return the command's next message and the connection that comes with it, None if there is none within LOOK
+def next_message(control: socket.socket, seconds: float) -> tuple[bytes, socket.socket | None] | None:
+    """Return the command's next message and the connection that comes with it, None if there is none within some
     seconds, or b"" if the command has ended."""
-    if not select.select([control], [], [], LOOK)[0]:
+    if not select.select([control], [], [], seconds)[0]:
         return None
     message, handles, _, _ = socket.recv_fds(control, 1, 1)
     return message, socket.socket(fileno=handles[0]) if handles else None
@@ -112,7 +112,7 @@ def next_message(control: socket.socket) -> tuple[bytes, socket.socket | None] |
 def refuse(control: socket.socket, greeting: Greeting) -> None:
     """Send a greeting that tells why there is no model to all who are waiting for one."""
     print(greeting.error or greeting.mistake, file=sys.stderr, flush=True)
-    while (arrived := next_message(control)) and arrived[1] is not None:
+    while (arrived := next_message(control, 0.0)) and arrived[1] is not None:
         with arrived[1] as connection:
             try:
                 connection.sendall(packed(greeting))
