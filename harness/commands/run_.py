@@ -11,8 +11,9 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
   launcher=NAME, launcher.SETTING   what starts the workers (bench list launchers)
   output, workers, pack, gpus, per_gpu, env_workers, device, checkpoint_every, probes, trackers, keep_replay,
   mixed_commits, report, against    how the study is executed
-  models.mode=record|live|replay, models.cassette, models.budget_usd, models.budget_calls, models.budget_seconds
-                                    how foundation models are called, and limits on their cost
+  models.mode=record|live|replay, models.cassette, models.budget_usd, models.budget_calls, models.budget_seconds,
+  models.share                      how foundation models are called, limits on their cost, and whether workers share
+                                    the weights of a local one
 
   bench run suite=minigrid_doorkey task=8x8 method=vlm_rb profile=quick seeds=5 against=measured
 """

@@ -82,7 +82,8 @@ class Local(ModelPart):
     model: str = ""
     """Recipe, repository id or local path; the weights must be safetensors."""
     device: Annotated[str | None, Transport] = None
-    """Device of the model: cpu, cuda, cuda:1, …; null means the worker's own device (choice)."""
+    """Device of the model: cpu, cuda, cuda:1, …, one of the command's GPUs if workers share the model; null means the
+    worker's own device (choice)."""
     batch_size: Annotated[int | None, Bounds(1), Unit("calls"), Transport] = None
     """Largest batch of calls computed together; null finds the largest that fits into memory (choice)."""
     in_flight: Annotated[int, Bounds(1), Unit("calls"), Transport] = 64

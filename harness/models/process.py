@@ -1,5 +1,6 @@
 """The worker's side of the model process, which renders frames and calls models beside the training process.
 
+The weights of a local model may be held by another process, which the workers of a machine share (`hosts/`).
 The process gets only snapshots and text, and a model sees only pixels and text. If the process dies or hangs, it is
 restarted and its questions are sent again. A question that a model cannot answer returns a counted failure; a process
 that keeps dying, or a judge that cannot be built, raises an error.

@@ -76,7 +76,8 @@ class Hosts:
                     for handle in handles:
                         os.close(handle)
         for host in self._hosts.values():
-            host.process.kill()
+            host.control.close()  # so that all end at the same time
+        for host in self._hosts.values():
             _ended(host)
 
     def _connect(self, wanted: Wanted, connection: int) -> None:

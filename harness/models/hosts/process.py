@@ -82,9 +82,12 @@ def serve(control: socket.socket) -> None:
             elif message == YIELD and serving.busy:
                 control.sendall(BUSY)
             else:
-                return
+                break
         if serving.busy:
             since = time.monotonic()
+    until = time.monotonic() + LOOK
+    while serving.busy and time.monotonic() < until:  # the last connections are just being closed
+        time.sleep(0.01)
 
 
 def loaded(wanted: Wanted) -> Model:
