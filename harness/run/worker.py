@@ -453,7 +453,7 @@ def _afresh(job: Job, *words: str) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     for number in map(int, os.listdir("/dev/fd")):
-        if number > 2:
+        if number > 2 and number != job.model_requests:
             with contextlib.suppress(OSError):
                 os.close(number)
     os.execv(sys.executable, base.command(*words))
