@@ -126,7 +126,9 @@ class Step(NamedTuple):
 
 
 class Task(Protocol):
-    """One environment. `state()` holds everything that decides its future, its random stream included."""
+    """One environment. `state()` holds everything that decides its future, its random stream included. The methods that
+    read it (`events`, `snapshot`, `position`, and of the capabilities `measures`, `text`, `caption`) change nothing and
+    may be called at any time after the first reset, since a task in another process is read ahead."""
 
     instruction: str
     max_steps: int

@@ -22,8 +22,9 @@ ENDS = ("finished", "stopped", "crashed", "error")
 
 
 class Event(NamedTuple):
-    """An event of a job. `kind` is demonstrations (made before the job begins), started, progress, notice, halted,
-    failed (one seed), retry, or the end of the job: finished, stopped, crashed, error."""
+    """An event of a job. `kind` is demonstrations (made before the job begins), started, progress, trained (some
+    seeds, if others follow), notice, halted, failed (one seed), retry, or the end of the job: finished, stopped,
+    crashed, error."""
 
     job: Job
     kind: str
@@ -132,4 +133,5 @@ def environment(slot: Slot, inherited: Mapping[str, str] = os.environ) -> dict[s
     # One thread per worker: more would change the rounding of sums, and all cores have workers already.
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     path = os.pathsep.join([str(sources.ROOT), *filter(None, [inherited.get("PYTHONPATH")])])
-    return {**inherited, **threads, "CUDA_VISIBLE_DEVICES": slot.gpu or "", "PYTHONPATH": path}
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # the numbers that nvidia-smi shows
+    return {**order, **inherited, **threads, "CUDA_VISIBLE_DEVICES": slot.gpu or "", "PYTHONPATH": path}

@@ -147,11 +147,12 @@ class Processes(Launcher):
             del self._waiting[ready]
             beside = min(self._slots, self.open + 1)
             slot = self._free.pop(0)
+            sharing = min(self._sharing[slot.gpu], -(-(self.open + 1) // len(self._sharing))) if slot.gpu else 1
             job = replace(
                 job,
                 device=slot.device,
                 cores=max(1, cores() // beside),
-                gpu_share=1 / self._sharing[slot.gpu] if slot.gpu else 1.0,
+                gpu_share=1 / sharing,
                 model_requests=None if self._hosts is None else self._hosts.requests,
             )
             worker = _start(job, slot, self._logs, retried)

@@ -23,6 +23,8 @@ from guidebench.harness.interfaces import Array, State, Step, Suite, Task
 
 READINGS = ("events", "snapshot", "position", "measures", "text", "caption")
 """Methods that take no argument and change nothing. Those that are called of a task come along with its later steps."""
+CAPABILITIES = (*READINGS, "subgoals", "outcomes", "score", "expert")
+"""Methods of all capabilities of tasks (`harness.capabilities`), which a wrapper may have without its class."""
 OVERHEAD = 1.5e-4
 """Seconds that a message to the processes and their answers take (measured: benchmarks/env_workers.py)."""
 START = 3.0
@@ -64,18 +66,18 @@ class EnvWorkers:
     """The processes of a worker; none is started before a task is made in it."""
 
     def __init__(self, processes: int) -> None:
-        self._processes = [EnvWorker() for _ in range(processes)]
+        self.processes = [EnvWorker() for _ in range(processes)]
         self._made = 0
 
     def make(self, suite: Suite, task: str) -> Task:
         """Make a task. The worker and its processes take turns in holding the tasks, beginning with the worker."""
-        place = self._made % (len(self._processes) + 1)
+        place = self._made % (len(self.processes) + 1)
         self._made += 1
-        return self._processes[place - 1].make(suite, task) if place else suite.make(task)
+        return self.processes[place - 1].make(suite, task) if place else suite.make(task)
 
     def close(self) -> None:
         """End the processes with all that they hold."""
-        for process in self._processes:
+        for process in self.processes:
             process.close()
 
 
@@ -235,9 +237,9 @@ class _Held:
 
     @property
     def description(self) -> tuple[tuple[str, ...], str, int]:
-        """Return the names of the task's public methods, and its attributes."""
-        named = (name for name in dir(self._task) if not name.startswith("_"))
-        methods = tuple(name for name in named if callable(getattr(type(self._task), name, None)))
+        """Return the names of the task's public methods and capabilities, and its attributes."""
+        named = {name for name in dir(type(self._task)) if not name.startswith("_")} | set(CAPABILITIES)
+        methods = tuple(sorted(name for name in named if callable(getattr(self._task, name, None))))
         return methods, self._task.instruction, self._task.max_steps
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, dict[str, Any], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,10 @@ class Display:
                         cell, seed, status="running", step=content["step"], rate=content.get("rate"), score=latest,
                         phase=content.get("phase", ""),
                     )  # fmt: skip
+        elif event.kind == "trained":
+            for seed in content["seeds"]:
+                if self.runs[cell, seed].status != "failed":
+                    self._stand(cell, seed, status="finished", step=job.cell["steps"], rate=None)
         elif event.kind == "failed":
             self._stand(cell, content["seed"], status="failed", rate=None)
         elif event.kind in ("retry", "finished", "stopped", "crashed", "error"):
@@ -98,11 +103,12 @@ class Display:
         self.runs[cell, seed] = self.runs[cell, seed]._replace(**values)
 
     def standing(self, job: Job) -> Standing:
-        """Return the progress of a job: its seeds are at the same step; the score is their mean."""
+        """Return the progress of the seeds of a job that train now, which are at the same step; the score is their
+        mean."""
         runs = [self.runs[job.cell["cell"], seed] for seed in job.seeds]
+        runs = [run for run in runs if run.status == "running"] or runs
         known = [run.score for run in runs if run.score is not None]
-        first = next((run for run in runs if run.status == "running"), runs[0])
-        return first._replace(score=sum(known) / len(known) if known else None)
+        return runs[0]._replace(score=sum(known) / len(known) if known else None)
 
     def name(self, job: Job) -> str:
         return f"{job.cell['task']} {self.rows[job.cell['cell']]} {seeds(job)}"
@@ -147,12 +153,12 @@ class Lines(Display):
         elif event.kind == "demonstrations":
             self._say(f"{job.cell['suite']}/{job.cell['task']}: {self.demonstrated(event.content)}")
         elif event.kind == "started":
-            at = event.content["step"]
-            self._say(f"{self.name(job)}: {f'resumed at step {at:,}' if at else 'started'}")
+            at, begun = event.content["step"], replace(job, seeds=tuple(event.content.get("seeds", job.seeds)))
+            self._say(f"{self.name(begun)}: {f'resumed at step {at:,}' if at else 'started'}")
         elif event.kind == "finished":
             if any(self.runs[job.cell["cell"], seed].status == "finished" for seed in job.seeds):
                 self._say(f"{self.name(job)}: finished")
-        else:
+        elif event.kind != "trained":
             self._say(self.sentence(event))
 
     def _report(self) -> None:

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from guidebench.harness import processes
 from guidebench.harness.episodes import datasets, demonstrations
@@ -70,7 +70,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
-    """Train the job's seeds to the end. Raise Stopped if `stop` returns True."""
+    """Train the job's seeds to the end, as many at the same time as the job says or as fit into the GPU's memory. An
+    error of seeds that train together is raised when the others have trained. Raise Full at once if they do not fit
+    after all, and Stopped if `stop` returns True."""
     import torch
 
     torch.set_num_threads(job.threads)
@@ -79,11 +81,76 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         _limit_gpu(job)
     cell = _checked(job)
     job = _ready(job, cell, tell)
+    refused: list[Held] = []
+    errors: list[Exception] = []
+    groups = _groups(job, cell)
+    for seeds in groups:
+        group = replace(job, seeds=seeds)
+        try:
+            _train(group, cell, tell, stop)
+            if len(groups) > 1:
+                tell({"event": "trained", "seeds": seeds})
+        except Stopped:
+            raise
+        except Held as held:
+            refused.append(held)
+        except Exception as error:
+            told = _lacking(error, group)
+            if told and len(seeds) > 1:
+                raise Full(told, -(-len(seeds) // 2)) from error
+            errors.append(UserError(told) if told else error)
+    if errors:
+        raise errors[0]
+    if refused and len(refused) == len(groups):
+        raise refused[0]
+    for each in refused:
+        tell({"event": "notice", "error": str(each)})
+
+
+class Full(Exception):
+    """More seeds were trained at the same time than fit into the memory."""
+
+    def __init__(self, told: str, pack: int) -> None:
+        super().__init__(told)
+        self.pack = pack
+        """Number of seeds to try next."""
+
+
+def _groups(job: Job, cell: Cell) -> list[tuple[int, ...]]:
+    """Return the seeds of a job in groups that are trained one after another, each of seeds at the same step."""
+    study = StudyDirectory(Path(job.directory))
+    at_step: dict[int, list[int]] = {}
+    for seed in job.seeds:
+        run = study.run(cell.directory, seed)
+        saved = checkpoints.existing(run.path)
+        step = cell.steps if run.status == "finished" else checkpoints.step_of(saved[-1]) if saved else 0
+        at_step.setdefault(step, []).append(seed)
+    most = max(map(len, at_step.values()), default=0)
+    pack = job.pack or most
+    if job.device == "cuda" and job.pack is None and most > 1:
+        import torch
+
+        if (need := memory.needed(cell, torch.cuda.get_device_name(0))) is not None:
+            free, whole = torch.cuda.mem_get_info()
+            part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * whole)
+            pack = memory.fitting(need, min(free, part), most)
+    return [
+        tuple(seeds[first : first + pack]) for seeds in at_step.values() for first in range(0, len(seeds), pack)
+    ]  # fmt: skip
+
+
+def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
+    """Train seeds together to the end. Raise Stopped if `stop` returns True."""
     held = _take(job, cell, tell)
     if not held:
         return  # all were finished meanwhile
     job = replace(job, seeds=tuple(held))
-    journal = RunJournal(job, cell, tell, {run: lease for run, lease in held.values()})
+    try:
+        journal = RunJournal(job, cell, tell, {run: lease for run, lease in held.values()})
+    except BaseException:
+        for _, lease in held.values():
+            lease.release()
+        raise
     backends: dict[str, Backend] = {}
     stepping = EnvWorkers(0)
 
@@ -152,7 +219,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         if threading.current_thread() is threading.main_thread():
             # The launcher recognises a full disk under the ring by SIGBUS; pygame, if imported, would turn it to abort.
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
-        tell({"event": "started", "step": loop.step})
+        tell({"event": "started", "step": loop.step, "seeds": job.seeds})
         try:
             new = [row for row, written in enumerate(offsets) if not written.get("probes")]
             judge = cell.judge if cell.judge in asked else ""
@@ -162,53 +229,19 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             journal.stopped(str(stopped))
             raise
         journal.finish(agent)
-        if found[0] is None:  # a resumed run is no reliable measure of the duration of a run
+        # A resumed run, or one to which idle cores happened to help, is no measure of the duration of another.
+        if found[0] is None and not stepping.processes:
             timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))
     finally:
-        stepping.close()
-        for backend in asking.distinct(backends):
-            backend.close(journal.held, journal.followers)
-        journal.close()
+        with contextlib.ExitStack() as closing:
+            closing.callback(journal.close)
+            for backend in asking.distinct(backends):
+                closing.callback(_close, backend, journal)
+            closing.callback(stepping.close)
 
 
-def in_turns(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
-    """Train all seeds of a job, as many at the same time as it says or as fit into the GPU's memory. Raise Full if they
-    do not fit after all, and otherwise as `work`."""
-    refused: list[Held] = []
-    groups = _groups(job)
-    for seeds in groups:
-        try:
-            work(replace(job, seeds=seeds), tell, stop)
-        except Held as held:
-            refused.append(held)
-        except Exception as error:
-            if (told := _lacking(error, replace(job, seeds=seeds))) and len(seeds) > 1:
-                raise Full(told, -(-len(seeds) // 2)) from error
-            raise
-    if refused and len(refused) == len(groups):
-        raise refused[0]
-
-
-class Full(Exception):
-    """More seeds were trained at the same time than fit into the memory."""
-
-    def __init__(self, told: str, pack: int) -> None:
-        super().__init__(told)
-        self.pack = pack
-        """Number of seeds to try next."""
-
-
-def _groups(job: Job) -> list[tuple[int, ...]]:
-    """Return the seeds of a job in groups that are trained one after another."""
-    seeds, pack = job.seeds, job.pack or len(job.seeds)
-    if job.device == "cuda" and job.pack is None and len(seeds) > 1:
-        import torch
-
-        if torch.cuda.is_available() and (need := memory.needed(recorded(job.cell), torch.cuda.get_device_name(0))):
-            free, whole = torch.cuda.mem_get_info()
-            part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * whole)
-            pack = memory.fitting(need, min(free, part), len(seeds))
-    return [seeds[first : first + pack] for first in range(0, len(seeds), pack)]
+def _close(backend: Backend, journal: RunJournal) -> None:
+    backend.close(journal.held, journal.followers)
 
 
 def _env_workers(job: Job, cell: Cell, step: int) -> int:
@@ -363,7 +396,7 @@ class Stop:
 
         for number in signals:
             signal.signal(number, handle)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
     def watch_parent(self) -> None:
         """Begin to watch for the end of the parent process."""
@@ -394,7 +427,7 @@ def from_pipe() -> int:
             stop.asked = True
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
-    number, kind, error = _carry_out(job, tell, stop, _afresh)
+    number, kind, error = _carry_out(job, tell, stop, lambda job: _afresh(job, stop))
     if kind == "error":
         tell({"event": "error", "error": error})
     elif error:
@@ -428,8 +461,8 @@ def from_file(path: Path, *words: str) -> int:
         with telling, contextlib.suppress(OSError):  # the disk may be full, and the run's own files tell of it
             job_files.tell(path, event)
 
-    def again(job: Job) -> NoReturn:
-        _afresh(job, str(path), *(word for word in words if word == "--attached"), f"{PACK}{job.pack}")
+    def again(job: Job) -> None:
+        _afresh(job, stop, str(path), *(word for word in words if word == "--attached"), f"{PACK}{job.pack}")
 
     number, kind, error = _carry_out(job, tell, stop, again)
     if error:
@@ -442,28 +475,33 @@ def from_file(path: Path, *words: str) -> int:
     return number
 
 
-def _afresh(job: Job, *words: str) -> NoReturn:
-    """Replace this process by a new one that carries out the job. Only then is all that this one held of a GPU's memory
-    free. A signal that comes meanwhile is heard by the new process."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+def _afresh(job: Job, stop: Stop, *words: str) -> None:
+    """Replace this process by a new one that carries out the job; return if it was asked to stop. Only then is all that
+    this one held of a GPU's memory free. The new process hears a signal that comes meanwhile."""
     with tempfile.TemporaryFile() as text:
         text.write(job.dumps().encode())
         text.seek(0)
         os.dup2(text.fileno(), 0)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    for number in map(int, os.listdir("/dev/fd")):
-        if number > 2 and number != job.model_requests:
-            with contextlib.suppress(OSError):
-                os.close(number)
-    os.execv(sys.executable, base.command(*words))
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        if stop():
+            return
+        for number in map(int, os.listdir("/dev/fd")):
+            if number > 2 and number != job.model_requests:
+                with contextlib.suppress(OSError):  # the one that lists the others is closed
+                    os.set_inheritable(number, False)
+        os.execv(sys.executable, base.command(*words))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
 def _carry_out(
-    job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop, again: Callable[[Job], NoReturn]
+    job: Job, tell: Callable[[dict[str, Any]], None], stop: Stop, again: Callable[[Job], None]
 ) -> tuple[int, str, str]:
     """Carry out a job. Return the exit code, the kind of the event that ends it, and the error. `again` carries out the
-    job in a new process, with fewer seeds at the same time."""
+    job in a new process, with fewer seeds at the same time, or returns if this one was asked to stop."""
 
     def warn(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"warning: {message}", file=sys.stderr, flush=True)
@@ -472,12 +510,18 @@ def _carry_out(
 
     warnings.showwarning = warn
     try:
-        in_turns(job, tell, stop)
+        work(job, tell, stop)
     except Full as full:
+        if stop():
+            return EXIT_STOPPED, "stopped", ""
         told = f"{full}; the worker goes on with {count(full.pack, 'seed')} at a time"
         print(told, file=sys.stderr, flush=True)
         tell({"event": "notice", "error": told})
-        again(replace(job, pack=full.pack))
+        try:
+            again(replace(job, pack=full.pack))
+        except OSError:
+            return EXIT_CRASHED, "crashed", traceback.format_exc()
+        return EXIT_STOPPED, "stopped", ""
     except BudgetReached as reached:
         tell({"event": "halted", "error": str(reached)})
         return EXIT_HALTED, "stopped", ""
@@ -494,7 +538,7 @@ def _carry_out(
             return EXIT_USER_ERROR, "error", told
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     except Exception as error:
-        if told := _lacking(error, job):
+        if told := _lacking(error, replace(job, seeds=job.seeds[:1])):  # before any seed began
             return EXIT_USER_ERROR, "error", told
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     return 0, "finished", ""

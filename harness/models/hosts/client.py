@@ -43,7 +43,9 @@ class HostedModel:
         self._greeted: socket.socket | None = None
         """A connection on which no call has been sent yet."""
         self._writer: asyncio.StreamWriter | None = None
-        self._connecting = asyncio.Lock()
+        self._opening: asyncio.Task[None] | None = None
+        self._asking: socket.socket | None = None
+        """The connection on which a host's greeting is awaited."""
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Told]] = {}
         self._listening: asyncio.Task[None] | None = None
@@ -81,8 +83,12 @@ class HostedModel:
         return Usage(1, images=len(call.images()), seconds=self._slowest)
 
     async def close(self) -> None:
-        if self._listening is not None:
-            self._listening.cancel()
+        for task in (self._opening, self._listening):
+            if task is not None:
+                task.cancel()
+        if (asking := self._asking) is not None:
+            with contextlib.suppress(OSError):
+                asking.shutdown(socket.SHUT_RDWR)  # the thread that waits on it ends
         if self._writer is not None:
             self._writer.close()
         if self._greeted is not None:
@@ -90,9 +96,11 @@ class HostedModel:
 
     async def _told(self, call: Call) -> Told:
         """Return the outcome of one call; raise ConnectionError if the host ends before."""
-        async with self._connecting:
-            if self._writer is None:
-                await self._open()
+        while self._writer is None:
+            if self._opening is None or self._opening.done():
+                self._opening = asyncio.create_task(self._open())
+                self._opening.add_done_callback(_seen)
+            await asyncio.shield(self._opening)  # a call that times out leaves it to the others
         number, arriving = next(self._numbers), asyncio.Future[Told]()
         self._waiting[number] = arriving
         try:
@@ -146,6 +154,7 @@ class HostedModel:
             time.sleep(PAUSE)
         ours, theirs = socket.socketpair()
         try:
+            self._asking = ours
             with theirs:
                 socket.send_fds(self._requests, [self._wanted], [theirs.fileno()])
             greeting: Greeting = receive_now(ours)
@@ -153,8 +162,16 @@ class HostedModel:
             self._deaths += 1
             ours.close()
             return
+        finally:
+            self._asking = None
         if greeting.error:
             raise UserError(greeting.error)
         if greeting.mistake:
             raise RuntimeError(f"the shared process of {self._part} could not load it:\n{greeting.mistake}")
         self._greeted = ours
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Look at the error of a task, so that none is reported which no call waits for any more."""
+    if not task.cancelled():
+        task.exception()

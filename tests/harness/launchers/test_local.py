@@ -146,6 +146,7 @@ def test_workers_get_their_share_of_cores_and_of_a_gpu_s_memory(
     monkeypatch.setattr(local, "cores", lambda: 12)
     for slots, jobs, share, of_cores in [
         ([Slot("cuda", "0")] * 2, 3, 0.5, [6, 6, 6]),
+        ([Slot("cuda", "0")] * 4, 1, 1.0, [12]),  # nobody to share with
         ([Slot("cuda", "0"), Slot("cuda", "1")], 1, 1.0, [12]),
         ([Slot("cpu")] * 12, 5, 1.0, [2, 2, 2, 2, 2]),
     ]:

@@ -115,7 +115,8 @@ def test_a_worker_with_a_job_file_goes_on_with_half_as_many_too(
     done = subprocess.run(base.command(str(path), "--attached"), env=base.environment(Slot("cpu")), timeout=200)
     assert done.returncode == 0
     told = [*job_files.Hearing(path)]
-    assert [kind for kind, _ in told if kind != "progress"] == ["notice", "started", "started", "finished"]
+    groups = ["started", "trained"] * 2
+    assert [kind for kind, _ in told if kind != "progress"] == ["notice", *groups, "finished"]
     assert str(told[0][1]["error"]).endswith("; the worker goes on with 2 seeds at a time")
     assert [read_json(run / "run.json")["status"] for run in tmp_path.glob("*/*/*/seed-*")] == ["finished"] * 3
 

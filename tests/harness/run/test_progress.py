@@ -29,7 +29,7 @@ def plan(tmp_path) -> Plan:
     return matrix.plan([*LONG, "seeds=3", f"output={tmp_path / 'none'}"])
 
 
-def event(plan: Plan, cell: int, seeds: tuple[int, ...], kind: str, **content: Any) -> Event:
+def event(plan: Plan, cell: int, seeds: tuple[int, ...], kind: str, /, **content: Any) -> Event:
     job = Job(study=plan.name, directory="", cell=record(plan.cells[cell]), seeds=seeds)
     return Event(job, kind, content)
 
@@ -82,6 +82,26 @@ def test_what_is_finished_before_counts_and_a_failed_seed_is_told(tmp_path, caps
     assert capsys.readouterr().out.endswith(": finished\n")
     lines(event(plan, 0, (2,), "finished"))
     assert not capsys.readouterr().out, "of a worker whose seeds have all failed"
+
+
+def test_seeds_that_train_after_others_in_one_worker_are_told_apart(tmp_path, capsys) -> None:
+    plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=uer", "seeds=4", f"output={tmp_path}"])
+    lines, steps, job = progress.Lines(plan), plan.cells[0].steps, (0, 1, 2, 3)
+    lines(event(plan, 0, job, "started", step=0, seeds=[0, 1]))
+    lines(event(plan, 0, job, "failed", seed=1, error="no longer finite"))
+    lines(event(plan, 0, job, "progress", step=steps, score=[0.5, 0.5], rate=20.0, seeds=[0, 1]))
+    assert [run.status for run in lines.runs.values()] == ["running", "failed", "waiting", "waiting"]
+    capsys.readouterr()
+    lines(event(plan, 0, job, "trained", seeds=[0, 1]))
+    assert not capsys.readouterr().out
+    lines(event(plan, 0, job, "started", step=0, seeds=[2, 3]))
+    assert "seeds 2, 3: started" in capsys.readouterr().out.replace("2 and 3", "2, 3")
+    lines(event(plan, 0, job, "progress", step=100, score=[1.0, 1.0], rate=20.0, seeds=[2, 3]))
+    assert [(run.status, run.step) for run in lines.runs.values()] == [
+        ("finished", steps), ("failed", 0), ("running", 100), ("running", 100),
+    ]  # fmt: skip
+    standing = lines.standing(event(plan, 0, job, "progress").job)
+    assert (standing.step, standing.score) == (100, 1.0)
 
 
 def test_a_file_gets_lines_about_the_whole_study_ever_more_seldom(plan: Plan, capsys) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
 
 import pytest
 
@@ -17,7 +17,8 @@ from guidebench.harness.identity import provenance
 from guidebench.harness.identity.cells import record
 from guidebench.harness.launchers import base, job_files
 from guidebench.harness.launchers.base import Slot
-from guidebench.harness.loop.job import EXIT_HELD, EXIT_UNUSABLE, EXIT_USER_ERROR, Job
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.loop.job import EXIT_HELD, EXIT_STOPPED, EXIT_UNUSABLE, EXIT_USER_ERROR, Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.leases import Lease
 from guidebench.harness.run import worker
@@ -147,7 +148,7 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
     wanted = replace(job, device="cuda", seeds=seeds, gpu_share=0.25)
     told: list[dict[str, object]] = []
 
-    def again(lower: Job) -> NoReturn:
+    def again(lower: Job) -> None:
         assert lower == replace(wanted, pack=1)
         raise SystemExit
 
@@ -159,6 +160,8 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
             worker._carry_out(wanted, told.append, worker.Stop(), again)
         text = str(told.pop()["error"])
         assert text.endswith("; the worker goes on with 1 seed at a time")
+        stopping = worker.Stop(asked=True)
+        assert worker._carry_out(wanted, told.append, stopping, again) == (EXIT_STOPPED, "stopped", "")
     assert text.startswith(f"a worker with {'1 seed' if len(seeds) == 1 else '2 seeds'} needs more memory of the GPU")
     held = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "
     assert held in text and "it may use 2.0 GiB of the 7.8 GiB of Small GPU" in text
@@ -169,3 +172,44 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
     if kind == "driver" and len(seeds) == 1:  # CUDA cannot even begin
         text = worker._carry_out(wanted, told.append, worker.Stop(), again)[2]
         assert text.startswith("the GPU has no memory free for")
+
+
+@pytest.fixture
+def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, ...]]]:
+    """`trained(seeds, pack, failing)` -> the groups that a worker trains; those with a seed in `failing` raise."""
+
+    def run(seeds: Sequence[int], pack: int, failing: Collection[int] = ()) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+
+        def train(group: Job, *_: object) -> None:
+            found.append(group.seeds)
+            if set(group.seeds) & set(failing):
+                raise ValueError(f"seeds {group.seeds}")
+
+        monkeypatch.setattr(worker, "_train", train)
+        monkeypatch.setattr(worker, "_keep_memory", lambda: None)
+        try:
+            worker.work(replace(job, seeds=tuple(seeds), pack=pack), lambda event: None, lambda: False)
+        except ValueError as error:
+            assert failing and str(error) == f"seeds {next(group for group in found if {*group} & {*failing})}"
+        else:
+            assert not failing
+        return found
+
+    return run
+
+
+def test_only_seeds_at_the_same_step_train_together_and_one_group_s_error_leaves_the_others(
+    job: Job, trained: Callable[..., list[tuple[int, ...]]]
+) -> None:
+    assert trained(range(5), 2) == [(0, 1), (2, 3), (4,)]
+    assert trained(range(5), 2, failing=[1, 4]) == [(0, 1), (2, 3), (4,)]
+    for seed, step in [
+        (0, 250),
+        (1, 250),
+        (2, 250),
+        (3, 500),
+    ]:  # as a group of three leaves them that ran out of memory
+        checkpoints.save(run_of(job).with_name(f"seed-{seed}"), step, {})
+    assert trained(range(6), 2) == [(0, 1), (2,), (3,), (4, 5)]
+    assert trained(range(6), 6) == [(0, 1, 2), (3,), (4, 5)]
