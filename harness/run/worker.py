@@ -83,11 +83,11 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
     job = _ready(job, cell, tell)
     refused: list[Held] = []
     errors: list[Exception] = []
-    groups = _groups(job, cell)
+    groups, trained = _groups(job, cell), 0
     for seeds in groups:
         group = replace(job, seeds=seeds)
         try:
-            _train(group, cell, tell, stop)
+            trained += _train(group, cell, tell, stop)
             if len(groups) > 1:
                 tell({"event": "trained", "seeds": seeds})
         except Stopped:
@@ -101,7 +101,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             errors.append(UserError(told) if told else error)
     if errors:
         raise errors[0]
-    if refused and len(refused) == len(groups):
+    if refused and not trained:
         raise refused[0]
     for each in refused:
         tell({"event": "notice", "error": str(each)})
@@ -139,11 +139,11 @@ def _groups(job: Job, cell: Cell) -> list[tuple[int, ...]]:
     ]  # fmt: skip
 
 
-def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
-    """Train seeds together to the end. Raise Stopped if `stop` returns True."""
+def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> int:
+    """Train seeds together to the end, and return how many were trained. Raise Stopped if `stop` returns True."""
     held = _take(job, cell, tell)
     if not held:
-        return  # all were finished meanwhile
+        return 0  # all were finished meanwhile
     job = replace(job, seeds=tuple(held))
     try:
         journal = RunJournal(job, cell, tell, {run: lease for run, lease in held.values()})
@@ -238,6 +238,7 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             for backend in asking.distinct(backends):
                 closing.callback(_close, backend, journal)
             closing.callback(stepping.close)
+    return len(job.seeds)
 
 
 def _close(backend: Backend, journal: RunJournal) -> None:

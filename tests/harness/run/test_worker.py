@@ -181,10 +181,11 @@ def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tup
     def run(seeds: Sequence[int], pack: int, failing: Collection[int] = ()) -> list[tuple[int, ...]]:
         found: list[tuple[int, ...]] = []
 
-        def train(group: Job, *_: object) -> None:
+        def train(group: Job, *_: object) -> int:
             found.append(group.seeds)
             if set(group.seeds) & set(failing):
                 raise ValueError(f"seeds {group.seeds}")
+            return len(group.seeds)
 
         monkeypatch.setattr(worker, "_train", train)
         monkeypatch.setattr(worker, "_keep_memory", lambda: None)

@@ -46,6 +46,7 @@ def test_a_script_that_draws_with_mesa_may_load_torchs_compiler_later(opengl):
 def nothing(monkeypatch):
     monkeypatch.setattr(gl, "gpu", lambda: False)
     monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)  # of an earlier test that has drawn
 
 
 @pytest.mark.parametrize(("gpu", "expected"), [(True, "egl"), (False, "osmesa")])
