@@ -25,8 +25,9 @@ READINGS = ("events", "snapshot", "position", "measures", "text", "caption")
 """Methods that take no argument and change nothing. Those that are called of a task come along with its later steps."""
 CAPABILITIES = (*READINGS, "subgoals", "outcomes", "score", "expert")
 """Methods of all capabilities of tasks (`harness.capabilities`), which a wrapper may have without its class."""
-OVERHEAD = 1.5e-4
-"""Seconds that a message to the processes and their answers take (measured: benchmarks/env_workers.py)."""
+OVERHEAD = 3e-4
+"""Seconds by which a turn of all tasks is longer than its longest share of their steps (measured: 1 to 7e-4, the more
+the longer a step is; benchmarks/env_workers.py)."""
 START = 3.0
 """Seconds of one core to start a process and to import a suite there (measured with MetaWorld)."""
 MOST = 15

@@ -186,7 +186,8 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             )  # fmt: skip
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
         stepping = EnvWorkers(_env_workers(job, cell, found[0].step if found[0] else 0))
-        tasks: list[Task] = [stepping.make(build.suite(row), cell.names.task) for row in range(build.rows)]
+        training = stepping if _spread(job) else EnvWorkers(0)
+        tasks: list[Task] = [training.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
         asked = asking.asked_of(cell, agent)
@@ -245,6 +246,12 @@ def _close(backend: Backend, journal: RunJournal) -> None:
     backend.close(journal.held, journal.followers)
 
 
+def _spread(job: Job) -> bool:
+    """Return whether the processes also step the tasks of training: on a CPU only if the job asks for processes, since
+    updates leave the tasks' caches cold there and nothing is gained (measured: benchmarks/env_workers.py)."""
+    return job.env_workers is not None or job.device != "cpu"
+
+
 def _env_workers(job: Job, cell: Cell, step: int) -> int:
     """Return the number of processes that step tasks beside this one from a step on."""
     if job.env_workers is not None:
@@ -252,7 +259,7 @@ def _env_workers(job: Job, cell: Cell, step: int) -> int:
     suite, evaluation, task, seeds = cell.section("suite"), cell.section("evaluation"), cell.names.task, len(job.seeds)
     left = cell.steps - step
     work = Work(
-        suite.seconds_per_step(task), steps=left, seeds=seeds,
+        suite.seconds_per_step(task), steps=left if _spread(job) else 0, seeds=seeds,
         evaluated=left // evaluation.every * suite.horizon(task), episodes=seeds * evaluation.episodes,
     )  # fmt: skip
     return worthwhile(work, job.cores)
