@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +25,7 @@ from guidebench.harness.records.galleries import (
     animated,
 )
 from guidebench.harness.records.study import GALLERY
+from guidebench.results.fields import field, number
 
 DOCUMENT = 2**20
 """Most bytes of gallery.json."""
@@ -33,8 +33,6 @@ WIDEST, HIGHEST = SIZES[0][1], 512
 """Most pixels of an animation's width and height."""
 FRAMES = SIZES[0][0]
 """Most frames of an animation."""
-MOST = 1e300
-"""Largest number that is kept; larger ones become this one."""
 _CHUNKS = {b"VP8X", b"ANIM", b"ANMF", b"VP8 ", b"VP8L", b"ALPH"}
 """Parts of an animation that hold pictures; others, such as EXIF and XMP, hold data that nobody sees."""
 
@@ -112,17 +110,17 @@ def read(run: Path) -> Gallery | None:
 
 def parsed(found: Mapping[str, Any]) -> Gallery:
     """Return the gallery that a JSON object describes; raise UserError for entries of another kind."""
-    if reason := _field(found, "reason", str):
+    if reason := field(found, "reason", str):
         return Gallery("", "", 0, False, 0, 0, 0, "success", "", (), (), reason[:1_000])
-    episodes = _field(found, "episodes", list)
-    undrawn = [(_count(each, "episode"), _field(each, "reason", str)[:1_000]) for each in _objects(found, "undrawn")]
+    episodes = field(found, "episodes", list)
+    undrawn = [(_count(each, "episode"), field(each, "reason", str)[:1_000]) for each in _objects(found, "undrawn")]
     if len(episodes) > EPISODES or len(undrawn) > EPISODES:
         raise UserError(f"it names {max(len(episodes), len(undrawn)):,} episodes; at most {EPISODES} fit")
     return Gallery(
-        suite=_field(found, "suite", str)[:200], task=_field(found, "task", str)[:200], seed=_count(found, "seed"),
-        own=_field(found, "own", bool), step=_count(found, "step"), played=_count(found, "played"),
-        successes=_count(found, "successes"), measure=_field(found, "measure", str)[:60],
-        unjudged=_field(found, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
+        suite=field(found, "suite", str)[:200], task=field(found, "task", str)[:200], seed=_count(found, "seed"),
+        own=field(found, "own", bool), step=_count(found, "step"), played=_count(found, "played"),
+        successes=_count(found, "successes"), measure=field(found, "measure", str)[:60],
+        unjudged=field(found, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
         episodes=tuple(_episode(each) for each in _objects(found, "episodes")),
     )  # fmt: skip
 
@@ -199,38 +197,24 @@ def _check_parts(webp: bytes) -> None:
 
 
 def _episode(entry: Mapping[str, Any]) -> Episode:
-    words = tuple((_count(each, "step"), _field(each, "text", str)[: 2 * CAPTION]) for each in _objects(entry, "words"))
+    words = tuple((_count(each, "step"), field(each, "text", str)[: 2 * CAPTION]) for each in _objects(entry, "words"))
     return Episode(
-        _count(entry, "episode"), _field(entry, "success", bool), _number(entry, "return"), _count(entry, "length"),
-        _number(entry, "score"), _count(entry, "moves"), _count(entry, "frames"), _field(entry, "file", str),
+        _count(entry, "episode"), field(entry, "success", bool), number(entry, "return"), _count(entry, "length"),
+        number(entry, "score"), _count(entry, "moves"), _count(entry, "frames"), field(entry, "file", str),
         words[:CAPTIONS], _count(entry, "words_left_out") + len(words[CAPTIONS:]),
     )  # fmt: skip
 
 
 def _objects(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    found = _field(content, name, list)
+    found = field(content, name, list)
     for each in found:
         if not isinstance(each, dict):
             raise UserError(f"{name} has an entry {str(each)[:80]!r}; expected a JSON object")
     return list(found)
 
 
-def _field(content: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = content.get(name)
-    if type(value) is not kind:
-        raise UserError(f"{name} is {str(value)[:80]!r}; expected {kind.__name__}")
-    return value
-
-
 def _count(content: Mapping[str, Any], name: str) -> int:
-    value = _field(content, name, int)
+    value = field(content, name, int)
     if not 0 <= value <= 2**53:
         raise UserError(f"{name} is {str(value)[:80]}; expected a count")
     return int(value)
-
-
-def _number(content: Mapping[str, Any], name: str) -> float:
-    value: Any = content.get(name)
-    if type(value) not in (int, float) or not abs(value) < math.inf:
-        raise UserError(f"{name} is {str(value)[:80]!r}; expected a finite number")
-    return float(min(max(value, -MOST), MOST))

@@ -124,6 +124,23 @@ def critics(environment: Any, hidden: Sequence[int], device: str) -> list[nn.Mod
     return found
 
 
+def interact(
+    environment: Any, buffer: Buffer, act: Callable[[Any], Any], update: Callable[[int], None], learning_starts: int,
+    stop: Stop,
+) -> None:  # fmt: skip
+    """Take steps, at first random ones, with an update after each from `learning_starts` on, until `stop()`."""
+    observation, _ = environment.reset(seed=0)
+    for step in itertools.count(1):
+        action = act(observation) if step > learning_starts else environment.action_space.sample()
+        following, reward, terminated, truncated, _ = environment.step(action)
+        buffer.add(observation, action, reward, following, terminated)
+        observation = environment.reset()[0] if terminated or truncated else following
+        if step >= learning_starts:
+            update(step)
+        if stop():
+            return
+
+
 def value(critic: nn.Module, observation: Tensor, action: Tensor) -> Tensor:
     found: Tensor = critic(torch.cat([observation, action], 1)).squeeze(1)
     return found
@@ -154,7 +171,7 @@ def sac(environment: Any, told: Mapping[str, Any], device: str, stop: Stop) -> N
         action = raw.tanh()
         return action, (normal.log_prob(raw) - torch.log(1 - action.square() + 1e-6)).sum(1)
 
-    def update() -> None:
+    def update(step: int) -> None:
         now, action, reward, after, over = buffer.sample(told["batch_size"], rng, device)
         with torch.no_grad():
             next_action, log_probability = drawn(after)
@@ -180,17 +197,8 @@ def sac(environment: Any, told: Mapping[str, Any], device: str, stop: Stop) -> N
         with torch.no_grad():
             return drawn(torch.as_tensor(observation[None]).to(device))[0][0].cpu().numpy()
 
-    observation, _ = environment.reset(seed=0)
-    buffer = Buffer(told["capacity"], observation, np.zeros(size, np.float32))
-    for step in itertools.count(1):
-        action = act(observation) if step > told["learning_starts"] else environment.action_space.sample()
-        following, reward, terminated, truncated, _ = environment.step(action)
-        buffer.add(observation, action, reward, following, terminated)
-        observation = environment.reset()[0] if terminated or truncated else following
-        if step >= told["learning_starts"]:
-            update()
-        if stop():
-            return
+    buffer = Buffer(told["capacity"], environment.reset(seed=0)[0], np.zeros(size, np.float32))
+    interact(environment, buffer, act, update, told["learning_starts"], stop)
 
 
 def td3(environment: Any, told: Mapping[str, Any], device: str, stop: Stop) -> None:
@@ -231,14 +239,5 @@ def td3(environment: Any, told: Mapping[str, Any], device: str, stop: Stop) -> N
         noise = told["exploration_noise"] * rng.standard_normal(size, np.float32)
         return np.clip(action + noise, -1, 1)
 
-    observation, _ = environment.reset(seed=0)
-    buffer = Buffer(told["capacity"], observation, np.zeros(size, np.float32))
-    for step in itertools.count(1):
-        action = act(observation) if step > told["learning_starts"] else environment.action_space.sample()
-        following, reward, terminated, truncated, _ = environment.step(action)
-        buffer.add(observation, action, reward, following, terminated)
-        observation = environment.reset()[0] if terminated or truncated else following
-        if step >= told["learning_starts"]:
-            update(step)
-        if stop():
-            return
+    buffer = Buffer(told["capacity"], environment.reset(seed=0)[0], np.zeros(size, np.float32))
+    interact(environment, buffer, act, update, told["learning_starts"], stop)

@@ -223,7 +223,7 @@ def serve(connection: Connection) -> None:
                 answer = [(len(held) - 1, *held[-1].description)]
         except UserError as error:
             answer = Failure(str(error), True)
-        except Exception:
+        except Exception:  # a package's task may raise anything; the worker raises it again
             answer = Failure(traceback.format_exc(), False)
         with contextlib.suppress(BrokenPipeError):
             connection.send(answer)

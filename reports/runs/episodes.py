@@ -3,7 +3,6 @@ questions as models saw them, and videos."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +13,7 @@ from guidebench.harness.records.galleries import CONTENTS
 from guidebench.harness.records.study import ACTED, FRAMES, GALLERY, LOGGED, QUESTIONS, VIDEOS
 from guidebench.reports.runs.reading import brief, content, document, names, pixels, within
 from guidebench.results import galleries
+from guidebench.results.fields import field, number
 from guidebench.results.galleries import Gallery
 
 Shown = TypeVar("Shown")
@@ -34,10 +34,6 @@ NUMBERS, TOLD = 6, 20
 """Most numbers of a logged frame, and most texts of its episode."""
 PIXELS = 2**24
 """Most pixels of a strip."""
-
-
-MOST = 1e300
-"""Largest whole number that is shown; larger ones are shown as this one."""
 
 
 class ClipStrip(NamedTuple):
@@ -213,24 +209,24 @@ def _episode(run: Path, file: Path, room: int) -> EpisodeStrips:
     if not within(run, file):
         raise UserError("lies outside the run")
     about = document(file)
-    listed = _field(about, "clips", list)
+    listed = field(about, "clips", list)
     clips = []
     for entry in listed[:CLIPS]:
         if not isinstance(entry, dict):
             raise UserError(f"a clip is {brief(repr(entry), 80)}; expected a JSON object")
-        png = _strip(run, file.parent, _field(entry, "file", str), min(room, STRIP))
+        png = _strip(run, file.parent, field(entry, "file", str), min(room, STRIP))
         room -= len(png)
         if png:
             clips.append(_clip(entry, png))
     return EpisodeStrips(
         brief(file.stem, 100),
-        brief(f"{_field(about, 'suite', str)}/{_field(about, 'task', str)}", 100),
-        _field(about, "moves", int),
-        _field(about, "length", int),
-        _number(about, "return"),
-        _field(about, "success", bool),
-        brief(_field(about, "judge", str), 100),
-        brief(_field(about, "unjudged", str), 400),
+        brief(f"{field(about, 'suite', str)}/{field(about, 'task', str)}", 100),
+        field(about, "moves", int),
+        field(about, "length", int),
+        number(about, "return"),
+        field(about, "success", bool),
+        brief(field(about, "judge", str), 100),
+        brief(field(about, "unjudged", str), 400),
         tuple(clips),
         len(listed) - len(clips),
     )
@@ -240,32 +236,32 @@ def _logged(run: Path, file: Path, room: int) -> LoggedEpisode:
     if not within(run, file):
         raise UserError("lies outside the run")
     about = document(file)
-    listed = _field(about, "frames", list)
+    listed = field(about, "frames", list)
     frames = []
     for entry in listed[:CLIPS]:
         if not isinstance(entry, dict):
             raise UserError(f"a frame is {brief(repr(entry), 80)}; expected a JSON object")
-        png = _strip(run, file.parent, _field(entry, "file", str), min(room, STRIP))
+        png = _strip(run, file.parent, field(entry, "file", str), min(room, STRIP))
         room -= len(png)
-        numbers = _field(entry, "numbers", dict)
-        known = tuple((brief(name, 60), _number(numbers, name)) for name in list(numbers)[:NUMBERS])
+        numbers = field(entry, "numbers", dict)
+        known = tuple((brief(name, 60), number(numbers, name)) for name in list(numbers)[:NUMBERS])
         if png:
-            frames.append(LoggedFrame(png, _field(entry, "frame", int), known))
+            frames.append(LoggedFrame(png, field(entry, "frame", int), known))
     told = _told(about)
-    success = None if about.get("success") is None else _field(about, "success", bool)
-    left_out = len(listed) - len(frames) + _field(about, "left_out", int)
-    log = brief(_field(about, "log", str), 60)
+    success = None if about.get("success") is None else field(about, "success", bool)
+    left_out = len(listed) - len(frames) + field(about, "left_out", int)
+    log = brief(field(about, "log", str), 60)
     return LoggedEpisode(
-        log, _field(about, "episode", int), _field(about, "step", int), success, tuple(frames), left_out, told
+        log, field(about, "episode", int), field(about, "step", int), success, tuple(frames), left_out, told
     )
 
 
 def _told(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     told = []
-    for entry in _field(about, "told", list)[:TOLD]:
+    for entry in field(about, "told", list)[:TOLD]:
         if not isinstance(entry, dict):
             raise UserError(f"a text is {brief(repr(entry), 80)}; expected a JSON object")
-        told.append((brief(_field(entry, "name", str), 60), brief(_field(entry, "text", str), 2_000)))
+        told.append((brief(field(entry, "name", str), 60), brief(field(entry, "text", str), 2_000)))
     return tuple(told)
 
 
@@ -273,26 +269,26 @@ def _asked(run: Path, file: Path, room: int) -> AskedEpisode:
     if not within(run, file):
         raise UserError("lies outside the run")
     about = document(file)
-    frame = _strip(run, file.parent, _field(about, "frame", str), min(room, STRIP))
+    frame = _strip(run, file.parent, field(about, "frame", str), min(room, STRIP))
     room, missing = room - len(frame), 0
     messages = []
-    for message in _field(about, "messages", list)[:MESSAGES]:
+    for message in field(about, "messages", list)[:MESSAGES]:
         if not isinstance(message, dict):
             raise UserError(f"a message is {brief(repr(message), 80)}; expected a JSON object")
         pieces = []
-        for part in _field(message, "parts", list)[:MESSAGES]:
+        for part in field(message, "parts", list)[:MESSAGES]:
             if not isinstance(part, dict):
                 raise UserError(f"a piece of a message is {brief(repr(part), 80)}; expected a JSON object")
             if "file" not in part:
-                pieces.append(Piece(brief(_field(part, "text", str))))
+                pieces.append(Piece(brief(field(part, "text", str))))
                 continue
-            png = _strip(run, file.parent, _field(part, "file", str), min(room, STRIP))
+            png = _strip(run, file.parent, field(part, "file", str), min(room, STRIP))
             room, missing = room - len(png), missing + (not png)
             pieces += [Piece(png=png)] if png else []
-        messages.append((brief(_field(message, "role", str), 20), tuple(pieces)))
-    log, role = (brief(_field(about, name, str), 60) for name in ("log", "role"))
+        messages.append((brief(field(message, "role", str), 20), tuple(pieces)))
+    log, role = (brief(field(about, name, str), 60) for name in ("log", "role"))
     return AskedEpisode(
-        log, role, _field(about, "episode", int), _field(about, "step", int), tuple(messages), _told(about), frame,
+        log, role, field(about, "episode", int), field(about, "step", int), tuple(messages), _told(about), frame,
         missing,
     )  # fmt: skip
 
@@ -302,23 +298,23 @@ def _acted(run: Path, file: Path, room: int) -> ActedFrames:
         raise UserError("lies outside the run")
     about = document(file)
     frames = []
-    for entry in _field(about, "frames", list)[:CLIPS]:
+    for entry in field(about, "frames", list)[:CLIPS]:
         if not isinstance(entry, dict):
             raise UserError(f"a frame is {brief(repr(entry), 80)}; expected a JSON object")
-        png = _strip(run, file.parent, _field(entry, "file", str), min(room, STRIP))
+        png = _strip(run, file.parent, field(entry, "file", str), min(room, STRIP))
         room -= len(png)
-        frames += [(_field(entry, "frame", int), png)] if png else []
+        frames += [(field(entry, "frame", int), png)] if png else []
     return ActedFrames(
-        _field(about, "log", str), _field(about, "step", int), _field(about, "episode", int), tuple(sorted(frames))
+        field(about, "log", str), field(about, "step", int), field(about, "episode", int), tuple(sorted(frames))
     )
 
 
 def _clip(entry: Mapping[str, Any], png: bytes) -> ClipStrip:
-    score = _number(entry, "score") if "score" in entry else None
+    score = number(entry, "score") if "score" in entry else None
     if score is not None and not 0 <= score <= 1:
         raise UserError(f"score is {score}; expected a number in [0, 1]")
-    events = tuple(brief(str(name), 60) for name in _field(entry, "events", list)[:20])
-    return ClipStrip(png, _field(entry, "first", int), _field(entry, "last", int), score, events)
+    events = tuple(brief(str(name), 60) for name in field(entry, "events", list)[:20])
+    return ClipStrip(png, field(entry, "first", int), field(entry, "last", int), score, events)
 
 
 def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
@@ -375,17 +371,3 @@ def _animations(run: Path) -> tuple[Gallery | None, tuple[Animation, ...], tuple
         room -= len(webp)
         found.append(Animation(episode, webp))
     return told, tuple(found), tuple(brief(note, 400) for note in notes)
-
-
-def _field(content: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = content.get(name)
-    if type(value) is not kind:
-        raise UserError(f"{name} is {brief(repr(value), 80)}; expected {kind.__name__}")
-    return value
-
-
-def _number(content: Mapping[str, Any], name: str) -> float:
-    value = content.get(name)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < math.inf:
-        raise UserError(f"{name} is {brief(repr(value), 80)}; expected a finite number")
-    return float(min(max(value, -MOST), MOST))

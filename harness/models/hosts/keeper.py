@@ -1,9 +1,9 @@
 """The command's side: it starts a model host when a worker first asks for its model, and ends the hosts at the end.
 
 A model process asks on a socket that the workers inherit. Its request carries one end of a new pair of sockets, which
-is handed on to the host; calls and answers then go directly between the two. So there is neither an address nor a key:
-nobody else can connect, and no file is left behind. A host whose process has ended is started again by the next
-request.
+is handed on to the host; calls and answers then go directly between the two. So there is neither an address nor a key,
+and no file is left behind: only processes that the command started can ask, which is why requests may be pickled
+(`wire.py`). A host whose process has ended is started again by the next request.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
+import random
 import shutil
 import signal
 import socket
@@ -11,7 +13,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
@@ -54,13 +55,14 @@ PartitionName=closed Nodes=n1 AllowAccounts=others State=UP
 
 
 def _ports(count: int) -> list[int]:
-    """Return ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    found = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Return ports that are free now, below those that the system gives to connections: a daemon that is started again
+    after minutes must still find its own free."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            found += [port] if port not in found else []
     return found
 
 
@@ -89,6 +91,25 @@ class Cluster:
 
     def states(self) -> list[str]:
         return self.call("sinfo", "-h", "-N", "-p", "low", "-o", "%T").split()
+
+    def mend(self) -> bool:
+        """Return whether both nodes are idle. A daemon that has ended is started, and a node that is down or drained is
+        asked to return, as an administrator would."""
+        states = dict(zip(("n1", "n2"), self.states(), strict=True))
+        for node, state in states.items():
+            if self._started[node].poll() is not None:
+                self.start_node(node)
+            elif state.startswith(("down", "drain")):
+                with contextlib.suppress(AssertionError):  # a node that has not registered yet refuses
+                    self.call("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        return [*states.values()] == ["idle", "idle"]
+
+    def told(self) -> str:
+        """Return what the cluster says of its nodes and jobs, and the ends of its logs."""
+        said = [self.call("scontrol", "show", "node"), self.call("scontrol", "show", "job")]
+        for path in sorted([*self.place.glob("slurm*.log"), *self.place.glob("n?.out")]):
+            said.append(f"{path.name}:\n" + "\n".join(path.read_text(errors="replace").splitlines()[-60:]))
+        return "\n\n".join(said)
 
     def begin(self) -> None:
         for folder in ("state", "spool-n1", "spool-n2"):
@@ -160,7 +181,7 @@ def _until(done, what: str, seconds: float = 60.0) -> None:
         time.sleep(0.2)
 
 
-@contextmanager
+@contextlib.contextmanager
 def cluster() -> Iterator[Cluster]:
     """Run a cluster. Its directory has a short name, since sockets allow no long ones."""
     with tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp") as place:

@@ -66,23 +66,14 @@ def workers_on(node: str, study: Path) -> set[int]:
     return {worker for worker in workers_of(study, "*/*/*/seed-*") if node_of(worker) == node}
 
 
-def begun_again(running: Cluster, node: str) -> bool:
+def finished_again(running: Cluster) -> bool:
     """Whether no task is left after a node was lost; those that were queued again begin at once, not in minutes."""
     for line in queue(running):
         if "PENDING" in line:
             with contextlib.suppress(AssertionError):
                 running.call("scontrol", "update", f"JobId={line.split()[0]}", "StartTime=now")
-    resumed(running, node)
+    running.mend()
     return not queue(running)
-
-
-def resumed(running: Cluster, node: str) -> bool:
-    """Whether a node is back; a registered one that is still down is asked to return, which others refuse."""
-    if running.states() == ["idle", "idle"]:
-        return True
-    with contextlib.suppress(AssertionError):
-        running.call("scontrol", "update", f"NodeName={node}", "State=RESUME")
-    return False
 
 
 def queue(running: Cluster) -> list[str]:
@@ -218,8 +209,8 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
         running.kill_node(lost, *workers_on(lost, study))
         running.call("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
         running.start_node(lost)
-        until(lambda: begun_again(running, lost))
-        until(lambda: resumed(running, lost))
+        until(lambda: finished_again(running), told=running.told)
+        until(running.mend, told=running.told)
         done = bench(*words)  # it merges what the nodes have recorded
         assert done.code == 0 and f"{study}: 12 finished" in done.out, done.out + done.err
         is_whole(study, len(asked))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from guidebench.harness import registry
 from guidebench.harness.capabilities import HasExpert, HasSubgoals, Measured, Telling
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.loop.env_workers import OVERHEAD, START, EnvWorkers, Work, at_once, worthwhile
+from tests.harness.launchers.scheduled import until
 from tests.harness.run.test_resume import TINY, bench, family, rows
 
 
@@ -147,15 +147,12 @@ def test_processes_end_with_a_killed_worker_and_the_run_continues(tmp_path: Path
         if "started" in line:
             break
     (worker,) = family(process.pid)["worker"]
+    until(lambda: bool(children(worker)), every=0.1)
     beside = children(worker)
-    assert beside
     os.kill(worker, signal.SIGKILL)
     output, _ = process.communicate(timeout=200)
     assert process.returncode == 0, output
-    until = time.monotonic() + 20
-    while (left := [pid for pid in beside if alive(pid)]) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not left
+    until(lambda: not any(map(alive, beside)), every=0.1)
     alone = subprocess.run([*bench(tmp_path / "alone", 1_000, seeds=2), "env_workers=0"], capture_output=True)
     assert alone.returncode == 0 and rows(tmp_path / "study") == rows(tmp_path / "alone")
 

@@ -69,7 +69,8 @@ def bench(output: Path, steps: int, checkpoint_every: int = 130, pack: int = 2, 
 
 
 def family(pid: int) -> dict[str, list[int]]:
-    """The processes of a command: itself, its workers, and what judges for them."""
+    """The processes of a command: itself, its workers, and what judges for them. A process that a worker has forked
+    carries the worker's command line until it starts its own program, so only the command's children are workers."""
     found = [pid]
     kinds: dict[str, list[int]] = {"parent": [pid], "worker": [], "judge": []}
     for parent in found:
@@ -81,9 +82,10 @@ def family(pid: int) -> dict[str, list[int]]:
                 continue
             if int(fields[1]) == parent:
                 found.append(int(status.parent.name))
-                for kind, module in (("worker", b"guidebench.harness.run.worker"), ("judge", b"spawn_main")):
-                    if module in words:
-                        kinds[kind].append(found[-1])
+                if parent == pid and b"guidebench.harness.run.worker" in words:
+                    kinds["worker"].append(found[-1])
+                if b"spawn_main" in words:
+                    kinds["judge"].append(found[-1])
     return kinds
 
 

@@ -204,8 +204,8 @@ def test_an_animated_episode_that_does_not_fit_is_named_and_the_rest_shown(
     ("changes", "says"),
     [
         ({"words": [1]}, "words has an entry '1'; expected a JSON object"),
-        ({"success": 1}, "success is '1'; expected bool"),
-        ({"return": float("inf")}, "return is 'inf'; expected a finite number"),
+        ({"success": 1}, "success is 1; expected bool"),
+        ({"return": float("inf")}, "return is inf; expected a finite number"),
         ({"length": -1}, "length is -1; expected a count"),
     ],
 )
