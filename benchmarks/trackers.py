@@ -1,12 +1,14 @@
 """What a tracker costs the run that it follows: DQN beside TensorBoard, beside a client that hangs, and alone.
 
-    python -m benchmarks.trackers [--rounds 8] [--turn 1500] [--every 500]
+    python -m benchmarks.trackers [--rounds 400] [--turn 300] [--every 300]
 
 One worker trains DoorKey 8x8 with one thread, in turns. Each tracker follows the study as `bench run … trackers=NAME`
 has it do, by a process of low priority that is stopped (SIGSTOP) except in its own turns. A turn contains checkpoints,
 which make points final, so a tracker has the points of all contenders' turns to read and to send in each of its own:
 the cost of a tracker that is never stopped is a third. A ratio is the seconds of a turn with the tracker by those of
-the turn of its round without; the processor's seconds are those of the worker.
+the turn of its round without; the processor's seconds are those of the worker. Other work on the machine makes turns
+differ by several percent, so turns are short and many, and each median has an interval that needs no assumption on how
+they differ: 95 % of such intervals contain the median of all rounds that could be measured.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from scipy import stats
 
 from benchmarks.turns import ROOT, Contender, Turns, tell, train
 
@@ -120,8 +124,15 @@ def measure(rounds: int, start: int, turn: int, every: int, given: dict[str, str
         for name in TRACKERS:
             ratios = sorted(each[clock] / without for each, without in zip(taken[name], alone, strict=True))
             found[f"{clock}_{name}"] = statistics.median(ratios)
-            found[f"{clock}_{name}_range"] = [ratios[0], ratios[-1]]
+            found[f"{clock}_{name}_interval"] = interval(ratios)
     return found
+
+
+def interval(ordered: Sequence[float]) -> tuple[float, float]:
+    """Return the interval of the median between two order statistics, with a confidence of at least 95 %; of fewer than
+    six values, their range."""
+    below = max(0, int(stats.binom.ppf(0.025, len(ordered), 0.5)) - 1)
+    return ordered[below], ordered[-1 - below]
 
 
 def _wait_for(study: Path) -> None:
@@ -135,10 +146,10 @@ def _wait_for(study: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=400)
     parser.add_argument("--start", type=int, default=2_500, help="steps before the first turn")
-    parser.add_argument("--turn", type=int, default=1_500, help="steps of a turn")
-    parser.add_argument("--every", type=int, default=500, help="steps between checkpoints; a run's are 5,000 apart")
+    parser.add_argument("--turn", type=int, default=300, help="steps of a turn")
+    parser.add_argument("--every", type=int, default=300, help="steps between checkpoints; a run's are 5,000 apart")
     parser.add_argument("--train", type=Path, metavar="STUDY", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
     parser.add_argument("given", nargs="*", metavar="key=value", help="suite, task, method, profile")
@@ -152,7 +163,7 @@ def main() -> None:
         print(json.dumps(found))
         return
     for name in TRACKERS:
-        low, high = found[f"processor_{name}_range"]
+        low, high = found[f"processor_{name}_interval"]
         print(
             f"{name}: {found[f'seconds_{name}']:.3f} of the seconds, {found[f'processor_{name}']:.3f} of the "
             f"processor's ({low:.3f} to {high:.3f})"
