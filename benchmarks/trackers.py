@@ -98,6 +98,8 @@ def measure(rounds: int, start: int, turn: int, every: int, given: dict[str, str
         packages.mkdir()
         plug_in(packages)
         words = ["--train", str(study), "--start", str(start), "--turn", str(turn), "--every", str(every)]
+        steps = 3 * (start + (rounds + 1) * len(taken) * turn)  # so that it neither ends nor evaluates meanwhile
+        given = {"training.steps": str(steps), **given}
         run = Contender("benchmarks.trackers", [*words, *(f"{name}={value}" for name, value in given.items())])
         with following(TRACKERS[0], study, packages) as first, following(TRACKERS[1], study, packages) as second:
             _wait_for(study)
