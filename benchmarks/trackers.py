@@ -1,6 +1,6 @@
 """What a tracker costs the run that it follows: DQN beside TensorBoard, beside a client that hangs, and alone.
 
-    python -m benchmarks.trackers [--rounds 400] [--turn 300] [--every 300]
+    python -m benchmarks.trackers [--rounds 100] [--turn 300] [--every 300]
 
 One worker trains DoorKey 8x8 with one thread, in turns. Each tracker follows the study as `bench run … trackers=NAME`
 has it do, by a process of low priority that is stopped (SIGSTOP) except in its own turns. A turn contains checkpoints,
@@ -148,7 +148,7 @@ def _wait_for(study: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--start", type=int, default=2_500, help="steps before the first turn")
     parser.add_argument("--turn", type=int, default=300, help="steps of a turn")
     parser.add_argument("--every", type=int, default=300, help="steps between checkpoints; a run's are 5,000 apart")
