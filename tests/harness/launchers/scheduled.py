@@ -39,9 +39,11 @@ def bench(*words: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def until(true: Callable[[], bool], every: float = 1.0, told: Callable[[], str] = lambda: "") -> None:
-    """Wait for at most four minutes, looking `every` seconds. What `told` returns then is part of the error."""
-    end = time.monotonic() + 240
+def until(
+    true: Callable[[], bool], every: float = 1.0, told: Callable[[], str] = lambda: "", seconds: float = 240.0
+) -> None:
+    """Wait for at most some seconds, looking `every` seconds. What `told` returns then is part of the error."""
+    end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"it took too long\n{told()}"
         time.sleep(every)
