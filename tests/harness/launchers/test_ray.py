@@ -137,8 +137,8 @@ def test_jobs_are_submitted_once_share_the_cores_and_are_cancelled(
     assert shown.count("running in Ray on ") == 2 and shown.count("pending in Ray: no node has 2 CPU free") == 1
     done = bench("cancel", str(study))
     assert done.code == 0 and "3 jobs cancelled" in done.out
-    until(lambda: statuses(study) == ["stopped", "stopped"])
-    assert events(study) == [["started", "stopped"]] * 2 and list(study.glob("*/*/*/seed-0/checkpoint-*"))
+    until(lambda: events(study) == [["started", "stopped"]] * 2)  # told last, after the state of its run
+    assert statuses(study) == ["stopped", "stopped"] and list(study.glob("*/*/*/seed-0/checkpoint-*"))
     until(lambda: bench("cancel", str(study)).code == 1)
 
 
