@@ -6,6 +6,12 @@ import difflib
 import errno
 import re
 from collections.abc import Iterable
+from typing import Literal
+
+GPU_FULL = ("out of memory", "ALLOC_FAILED")
+"""What errors of PyTorch, CUDA and its libraries say where the memory of a GPU does not suffice."""
+MACHINE_FULL = ("can't allocate memory", "not enough memory", "Unable to allocate", "Cannot allocate memory")
+"""What PyTorch, NumPy and the system say where the machine's memory does not suffice."""
 
 
 class UserError(Exception):
@@ -18,6 +24,10 @@ class Unusable(UserError):
 
 class MissingCall(UserError):
     """A call to a model must be replayed, but no answer to it was recorded."""
+
+
+class NoMemory(UserError):
+    """A foundation model found too little memory. With fewer seeds at the same time there may be enough."""
 
 
 class Notice(UserWarning):
@@ -39,6 +49,29 @@ def of_system(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.filename} cannot be written ({error.strerror}); change its permissions or choose another path"
     return ""
+
+
+def full(error: BaseException) -> Literal["", "GPU", "machine"]:
+    """Return whose memory did not suffice; "" for an error that has another cause.
+
+    >>> full(RuntimeError("CUDA error: out of memory")), full(MemoryError()), full(ValueError("out of memory"))
+    ('GPU', 'machine', '')
+    """
+    known = isinstance(error, RuntimeError | OSError)
+    if isinstance(error, MemoryError) or (known and any(text in str(error) for text in MACHINE_FULL)):
+        return "machine"
+    return "GPU" if isinstance(error, RuntimeError) and any(text in str(error) for text in GPU_FULL) else ""
+
+
+def too_large(model: str, error: BaseException) -> NoMemory | None:
+    """Return the error that a foundation model found too little memory; None if `error` has another cause."""
+    if not (whose := full(error)):
+        return None
+    first = (str(error).splitlines() or [""])[0] or type(error).__name__
+    return NoMemory(
+        f"model={model}: it needs more memory than the {whose} has free for it ({first}); choose a smaller model or "
+        f"dtype, or another device for it"
+    )
 
 
 def in_role(message: str, kind: str, role: str) -> str:

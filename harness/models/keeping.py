@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness import settings
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import UserError, too_large
 from guidebench.harness.execution import Models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
@@ -195,13 +195,25 @@ def identity(config: Any) -> dict[str, Any]:
     return known | {"backend": config.backend}
 
 
+def loaded(config: Any, device: str) -> Model:
+    """Return the model of a built configuration. Raise NoMemory if the memory does not suffice for it, and any other
+    error of its `spawn_model`."""
+    try:
+        model: Model = config.spawn_model(device)
+    except Exception as error:
+        if lacking := too_large(str(config.model), error):
+            raise lacking from None
+        raise
+    return model
+
+
 def desk(
     config: Any, models: Models, directory: Path, device: str, attempts: int | None = None,
     shared: Shared | None = None, spawn: Callable[[str], Model] | None = None,
 ) -> Desk:  # fmt: skip
     """Return the desk of a model process for the built configuration of a foundation model. `attempts`: upper limit on
     the configured attempts per call; `shared`: given if several machines write the study; `spawn`: returns the model
-    for a device, if the configuration's `spawn_model` is not to load it here."""
+    for a device, if it is not to be loaded here."""
     from guidebench.harness.models.budget import Limits
     from guidebench.harness.models.desk import Desk
 
@@ -210,7 +222,7 @@ def desk(
     policy = config.policy()
     found = _cassette(models, directory, shared)  # before the model, which may fail: it holds what was answered
     return Desk(
-        None if models.mode == "replay" else (spawn or config.spawn_model)(device),
+        None if models.mode == "replay" else spawn(device) if spawn else loaded(config, device),
         identity(config),
         str(config.model),
         found,

@@ -106,6 +106,8 @@ class ProcessReply(NamedTuple):
     """Seconds spent rendering the clip."""
     memory: Memory = Memory()
     error: str = ""
+    full: bool = False
+    """Whether the error is that the model found too little memory."""
     missing: str = ""
     """Why this one answer is missing, in replay; other questions can still be answered."""
     budget: str = ""

@@ -54,7 +54,7 @@ def ask(config: Any, call: Call) -> Reply | Failure:
     Raises UserError if the model cannot be built or called at all."""
 
     async def asked() -> Reply | Failure:
-        model = config.spawn_model(device())
+        model = keeping.loaded(config, device())
         try:
             return await asyncio.wait_for(model.answer(call), config.timeout)
         except TimeoutError:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness import apart
-from guidebench.harness.errors import BudgetReached, MissingCall, Stopped, UserError
+from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, Stopped, UserError
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Sent
 from guidebench.harness.models.questions import InFlight, Memory
@@ -212,7 +212,7 @@ class ModelProcess:
         message: ProcessReply = self._connection.recv()
         self._since, self._deaths = time.monotonic(), 0
         if message.error:
-            raise UserError(message.error)
+            raise (NoMemory if message.full else UserError)(message.error)
         if message.waits:
             return
         if message.lost:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from guidebench.harness import processes
-from guidebench.harness.errors import BudgetReached, MissingCall, UserError, count, in_role
+from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, UserError, count, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Dialogue
 from guidebench.harness.models.backends.scripted import ScriptedModel
@@ -102,14 +102,14 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
     farewell, gone = None, False
     try:
         studio: Studio | None = None
-        broken = ""
+        broken, full = "", False
         hosted = None if requests is None else HostedModel(requests, assignment.model)
         try:
             desk = answers(assignment, hand, hosted)
             desk.waits = _every(WAITING, lambda: _send(connection, ProcessReply(0, waits=True)))
             studio = await loop.run_in_executor(hand, Studio, assignment)
         except UserError as error:
-            broken = str(error)
+            broken, full = str(error), isinstance(error, NoMemory)
         except Exception:  # as for a clip, below
             broken = f"{assignment.model} cannot be built:\n{traceback.format_exc()}"
         while True:
@@ -126,7 +126,8 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
                 _send(connection, _published(desk, broken, item.followers))
                 continue
             if broken or studio is None or desk is None:
-                _send(connection, ProcessReply(item.number, error=in_role(broken, assignment.model.kind, item.role)))
+                said = in_role(broken, assignment.model.kind, item.role)
+                _send(connection, ProcessReply(item.number, error=said, full=full))
                 continue
             task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand, hosted))
             answering.add(task)
@@ -218,7 +219,8 @@ async def _answer(
     except MissingCall as error:
         message = ProcessReply(item.number, missing=str(error))
     except UserError as error:
-        message = ProcessReply(item.number, error=in_role(str(error), assignment.model.kind, item.role))
+        said = in_role(str(error), assignment.model.kind, item.role)
+        message = ProcessReply(item.number, error=said, full=isinstance(error, NoMemory))
     except Exception:  # a plug-in may raise anything; send the worker the traceback
         message = ProcessReply(item.number, error=f"{assignment.model} failed on a question:\n{traceback.format_exc()}")
     _send(connection, message)

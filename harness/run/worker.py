@@ -28,7 +28,18 @@ from typing import Any
 from guidebench.harness import processes
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.episodes.datasets import Dataset
-from guidebench.harness.errors import BudgetReached, Notice, Stopped, Unusable, UserError, count, of_system, size
+from guidebench.harness.errors import (
+    BudgetReached,
+    NoMemory,
+    Notice,
+    Stopped,
+    Unusable,
+    UserError,
+    count,
+    full,
+    of_system,
+    size,
+)
 from guidebench.harness.identity.cells import recorded
 from guidebench.harness.identity.provenance import code, provenance
 from guidebench.harness.identity.sources import differing
@@ -519,14 +530,14 @@ def _carry_out(
     warnings.showwarning = warn
     try:
         work(job, tell, stop)
-    except Full as full:
+    except Full as fewer:
         if stop():
             return EXIT_STOPPED, "stopped", ""
-        told = f"{full}; the worker goes on with {count(full.pack, 'seed')} at a time"
+        told = f"{fewer}; the worker goes on with {count(fewer.pack, 'seed')} at a time"
         print(told, file=sys.stderr, flush=True)
         tell({"event": "notice", "error": told})
         try:
-            again(replace(job, pack=full.pack))
+            again(replace(job, pack=fewer.pack))
         except OSError:
             return EXIT_CRASHED, "crashed", traceback.format_exc()
         return EXIT_STOPPED, "stopped", ""
@@ -552,27 +563,21 @@ def _carry_out(
     return 0, "finished", ""
 
 
-GPU_FULL = ("out of memory", "ALLOC_FAILED")
-"""What errors of CUDA and its libraries say that are not PyTorch's own."""
-MEMORY_FULL = ("can't allocate memory", "Unable to allocate", "Cannot allocate memory")
-"""What PyTorch, NumPy and the system say where the machine's memory does not suffice."""
-
-
 def _lacking(error: Exception, job: Job) -> str:
-    """Return a message if the memory of a GPU did not suffice, or for several seeds that of the machine; "" for any
-    other error."""
+    """Return a message if the memory of a GPU did not suffice, or for several seeds that of the machine, or either for
+    a foundation model; "" for any other error."""
     import torch
 
+    if isinstance(error, NoMemory):
+        return str(error)
     first = (str(error).splitlines() or [""])[0]
-    few = len(job.seeds) == 1
-    known = isinstance(error, RuntimeError | OSError) and any(text in str(error) for text in MEMORY_FULL)
-    if not few and (known or isinstance(error, MemoryError)):
+    few, whose = len(job.seeds) == 1, full(error)
+    if not few and whose == "machine":
         return (
             f"a worker with {count(len(job.seeds), 'seed')} needs more memory than this machine has for it "
             f"({first or type(error).__name__})"
         )
-    full = isinstance(error, RuntimeError) and any(text in str(error) for text in GPU_FULL)
-    if job.device != "cuda" or not (full or isinstance(error, torch.OutOfMemoryError)):
+    if job.device != "cuda" or not (whose == "GPU" or isinstance(error, torch.OutOfMemoryError)):
         return ""
     try:
         gpu, held = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()

@@ -309,7 +309,7 @@ async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Reas
     BudgetReached."""
     from guidebench.harness.models.desk import Desk
 
-    budget, model = None if account is None else Budget(*account), config.spawn_model(once.device())
+    budget, model = None if account is None else Budget(*account), keeping.loaded(config, once.device())
     desk = Desk(model, {}, config.model, None, budget, config.policy(), "live", config.answers or None)
     try:
         async with asyncio.timeout(limit):

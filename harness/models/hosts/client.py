@@ -10,7 +10,7 @@ import pickle
 import socket
 import time
 
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import NoMemory, UserError
 from guidebench.harness.models.calls import Call, Failure, Model, Reply, Usage
 from guidebench.harness.models.hosts.wire import (
     READ_AHEAD,
@@ -55,7 +55,7 @@ class HostedModel:
         """GPU memory of the host."""
 
     def spawn(self, device: str) -> Model:
-        """Return this model when the host has loaded it, which blocks; raise UserError as `spawn_model` does."""
+        """Return this model when the host has loaded it, which blocks; raise errors as `keeping.loaded` does."""
         wanted = Wanted(self._part, device, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self._wanted = pickle.dumps(wanted, pickle.HIGHEST_PROTOCOL)
         while self._greeted is None:
@@ -165,7 +165,7 @@ class HostedModel:
         finally:
             self._asking = None
         if greeting.error:
-            raise UserError(greeting.error)
+            raise (NoMemory if greeting.full else UserError)(greeting.error)
         if greeting.mistake:
             raise RuntimeError(f"the shared process of {self._part} could not load it:\n{greeting.mistake}")
         self._greeted = ours

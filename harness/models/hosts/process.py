@@ -25,7 +25,7 @@ import traceback
 from typing import Any, Protocol
 
 from guidebench.harness import processes
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import NoMemory, UserError
 from guidebench.harness.models.calls import Failure, Model
 from guidebench.harness.models.hosts.wire import (
     BUSY,
@@ -67,7 +67,7 @@ def serve(control: socket.socket) -> None:
     try:
         model = loaded(wanted)
     except UserError as error:
-        refuse(control, Greeting(str(error)))
+        refuse(control, Greeting(str(error), full=isinstance(error, NoMemory)))
         return
     except Exception:  # a plug-in may raise anything
         refuse(control, Greeting(mistake=traceback.format_exc()))
@@ -91,12 +91,13 @@ def serve(control: socket.socket) -> None:
 
 
 def loaded(wanted: Wanted) -> Model:
-    """Return the loaded model and log the time that it took; raise UserError as `spawn_model` does."""
+    """Return the loaded model and log the time that it took; raise errors as `keeping.loaded` does."""
     from guidebench.harness import registry
+    from guidebench.harness.models import keeping
 
     started = time.monotonic()
     config = registry.get(wanted.part.kind, wanted.part.name)(**wanted.part.settings)
-    model: Model = config.spawn_model(wanted.device)
+    model = keeping.loaded(config, wanted.device)
     took = time.monotonic() - started
     said = f"process {os.getpid()} loaded {wanted.part} {config.model} on {wanted.place[0]} in {took:.1f} s"
     print(said, file=sys.stderr, flush=True)

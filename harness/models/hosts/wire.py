@@ -65,6 +65,8 @@ class Greeting(NamedTuple):
     """Why the model cannot be loaded."""
     mistake: str = ""
     """Traceback, if loading failed for another reason than one that the user can correct."""
+    full: bool = False
+    """Whether it cannot be loaded because the memory does not suffice."""
 
 
 class Asked(NamedTuple):

@@ -18,6 +18,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.records.files import read_json
 from guidebench.harness.run import memory
 from guidebench.harness.run.memory import CONTEXT, Need, fitting
+from tests.harness.models import tiny_models
 from tests.harness.run.test_resume import rows
 
 MIB = 2**20
@@ -50,6 +51,49 @@ HUNGRY = """
                 sampler.held = torch.empty(len(build.seeds) * EACH, dtype=torch.uint8)
                 resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             return sampler
+"""
+BESIDE = """
+    import os
+    import resource
+    from dataclasses import dataclass
+    from pathlib import Path
+    from typing import ClassVar
+
+    import torch
+
+    from guidebench.harness.models.judges.transformers_ import Transformers
+    from guidebench.harness.registry import register
+    from guidebench.methods.vlm_rb import VlmRb
+
+    EACH = 100 * 2**20
+
+    @register.replay("noted")
+    @dataclass(frozen=True)
+    class Noted(VlmRb):
+        '''VLM-RB; a file tells how many seeds train together.'''
+        version: ClassVar[int] = 1
+
+        def spawn(self, build):
+            Path(os.environ["SEEDS_TOGETHER"]).write_text(str(len(build.seeds)))
+            return super().spawn(build)
+
+    @register.judge("beside")
+    @dataclass(frozen=True)
+    class Beside(Transformers):
+        '''A model that needs 400 MiB of 600 MiB, of which each seed has 100 MiB.'''
+        version: ClassVar[int] = 1
+
+        def spawn_model(self, device):
+            seeds = int(Path(os.environ["SEEDS_TOGETHER"]).read_text())
+            status = Path("/proc/self/status").read_text()
+            used = 1024 * int(next(line for line in status.splitlines() if line.startswith("VmData")).split()[1])
+            left = used + max(0, 6 - seeds) * EACH + EACH // 2
+            resource.setrlimit(resource.RLIMIT_DATA, (left, resource.RLIM_INFINITY))
+            try:
+                torch.empty(4 * EACH, dtype=torch.uint8)
+            finally:
+                resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            return super().spawn_model(device)
 """
 
 
@@ -98,10 +142,11 @@ def test_a_cell_s_memory_is_measured_on_a_gpu(tmp_path: Path) -> None:
 
 
 SMALL = (
-    "suite=minigrid_doorkey", "task=5x5", "profile=smoke", "method=uer", "replay=hungry", "training.steps=600",
+    "suite=minigrid_doorkey", "task=5x5", "profile=smoke", "training.steps=600",
     "evaluation.every=200", "evaluation.episodes=2", "learner.channels=4", "learner.hidden=[8]",
     "learner.learning_starts=64",
 )  # fmt: skip
+HELD = (*SMALL, "method=uer", "replay=hungry")
 
 
 @pytest.mark.slow
@@ -110,7 +155,7 @@ def test_a_worker_with_a_job_file_goes_on_with_half_as_many_too(
 ) -> None:
     plugin("hungry_replay", HUNGRY, {"replay": "hungry"})
     monkeypatch.setenv("MEMORY_OF_TWO", "1")
-    (planned,) = matrix.plan([*SMALL, f"output={tmp_path}"]).cells
+    (planned,) = matrix.plan([*HELD, f"output={tmp_path}"]).cells
     path = job_files.put(tmp_path, Job("study", str(tmp_path), record(planned), (0, 1, 2)))
     done = subprocess.run(base.command(str(path), "--attached"), env=base.environment(Slot("cpu")), timeout=200)
     assert done.returncode == 0
@@ -130,7 +175,7 @@ def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and
 
     def command(output: Path) -> list[str]:
         return [
-            sys.executable, "-m", "guidebench", "run", *SMALL, "seeds=5", "pack=5", "checkpoint_every=200",
+            sys.executable, "-m", "guidebench", "run", *HELD, "seeds=5", "pack=5", "checkpoint_every=200",
             "report=false", f"output={output}",
         ]  # fmt: skip
 
@@ -154,3 +199,27 @@ def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and
     again = subprocess.run(command(tmp_path / "lower"), capture_output=True, text=True, timeout=200)
     assert again.returncode == 0, again.stdout + again.stderr
     assert len(rows(tmp_path / "lower")) >= 5 and rows(tmp_path / "lower") == rows(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", ["true", "false"])
+def test_a_model_that_does_not_fit_beside_the_seeds_halves_them_whoever_loads_it(
+    plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: str
+) -> None:
+    """The limit of the loading process is a real one, and PyTorch's allocator meets it."""
+    pytest.importorskip("transformers")
+    plugin("beside_judge", BESIDE, {"replay": "noted", "judge": "beside"})
+    (tmp_path / "together").write_text("0")  # the command's first question is asked before any seed trains
+    monkeypatch.setenv("SEEDS_TOGETHER", str(tmp_path / "together"))
+    model = tiny_models.qwen_vl(tmp_path / "model")
+    command = [
+        sys.executable, "-m", "guidebench", "run", *SMALL, "method=vlm_rb", "replay=noted", "replay.clip_length=4",
+        "drawing.tile_size=8", "judge=beside", f"judge.model={model}", "judge.prompt=Does it move?",
+        "judge.dtype=float32", "judge.delay=64", f"models.share={share}", "seeds=3", "pack=3", "probes=0",
+        "report=false", f"output={tmp_path / 'study'}",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"judge.model={model}: it needs more memory than the machine has free for it (" in done.stdout, done.stdout
+    assert done.stdout.count("the worker goes on with 2 seeds at a time") == 1
+    assert len(rows(tmp_path / "study")) == 3 and (tmp_path / "together").read_text() == "1"

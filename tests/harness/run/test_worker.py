@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from guidebench.harness.errors import Unusable
+from guidebench.harness.errors import NoMemory, Unusable
 from guidebench.harness.identity import provenance
 from guidebench.harness.identity.cells import record
 from guidebench.harness.launchers import base, job_files
@@ -168,6 +168,7 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
     assert ("choose a GPU with more memory" in text) == (len(seeds) == 1)
     assert "\n" not in text and str(error).splitlines()[0] in text
     assert worker._lacking(RuntimeError("other"), wanted) == "" == worker._lacking(error, job)
+    assert worker._lacking(NoMemory("a model"), wanted) == "a model" == worker._lacking(NoMemory("a model"), job)
     monkeypatch.setattr(torch.cuda, "get_device_properties", full)
     if kind == "driver" and len(seeds) == 1:  # CUDA cannot even begin
         text = worker._carry_out(wanted, told.append, worker.Stop(), again)[2]

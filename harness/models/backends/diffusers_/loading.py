@@ -63,7 +63,7 @@ def load(source: Source) -> Pipeline:
     except ImportError as error:
         raise needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
-        raise UserError(unloadable(name, source, error)) from None
+        raise unloadable(name, source, error) from None
     if scheduler.config.prediction_type != "epsilon":
         raise UserError(
             f"model {name!r} predicts {scheduler.config.prediction_type!r}; expected one that predicts the noise "

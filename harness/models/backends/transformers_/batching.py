@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from guidebench.harness.errors import full
 from guidebench.harness.models.calls import Failure
 
 Compute = Callable[[Sequence[Any]], Sequence[Any]]
@@ -169,10 +170,8 @@ def _tell(entry: _Waiting, result: Done | BaseException) -> None:
 
 
 def out_of_memory(error: RuntimeError) -> torch.OutOfMemoryError | None:
-    """Return an out-of-memory error as torch.OutOfMemoryError, else None; on a CPU it is a RuntimeError of the
-    allocator."""
+    """Return an out-of-memory error as torch.OutOfMemoryError, else None; on a CPU and in
+    libraries of CUDA it is a RuntimeError."""
     if isinstance(error, torch.OutOfMemoryError):
         return error
-    if "can't allocate memory" in str(error) or "not enough memory" in str(error):
-        return torch.OutOfMemoryError(str(error))
-    return None
+    return torch.OutOfMemoryError(str(error)) if full(error) else None

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import UserError, full, too_large
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded, Source
 
@@ -39,7 +39,7 @@ def load(source: Source) -> Loaded:
     except ImportError as error:
         raise needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
     except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
-        raise UserError(unloadable(name, source, error)) from None
+        raise unloadable(name, source, error) from None
     tokenizer = getattr(processor, "tokenizer", processor)
     if getattr(tokenizer, "pad_token", "") is None:
         tokenizer.pad_token = tokenizer.eos_token  # GPT-2 has none; padded positions are masked
@@ -166,6 +166,8 @@ def device_of(name: str) -> Any:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
+        if full(error):
+            raise
         raise UserError(
             f"device {name!r} cannot be used ({str(error).splitlines()[0]}); expected cpu, or cuda on a machine with a "
             f"GPU, or cuda:1 for its second"
@@ -173,8 +175,12 @@ def device_of(name: str) -> Any:
     return device
 
 
-def unloadable(name: str, source: Source, error: Exception) -> str:
-    """Return the message that a model's files could not be loaded, and what to do."""
+def unloadable(name: str, source: Source, error: Exception) -> UserError:
+    """Return the error that a model's files could not be loaded, which says what to do."""
+    return too_large(source.model, error) or UserError(_unloadable(name, source, error))
+
+
+def _unloadable(name: str, source: Source, error: Exception) -> str:
     revision = f" at revision {source.revision!r}" if source.revision else ""
     said = " ".join(str(error).split())[:300]
     found = recipes.recipe(source.model)

@@ -134,5 +134,5 @@ def load(source: Source, kind: Kind) -> tuple[Any, Any]:
     except ImportError as error:
         raise needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
     except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
-        raise UserError(unloadable(name, source, error)) from None
+        raise unloadable(name, source, error) from None
     return network.eval().requires_grad_(False).to(device), prepare
