@@ -227,7 +227,7 @@ def clip_by_norm(gradient: Tensor, maximum: float | None) -> Tensor:
     This is `torch.nn.utils.clip_grad_norm_` for each row; None leaves gradients unchanged.
     """
     norm: Tensor = torch.linalg.vector_norm(gradient, dim=1)
-    if maximum is None or (not gradient.is_cuda and bool((norm + 1e-6 <= maximum).all())):
+    if maximum is None or (gradient.device.type == "cpu" and bool((norm + 1e-6 <= maximum).all())):
         return norm  # on a GPU this test would cost more than multiplying by ones
     gradient.mul_((maximum / (norm + 1e-6)).clamp(max=1.0).unsqueeze(1))
     return norm

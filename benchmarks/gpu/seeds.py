@@ -54,7 +54,7 @@ class Rival:
         try:
             self._made, batch = self.make()
             self.batch = self._made.batch_size
-            if self.how == "eager" and hasattr(self._made, "learn"):
+            if self.how == "eager":
                 self._made._learn = self._made.learn
             self.update = update_of(self._made, batch)
             timed(self.update, WARM_UP, device)
@@ -82,8 +82,9 @@ def rivals(ask: Ask) -> list[Rival]:
         return our_learner(Where("ogbench_scene", "task3"), name, seeds, ask.device, {} if ask.full else SMALL)
 
     grid = [
-        Rival(f"{name} on DoorKey 8x8", "eager", seeds, functools.partial(on_grid, kind, seeds))
+        Rival(f"{name} on DoorKey 8x8", how, seeds, functools.partial(on_grid, kind, seeds))
         for name, kind in (("DQN", Dqn), ("IQN", Iqn))
+        for how in ("captured", "eager")
         for seeds in SEEDS
     ]
     scene = [

@@ -25,8 +25,8 @@ from benchmarks.gpu import plain, racing
 from benchmarks.gpu.racing import Contender, Stop
 from benchmarks.gpu.steps import Ask, Tell
 from benchmarks.turns import train
-from guidebench.baselines.learners.actor_critic import learner as actor_critic
-from guidebench.baselines.learners.actor_critic.captured import Captured, Learn
+from guidebench.baselines.learners import captured
+from guidebench.baselines.learners.captured import Captured, Learn
 from guidebench.harness import registry
 from guidebench.harness.plan import config
 from guidebench.harness.plan.names import Names
@@ -63,10 +63,7 @@ def measure(ask: Ask, tell: Tell) -> None:
     given = BY_LEARNER[learner] | ({} if ask.full else SMALL[learner])
     told = settings(where, learner, given)
     one, five = (functools.partial(ours, where, learner, given, ask.device, seeds) for seeds in (1, SEEDS))
-    captures = learner != "dqn"
-    contenders = [one("ours, captured" if captures else "ours"), five("ours, captured" if captures else "ours")]
-    if captures:
-        contenders.append(one("ours, eager", eager=True))
+    contenders = [one("ours, captured"), five("ours, captured"), one("ours, eager", eager=True)]
     if learner == "sac":
         beside = SEEDS - 1 if ask.full else 1
         contenders.append(five(f"ours, captured, {beside} env_workers", env_workers=beside))
@@ -112,20 +109,20 @@ def ours(
 
     def run(stop: Stop) -> None:
         # the learner is made in this thread's first turn, while the others wait
-        before, actor_critic.Captured = actor_critic.Captured, kept(made, eager)  # type: ignore[misc]
+        before, captured.Captured = captured.Captured, kept(made, eager)  # type: ignore[misc]
         first = True
 
         def stopping() -> bool:
             nonlocal first
             if first:
-                actor_critic.Captured, first = before, False  # type: ignore[misc]
+                captured.Captured, first = before, False  # type: ignore[misc]
             return stop()
 
         try:
             train({**where.cell(learner), **given}, stopping, seeds, device, env_workers=env_workers)
         finally:
             if first:
-                actor_critic.Captured = before  # type: ignore[misc]
+                captured.Captured = before  # type: ignore[misc]
 
     contender = Contender(name, run, device, seeds)
 

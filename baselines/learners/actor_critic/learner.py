@@ -15,8 +15,8 @@ from torch import Tensor
 
 from guidebench.baselines import losses as adding
 from guidebench.baselines.learners.actor_critic import ActorCritic
-from guidebench.baselines.learners.actor_critic.captured import Captured, Kind, Learn, UpdateStatistics
-from guidebench.baselines.learners.actor_critic.sample import Sample
+from guidebench.baselines.learners.actor_critic.sample import Kind, Sample
+from guidebench.baselines.learners.captured import Learn, UpdateStatistics, on_gpu
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import ActorCriticNetworks, Added
 from guidebench.baselines.networks import ensemble
@@ -91,7 +91,7 @@ class ActorCriticLearner(BaseLearner, ABC):
         """The last step, and the number of updates that the run phase sets for it."""
         self._renewals = np.zeros(build.rows, np.int64)
         """[S], updates since each seed's target networks were last updated."""
-        self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
+        self._learn: Learn = on_gpu(self.learn, build.device)
 
     @abstractmethod
     def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> UpdateStatistics:

@@ -1,4 +1,4 @@
-"""Inputs of one update of an actor and its critics."""
+"""Inputs of one update of an actor and its critics, and the kind of the update."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from guidebench.baselines.tensors import Seen
+from guidebench.harness.interfaces import Difference
 
 
 class Sample(NamedTuple):
@@ -24,3 +25,20 @@ class Sample(NamedTuple):
     next_noise: Tensor  # [S, B, A], standard normal, for the action in s′
     noise: Tensor | None  # [S, B, A], for the action in s, if the actor is updated and draws one
     more: Mapping[str, Tensor] = MappingProxyType({})  # what else the update of a subclass reads, by name
+
+
+class Kind(NamedTuple):
+    """All that determines which kernels an update launches, except the batch size; the key of its CUDA graph."""
+
+    block: int
+    """Index of the block of seeds; on a GPU there is one block."""
+    acts: bool
+    """Whether the update includes the actor."""
+    renews: tuple[bool, ...]
+    """Seeds whose target networks are updated."""
+    reducible: Difference | None
+    """Kind of reducible loss that the replay requests, if any."""
+    weighted: bool
+    """Whether its batches have importance weights."""
+    active: tuple[bool, ...]
+    """Seeds whose networks are updated."""

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from guidebench.baselines.learners.actor_critic.captured import Kind
 from guidebench.baselines.learners.actor_critic.learner import REDUCTIONS, CriticUpdate
-from guidebench.baselines.learners.actor_critic.sample import Sample
+from guidebench.baselines.learners.actor_critic.sample import Kind, Sample
 from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.baselines.learners.sac.learner import SacLearner, tanh_gaussian
 from guidebench.baselines.losses import Added

@@ -50,9 +50,8 @@ class IqnLearner(QLearner):
         and Q̄(s′, ·) at the same τ' as y (Dabney et al. 2018, eqs. 2 and 3; VLM-RB, app. E). Reducible losses are
         quantile Huber losses of Z and Z̄ towards the target built with Z̄'s own best action.
         """
-        config, network, size = self.config, self.network, sample.reward.shape[1]
-        drawn = self.fractions(online.rows, size, config.train_quantiles)
-        drawn_next = self.fractions(online.rows, size, config.target_quantiles)
+        config, network = self.config, self.network
+        drawn, drawn_next = sample.more["fractions"], sample.more["next_fractions"]
         choosing = online if config.double else target
         with torch.no_grad():
             best = self.admitted(network(choosing.views, sample.next_observation), sample.next_observation)
@@ -77,6 +76,13 @@ class IqnLearner(QLearner):
                 now, before = (quantile_huber(z, towards, drawn, config.kappa) for z in (quantiles.detach(), former))
                 less = now - before
         return Terms(loss, value, value - wanted.mean(2), less)
+
+    def sample(self, batch: Batch, rows: slice) -> Sample:
+        """Return a block's share of the batch as tensors, with the fractions τ and τ' of its update."""
+        config, size = self.config, batch.reward.shape[1]
+        drawn = self.fractions(rows, size, config.train_quantiles)
+        drawn_next = self.fractions(rows, size, config.target_quantiles)
+        return super().sample(batch, rows)._replace(more={"fractions": drawn, "next_fractions": drawn_next})
 
     def fractions(self, rows: slice, size: int, count: int) -> Tensor:
         """Return τ uniform in [0, 1) for `size` transitions of the seed rows `rows`, [S, size, count], from each seed's

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from guidebench.baselines import losses as adding
+from guidebench.baselines.learners.captured import Learn, UpdateStatistics, on_gpu
 from guidebench.baselines.learners.q_learning import QLearning
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import Added, QNetworks
@@ -24,13 +26,28 @@ from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss,
 
 
 class Sample(NamedTuple):
-    """A batch for the seeds of one block, as tensors."""
+    """A batch for the seeds of one block as tensors, and every random number that its update uses."""
 
     observation: Seen  # [S, B, …]
     action: Tensor  # [S, B, 1] int64
     reward: Tensor  # [S, B]
     continues: Tensor  # [S, B], γ(1 − terminated), or γ^m(1 − terminated) after m steps
     next_observation: Seen  # [S, B, …]
+    weight: Tensor | None  # [S, B]
+    more: Mapping[str, Tensor] = MappingProxyType({})  # what else the update of a subclass reads, by name
+
+
+class Kind(NamedTuple):
+    """All that determines which kernels an update launches, except the batch size; the key of its CUDA graph."""
+
+    block: int
+    """Index of the block of seeds; on a GPU there is one block."""
+    reducible: Difference | None
+    """Kind of reducible loss that the replay requests, if any."""
+    weighted: bool
+    """Whether its batches have importance weights."""
+    active: tuple[bool, ...]
+    """Seeds whose networks are updated."""
 
 
 class Terms(NamedTuple):
@@ -68,6 +85,7 @@ class QLearner(BaseLearner, ABC):
         self.optimiser = Adam(self.online, config.lr)
         self.renewed = np.zeros(build.rows, np.int64)
         """Environment step of each seed's last target network update, [S]."""
+        self._learn: Learn = on_gpu(self.learn, build.device)
 
     @abstractmethod
     def update(
@@ -160,38 +178,52 @@ class QLearner(BaseLearner, ABC):
         self.renewed[due] = step
 
     def descend(self, batch: Batch, active: Array, reducible: Difference | None, losses: Sequence[Loss]) -> Update:
-        """Take one step of Adam on the mean over the batch of w·`td_loss`, plus the added `losses`."""
-        added = self._added(losses, batch)
-        weight = None if batch.weight is None else self._tensor(batch.weight).float()
-        own, means, errors, less = [], [], [], []
-        for online, target in zip(self.online.blocks, self.target.blocks, strict=True):
-            terms = self.td_loss(online, target, self.sample(batch, online.rows), reducible)
-            own.append((terms.loss if weight is None else terms.loss * weight[online.rows]).mean(1))
-            means.append(terms.value.mean(1))
-            errors.append(terms.td_error.flatten())
-            if terms.reducible is not None:
-                less.append(terms.reducible.flatten())
-        gradient = self.online.gradient(own, self.gradient)
-        for block, more in enumerate(added):
-            self.gradient.add(block, more.gradients)
-        norm = clip_by_norm(gradient, self.config.max_grad_norm)
-        self.optimiser.step(gradient, active)
-        # one array, so that the GPU is synchronised once
-        values = [more.value for more in added]
-        numbers = torch.cat([*own, *means, norm, *values, *errors, *less]).detach().cpu().numpy()
-        names, seeds = ("loss", "q_mean", "grad_norm", *(["q_added"] if added else [])), len(active)
-        columns = len(names) * seeds
-        metrics = dict(zip(names, numbers[:columns].reshape(len(names), seeds), strict=True))
-        if added:
+        """Take one gradient step, `learn`, of each block of seeds. With added `losses` it is never captured as a CUDA
+        graph."""
+        adding.check_groups(losses, self.config.groups)
+        told = []
+        # each block is finished before the next, so that on a CPU one seed's networks stay in the cache
+        for block, (rows, _) in enumerate(self.online.blocks):
+            moving = np.zeros_like(active)
+            moving[rows] = active[rows]
+            kind = Kind(block, reducible, batch.weight is not None, tuple(moving.tolist()))
+            sample = self.sample(batch, rows)
+            if losses:
+                told.append(self.learn(sample, kind, self._added(losses, batch, block)))
+            else:
+                told.append(self._learn(sample, kind))
+        names, size = told[0].names, batch.reward.shape[1]
+        found = torch.cat([each.numbers for each in told]).cpu().numpy()
+        metrics = {name: found[:, position] for position, name in enumerate(names)}
+        if losses:
             adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
-        per_transition = numbers[columns:].reshape(-1, seeds, batch.reward.shape[1])
-        return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
+        per_transition = found[:, len(names) :]
+        return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible is not None else None)
+
+    def learn(self, sample: Sample, kind: Kind, added: Added | None = None) -> UpdateStatistics:
+        """Take one step of Adam of a block's seeds on the mean over the batch of w·`td_loss`, plus what others have
+        `added`. It reads no value from the GPU, so that it can be captured."""
+        online, target = self.online.blocks[kind.block], self.target.blocks[kind.block]
+        terms = self.td_loss(online, target, sample, kind.reducible)
+        loss = (terms.loss if sample.weight is None else terms.loss * sample.weight).mean(1)
+        gradient = self.online.block_gradient(kind.block, loss, self.gradient)
+        if added is not None:
+            self.gradient.add(kind.block, added.gradients)
+        norm = clip_by_norm(gradient, self.config.max_grad_norm)
+        self.optimiser.step(self.gradient.flat, np.array(kind.active))
+        numbers = {"loss": loss.detach(), "q_mean": terms.value.mean(1), "grad_norm": norm}
+        if added is not None:
+            numbers["q_added"] = added.value
+        errors = [error for error in (terms.td_error, terms.reducible) if error is not None]
+        # one array, so that the GPU is synchronised once
+        return UpdateStatistics(tuple(numbers), torch.cat([torch.stack([*numbers.values()], 1), *errors], 1))
 
     def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:
         """Take one step of Adam on the added `losses` (group `q`) alone, clipped like any other; return `q_added`,
         their sum, and `grad_norm`, [S] each. The target network's schedule is not affected."""
+        adding.check_groups(losses, self.config.groups)
         self.gradient.flat.zero_()
-        added = self._added(losses, batch)
+        added = [self._added(losses, batch, block) for block in range(len(self.online.blocks))]
         for block, more in enumerate(added):
             self.gradient.add(block, more.gradients)
         norm = clip_by_norm(self.gradient.flat, self.config.max_grad_norm)
@@ -201,17 +233,11 @@ class QLearner(BaseLearner, ABC):
         adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
         return metrics
 
-    def _added(self, losses: Sequence[Loss], batch: Batch) -> list[Added]:
-        """Return what `losses` add for the seeds of each block; empty if none adds to `q`."""
-        adding.check_groups(losses, self.config.groups)
-        found = []
-        for rows, views in self.online.blocks if any("q" in loss.groups for loss in losses) else ():
-            own, networks = (
-                adding.of(batch, rows, self.device),
-                QNetworks(rows, functools.partial(self.network, views)),
-            )
-            found.append(adding.added(losses, own, networks, {"q": [*views.values()]})["q"])
-        return found
+    def _added(self, losses: Sequence[Loss], batch: Batch, block: int) -> Added:
+        """Return what `losses` add for the seeds of one block."""
+        rows, views = self.online.blocks[block]
+        own, networks = adding.of(batch, rows, self.device), QNetworks(rows, functools.partial(self.network, views))
+        return adding.added(losses, own, networks, {"q": [*views.values()]})["q"]
 
     def sample(self, batch: Batch, rows: slice) -> Sample:
         """Return a block's share of the batch as tensors."""
@@ -221,6 +247,7 @@ class QLearner(BaseLearner, ABC):
             reward=self._tensor(batch.reward[rows]).float(),
             continues=self._tensor(self._discount(batch, rows) * ~batch.terminated[rows]),
             next_observation=tensors(batch.next_observation[rows], self.device),
+            weight=None if batch.weight is None else self._tensor(batch.weight[rows]).float(),
         )
 
     def _discount(self, batch: Batch, rows: slice) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.baselines.learners.actor_critic.captured import Kind
+from guidebench.baselines.learners.actor_critic.sample import Kind
 from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.baselines.learners.cal_ql.learner import RETURN
 from guidebench.baselines.storage import Storage

@@ -202,10 +202,10 @@ def test_the_loss_of_all_seeds_at_once_is_each_ones_own(learner_of: type) -> Non
     together = Parameters(learner.network.specs(), 3, together=True)
     together.flat.copy_(learner.online.flat)
     all_at_once = together.blocks[0]
-    singles = [batches(GRID, seed, 16, 3, 1)[0] for seed in range(3)]
-    packed = learner.td_loss(all_at_once, all_at_once, learner.sample(beside(*singles), slice(0, 3)), "error")
-    for row, (single, part) in enumerate(zip(singles, apart.online.blocks, strict=True)):
-        alone = apart.td_loss(part, part, apart.sample(single, slice(0, 1)), "error")
+    batch = beside(*(batches(GRID, seed, 16, 3, 1)[0] for seed in range(3)))
+    packed = learner.td_loss(all_at_once, all_at_once, learner.sample(batch, slice(0, 3)), "error")
+    for row, part in enumerate(apart.online.blocks):
+        alone = apart.td_loss(part, part, apart.sample(batch, part.rows), "error")
         for all_seeds, own in zip(packed, alone, strict=True):
             torch.testing.assert_close(all_seeds[row], own[0], atol=1e-5, rtol=1e-5)
 

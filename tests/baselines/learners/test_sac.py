@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.baselines.learners.actor_critic.captured import Kind
+from guidebench.baselines.learners.actor_critic.sample import Kind
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.sac.learner import tanh_gaussian
 from guidebench.harness.errors import UserError

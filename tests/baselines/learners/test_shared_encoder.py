@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.baselines.learners.actor_critic.captured import Kind
+from guidebench.baselines.learners.actor_critic.sample import Kind
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.td3 import Td3
 from guidebench.baselines.replay.aer.sampler import AerSampler

@@ -57,7 +57,11 @@ def test_every_step_is_there_with_figures_or_a_reason(rehearsed: Any) -> None:
     clips = [row for row in found["qwen_vl"]["rows"] if row["unit"] == "clips/s"]
     assert {row["batch"] for row in clips} == {1, 2} and all(row["figure"] > 0 for row in clips)
     ours = [row for row in found["dqn_doorkey"]["rows"] if ", ours" in row["what"]]
-    assert [row["seeds"] for row in ours] == [1, 5]
+    assert [row["seeds"] for row in ours] == [1, 5, 1] and ["eager" in row["what"] for row in ours] == [
+        False,
+        False,
+        True,
+    ]
     for row in ours:
         assert row["lowest"] <= row["figure"] <= row["highest"] and row["ratio_lowest"] <= row["ratio"]
 

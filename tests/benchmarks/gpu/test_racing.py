@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ import torch
 from benchmarks.gpu import racing
 from benchmarks.gpu.racing import Contender, Stop
 from benchmarks.gpu.training import kept
-from guidebench.baselines.learners.actor_critic.captured import Kind, UpdateStatistics
+from guidebench.baselines.learners.captured import UpdateStatistics
+from guidebench.baselines.learners.q_learning.learner import Kind
 
 MOST = 10_000
 
@@ -66,7 +68,7 @@ def test_an_eager_contender_captures_nothing() -> None:
 
     made: list[racing.Contender] = []
     captured = kept(made, eager=True)(learn)  # type: ignore[arg-type]
-    kind = Kind(0, True, (True,), None, False, (True,))
+    sample, kind = SimpleNamespace(reward=torch.zeros(1, 1)), Kind(0, None, False, (True,))
     for _ in range(9):
-        captured(None, kind)  # type: ignore[arg-type]
+        captured(sample, kind)
     assert made == [captured] and not captured.graphs and captured.refused
