@@ -55,7 +55,7 @@ class Captured:
     """
 
     def __init__(self, learn: Learn) -> None:
-        self._learn = learn
+        self.learn = learn
         self._taken: Counter[Hashable] = Counter()
         self.graphs: dict[Hashable, _Graph] = {}
         self.refused = ""
@@ -66,17 +66,17 @@ class Captured:
         if key in self.graphs:
             return self._replay(self.graphs[key], sample)
         if self.refused:
-            return self._learn(sample, kind)
+            return self.learn(sample, kind)
         self._taken[key] += 1
         if self._taken[key] <= WARM_UP:
-            return self._learn(sample, kind)
+            return self.learn(sample, kind)
         try:
             self.graphs[key] = self._capture(sample, kind)
         except (RuntimeError, AssertionError) as error:  # torch's own, and of a torch without CUDA
             self.refused = str(error).splitlines()[0] if str(error) else type(error).__name__
             message = f"updates cannot be captured as a CUDA graph ({self.refused}); they go on one kernel at a time"
             warnings.warn(Notice(message), stacklevel=2)
-            return self._learn(sample, kind)
+            return self.learn(sample, kind)
         return self._replay(self.graphs[key], sample)
 
     def _capture(self, sample: Any, kind: Any) -> _Graph:
@@ -88,7 +88,7 @@ class Captured:
     def _recorded(self, own: Any, kind: Any) -> tuple[Any, UpdateStatistics]:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            told = self._learn(own, kind)
+            told = self.learn(own, kind)
         return graph, told
 
     def _replay(self, captured: _Graph, sample: Any) -> UpdateStatistics:

@@ -55,7 +55,7 @@ class Rival:
             self._made, batch = self.make()
             self.batch = self._made.batch_size
             if self.how == "eager":
-                self._made._learn = self._made.learn
+                self._made._learn = getattr(self._made._learn, "learn", self._made._learn)
             self.update = update_of(self._made, batch)
             timed(self.update, WARM_UP, device)
         except Exception as error:  # of any package; the others go on

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -40,8 +40,6 @@ class Sample(NamedTuple):
 class Kind(NamedTuple):
     """All that determines which kernels an update launches, except the batch size; the key of its CUDA graph."""
 
-    block: int
-    """Index of the block of seeds; on a GPU there is one block."""
     reducible: Difference | None
     """Kind of reducible loss that the replay requests, if any."""
     weighted: bool
@@ -85,7 +83,7 @@ class QLearner(BaseLearner, ABC):
         self.optimiser = Adam(self.online, config.lr)
         self.renewed = np.zeros(build.rows, np.int64)
         """Environment step of each seed's last target network update, [S]."""
-        self._learn: Learn = on_gpu(self.learn, build.device)
+        self._learn: Learn = on_gpu(self.learn_together, build.device)
 
     @abstractmethod
     def update(
@@ -178,45 +176,51 @@ class QLearner(BaseLearner, ABC):
         self.renewed[due] = step
 
     def descend(self, batch: Batch, active: Array, reducible: Difference | None, losses: Sequence[Loss]) -> Update:
-        """Take one gradient step, `learn`, of each block of seeds. With added `losses` it is never captured as a CUDA
-        graph."""
+        """Take one gradient step, `learn`. With added `losses` it is never captured as a CUDA graph."""
         adding.check_groups(losses, self.config.groups)
-        told = []
-        # each block is finished before the next, so that on a CPU one seed's networks stay in the cache
-        for block, (rows, _) in enumerate(self.online.blocks):
-            moving = np.zeros_like(active)
-            moving[rows] = active[rows]
-            kind = Kind(block, reducible, batch.weight is not None, tuple(moving.tolist()))
-            sample = self.sample(batch, rows)
-            if losses:
-                told.append(self.learn(sample, kind, self._added(losses, batch, block)))
-            else:
-                told.append(self._learn(sample, kind))
-        names, size = told[0].names, batch.reward.shape[1]
-        found = torch.cat([each.numbers for each in told]).cpu().numpy()
-        metrics = {name: found[:, position] for position, name in enumerate(names)}
+        blocks = self.online.blocks
+        kind = Kind(reducible, batch.weight is not None, tuple(active.tolist()))
+        samples = (self.sample(batch, rows) for rows, _ in blocks)
+        if losses:
+            told = self.learn(samples, kind, [self._added(losses, batch, block) for block in range(len(blocks))])
+        else:
+            told = self._learn(next(samples), kind) if len(blocks) == 1 else self.learn(samples, kind)
+        found, size = told.numbers.cpu().numpy(), batch.reward.shape[1]
+        metrics = {name: found[:, position] for position, name in enumerate(told.names)}
         if losses:
             adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
-        per_transition = found[:, len(names) :]
+        per_transition = found[:, len(told.names) :]
         return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible is not None else None)
 
-    def learn(self, sample: Sample, kind: Kind, added: Added | None = None) -> UpdateStatistics:
-        """Take one step of Adam of a block's seeds on the mean over the batch of w·`td_loss`, plus what others have
-        `added`. It reads no value from the GPU, so that it can be captured."""
-        online, target = self.online.blocks[kind.block], self.target.blocks[kind.block]
-        terms = self.td_loss(online, target, sample, kind.reducible)
-        loss = (terms.loss if sample.weight is None else terms.loss * sample.weight).mean(1)
-        gradient = self.online.block_gradient(kind.block, loss, self.gradient)
-        if added is not None:
-            self.gradient.add(kind.block, added.gradients)
-        norm = clip_by_norm(gradient, self.config.max_grad_norm)
+    def learn_together(self, sample: Sample, kind: Kind) -> UpdateStatistics:
+        """Take one gradient step of seeds that are one block, as on a GPU. It reads no value there, so that it can be
+        captured."""
+        return self.learn((sample,), kind)
+
+    def learn(self, samples: Iterable[Sample], kind: Kind, added: Sequence[Added] = ()) -> UpdateStatistics:
+        """Take one step of Adam on the mean over the batch of w·`td_loss`, plus what others have `added`; both
+        arguments are given by block."""
+        losses, values, errors, less = [], [], [], []
+        # a block's gradient is computed before the next block's loss, so that on a CPU its networks stay in the cache
+        for block, sample in enumerate(samples):
+            terms = self.td_loss(self.online.blocks[block], self.target.blocks[block], sample, kind.reducible)
+            loss = (terms.loss if sample.weight is None else terms.loss * sample.weight).mean(1)
+            self.online.block_gradient(block, loss, self.gradient)
+            losses.append(loss.detach())
+            values.append(terms.value.mean(1))
+            errors.append(terms.td_error)
+            if terms.reducible is not None:
+                less.append(terms.reducible)
+        for block, more in enumerate(added):
+            self.gradient.add(block, more.gradients)
+        norm = clip_by_norm(self.gradient.flat, self.config.max_grad_norm)
         self.optimiser.step(self.gradient.flat, np.array(kind.active))
-        numbers = {"loss": loss.detach(), "q_mean": terms.value.mean(1), "grad_norm": norm}
-        if added is not None:
-            numbers["q_added"] = added.value
-        errors = [error for error in (terms.td_error, terms.reducible) if error is not None]
+        numbers = {"loss": _joined(losses), "q_mean": _joined(values), "grad_norm": norm}
+        if added:
+            numbers["q_added"] = _joined([more.value for more in added])
+        per_transition = [_joined(errors), *([_joined(less)] if less else [])]
         # one array, so that the GPU is synchronised once
-        return UpdateStatistics(tuple(numbers), torch.cat([torch.stack([*numbers.values()], 1), *errors], 1))
+        return UpdateStatistics(tuple(numbers), torch.cat([torch.stack([*numbers.values()], 1), *per_transition], 1))
 
     def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:
         """Take one step of Adam on the added `losses` (group `q`) alone, clipped like any other; return `q_added`,
@@ -284,3 +288,8 @@ class QLearner(BaseLearner, ABC):
         """Set the network and, to the same, the target network of a seed."""
         self.online.load(row, parameters)
         self.target.load(row, parameters)
+
+
+def _joined(blocks: Sequence[Tensor]) -> Tensor:
+    """Return what blocks of seeds have as one tensor [S, …]."""
+    return blocks[0] if len(blocks) == 1 else torch.cat([*blocks])

@@ -68,7 +68,7 @@ def test_an_eager_contender_captures_nothing() -> None:
 
     made: list[racing.Contender] = []
     captured = kept(made, eager=True)(learn)  # type: ignore[arg-type]
-    sample, kind = SimpleNamespace(reward=torch.zeros(1, 1)), Kind(0, None, False, (True,))
+    sample, kind = SimpleNamespace(reward=torch.zeros(1, 1)), Kind(None, False, (True,))
     for _ in range(9):
         captured(sample, kind)
     assert made == [captured] and not captured.graphs and captured.refused
