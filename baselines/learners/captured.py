@@ -23,7 +23,8 @@ WARM_UP = 3
 
 
 class UpdateStatistics(NamedTuple):
-    """Statistics of an update: names of the first columns of `numbers`, float [seeds, names, then TD errors]."""
+    """Statistics of an update: one array of floats, laid out as its learner reads it, and the names of the statistics
+    that stand first in it."""
 
     names: tuple[str, ...]
     numbers: Tensor

@@ -185,12 +185,12 @@ class QLearner(BaseLearner, ABC):
             told = self.learn(samples, kind, [self._added(losses, batch, block) for block in range(len(blocks))])
         else:
             told = self._learn(next(samples), kind) if len(blocks) == 1 else self.learn(samples, kind)
-        found, size = told.numbers.cpu().numpy(), batch.reward.shape[1]
-        metrics = {name: found[:, position] for position, name in enumerate(told.names)}
+        found, columns = told.numbers.cpu().numpy(), len(told.names) * len(active)
+        metrics = dict(zip(told.names, found[:columns].reshape(-1, len(active)), strict=True))
         if losses:
             adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
-        per_transition = found[:, len(told.names) :]
-        return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible is not None else None)
+        per_transition = found[columns:].reshape(-1, *batch.reward.shape)
+        return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
 
     def learn_together(self, sample: Sample, kind: Kind) -> UpdateStatistics:
         """Take one gradient step of seeds that are one block, as on a GPU. It reads no value there, so that it can be
@@ -199,28 +199,27 @@ class QLearner(BaseLearner, ABC):
 
     def learn(self, samples: Iterable[Sample], kind: Kind, added: Sequence[Added] = ()) -> UpdateStatistics:
         """Take one step of Adam on the mean over the batch of w·`td_loss`, plus what others have `added`; both
-        arguments are given by block."""
-        losses, values, errors, less = [], [], [], []
+        arguments are given by block. Return S numbers for each name, then S·B TD errors, and then S·B reducible ones if
+        they are asked for."""
+        losses, means, errors, less = [], [], [], []
         # a block's gradient is computed before the next block's loss, so that on a CPU its networks stay in the cache
         for block, sample in enumerate(samples):
             terms = self.td_loss(self.online.blocks[block], self.target.blocks[block], sample, kind.reducible)
             loss = (terms.loss if sample.weight is None else terms.loss * sample.weight).mean(1)
             self.online.block_gradient(block, loss, self.gradient)
             losses.append(loss.detach())
-            values.append(terms.value.mean(1))
-            errors.append(terms.td_error)
+            means.append(terms.value.mean(1))
+            errors.append(terms.td_error.flatten())
             if terms.reducible is not None:
-                less.append(terms.reducible)
+                less.append(terms.reducible.flatten())
         for block, more in enumerate(added):
             self.gradient.add(block, more.gradients)
         norm = clip_by_norm(self.gradient.flat, self.config.max_grad_norm)
         self.optimiser.step(self.gradient.flat, np.array(kind.active))
-        numbers = {"loss": _joined(losses), "q_mean": _joined(values), "grad_norm": norm}
-        if added:
-            numbers["q_added"] = _joined([more.value for more in added])
-        per_transition = [_joined(errors), *([_joined(less)] if less else [])]
+        names = ("loss", "q_mean", "grad_norm", *(["q_added"] if added else []))
         # one array, so that the GPU is synchronised once
-        return UpdateStatistics(tuple(numbers), torch.cat([torch.stack([*numbers.values()], 1), *per_transition], 1))
+        numbers = torch.cat([*losses, *means, norm, *(more.value for more in added), *errors, *less])
+        return UpdateStatistics(names, numbers)
 
     def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:
         """Take one step of Adam on the added `losses` (group `q`) alone, clipped like any other; return `q_added`,
@@ -288,8 +287,3 @@ class QLearner(BaseLearner, ABC):
         """Set the network and, to the same, the target network of a seed."""
         self.online.load(row, parameters)
         self.target.load(row, parameters)
-
-
-def _joined(blocks: Sequence[Tensor]) -> Tensor:
-    """Return what blocks of seeds have as one tensor [S, …]."""
-    return blocks[0] if len(blocks) == 1 else torch.cat([*blocks])
