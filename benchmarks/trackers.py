@@ -135,6 +135,12 @@ def measure(rounds: int, start: int, turn: int, every: int, given: dict[str, str
     return found
 
 
+def never_stopped(ratio: Any) -> Any:
+    """Return the ratio, or the ends of its interval, of a tracker that is never stopped: in a turn of its own a tracker
+    has the points of a whole round."""
+    return (1 + (np.asarray(ratio) - 1) / (len(ALONE) + len(TRACKERS))).tolist()
+
+
 def interval(ordered: Sequence[float]) -> tuple[float, float]:
     """Return the interval of the median between two order statistics, with a confidence of at least 95 %; of fewer than
     six values, their range."""
