@@ -25,8 +25,8 @@ from benchmarks.gpu import plain, racing
 from benchmarks.gpu.racing import Contender, Stop
 from benchmarks.gpu.steps import Ask, Tell
 from benchmarks.turns import train
-from guidebench.baselines.learners import captured
-from guidebench.baselines.learners.captured import Captured, Learn
+from guidebench.baselines import captured
+from guidebench.baselines.captured import Captured, Learn
 from guidebench.harness import registry
 from guidebench.harness.plan import config
 from guidebench.harness.plan.names import Names

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.baselines.learners.captured import Captured
+from guidebench.baselines.captured import Captured
 from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.iqn import Iqn
 from guidebench.baselines.learners.sac import Sac

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from guidebench.baselines import losses as adding
+from guidebench.baselines.captured import Learn, UpdateStatistics, on_gpu
 from guidebench.baselines.learners.actor_critic import ActorCritic
 from guidebench.baselines.learners.actor_critic.sample import Kind, Sample
-from guidebench.baselines.learners.captured import Learn, UpdateStatistics, on_gpu
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import ActorCriticNetworks, Added
 from guidebench.baselines.networks import ensemble

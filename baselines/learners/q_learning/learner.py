@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from guidebench.baselines import losses as adding
-from guidebench.baselines.learners.captured import Learn, UpdateStatistics, on_gpu
+from guidebench.baselines.captured import Learn, UpdateStatistics, on_gpu
 from guidebench.baselines.learners.q_learning import QLearning
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import Added, QNetworks

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guidebench.baselines.captured import UpdateStatistics
 from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, CriticUpdate
 from guidebench.baselines.learners.actor_critic.sample import Kind, Sample
-from guidebench.baselines.learners.captured import UpdateStatistics
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.losses import Added
 from guidebench.baselines.parameters import Adam, Parameters, Spec

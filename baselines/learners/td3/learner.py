@@ -8,9 +8,9 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from guidebench.baselines.captured import UpdateStatistics
 from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, CriticUpdate
 from guidebench.baselines.learners.actor_critic.sample import Kind, Sample
-from guidebench.baselines.learners.captured import UpdateStatistics
 from guidebench.baselines.learners.td3 import Td3
 from guidebench.baselines.losses import Added
 from guidebench.baselines.parameters import Parameters

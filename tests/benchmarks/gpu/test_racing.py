@@ -11,7 +11,7 @@ import torch
 from benchmarks.gpu import racing
 from benchmarks.gpu.racing import Contender, Stop
 from benchmarks.gpu.training import kept
-from guidebench.baselines.learners.captured import UpdateStatistics
+from guidebench.baselines.captured import UpdateStatistics
 from guidebench.baselines.learners.q_learning.learner import Kind
 
 MOST = 10_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -71,6 +72,16 @@ def parent(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def keepers() -> list[int]:
+    """The processes that keep a queue of jobs, whichever cluster's they are."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # a process that has ended meanwhile
+            if b"ray::Keeper" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
 @pytest.mark.slow
 def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_equals_that_of_local(
     running: Any, bench: Callable[..., Done], tmp_path: Path
@@ -80,7 +91,12 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
         words = ["run", *STUDY, f"judge.base_url={url}", f"models.budget_calls={LIMIT}", "launcher=ray"]
         words += ["launcher.wait=true", f"output={study}"]
         with subprocess.Popen([sys.executable, "-m", "guidebench", *words], stdout=subprocess.DEVNULL) as command:
-            until(lambda: any(study.glob("*/*/vlm_rb-*/seed-0/checkpoint-*")) or command.poll() is not None)
+            until(
+                lambda: (
+                    (any(study.glob("*/*/vlm_rb-*/seed-0/checkpoint-*")) and any(study.glob("*/*/uer-*/seed-0")))
+                    or command.poll() is not None
+                )
+            )
             command.kill()
         run, other = (next(study.glob(f"*/*/{method}-*/seed-0")) for method in ("vlm_rb", "uer"))
         if (stopped := leases.holder(other)) is not None:
@@ -252,8 +268,7 @@ def test_a_keeper_that_is_killed_begins_again_with_its_jobs(
     tasks = submitted(study, "echo x >> begun; sleep 4; echo x >> ended", {"a": {}})
     until(lambda: (study / "begun").exists())
     raylet = running.head_node.all_processes["raylet"][0].process.pid
-    mine = (each for each in Path("/proc").glob("[0-9]*") if b"ray::Keeper" in (each / "cmdline").read_bytes())
-    (keeper,) = (int(each.name) for each in mine if parent(int(each.name)) == raylet)
+    (keeper,) = (pid for pid in keepers() if parent(pid) == raylet)
     os.kill(keeper, signal.SIGKILL)
     until(lambda: (study / "begun").read_text() == "x\nx\n")
     until(ended(tasks))

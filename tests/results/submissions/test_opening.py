@@ -289,11 +289,11 @@ def test_a_hundred_thousand_entries_are_not_read(tmp_path: Path) -> None:
         index = one * count
         end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, told, told, len(index), 0, 0)
         (tmp_path / "a.zip").write_bytes(index + end)
-        started = time.monotonic()
+        started = time.process_time()
         refused(
             tmp_path / "a.zip", tmp_path / "board", "entries; a submission has at most|does not begin with|is damaged"
         )
-        assert time.monotonic() - started < 5
+        assert time.process_time() - started < 5
 
 
 def test_a_zip64_index_is_not_followed(archive: Path, tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def test_what_cannot_be_read_says_why(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("text", ["{" * 1_000_000, '{"a":' * 200_000, "[" * 500_000 + "{"])
 def test_an_answer_of_a_megabyte_is_refused_in_no_time(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(Unreadable):
         in_schema(text, SCHEMA)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_a_chat_is_continued_by_what_was_wrong() -> None:

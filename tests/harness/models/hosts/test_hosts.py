@@ -151,8 +151,8 @@ def loads(tmp_path: Path) -> list[str]:
 
 
 def ended(*pids: int) -> bool:
-    """Whether these processes end within ten seconds."""
-    until = time.monotonic() + 10
+    """Whether these processes end within a minute."""
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if not any(Path(f"/proc/{pid}").exists() for pid in pids):
             return True
@@ -251,7 +251,7 @@ def test_a_model_that_cannot_be_loaded_is_the_same_error_for_each_asker_and_trie
     tried = loads(tmp_path)
     assert 1 <= tried.count("dies") <= 3, "a connection to a process that is ending counts too"
     (tmp_path / "loads").unlink()
-    time.sleep(1.0)  # until the process that has refused has ended
+    time.sleep(3.0)  # until the process that has refused has ended
     with pytest.raises(UserError, match="holds no weights"):
         answers(model("broken"), "who")
     assert loads(tmp_path) == ["broken"]
@@ -311,7 +311,7 @@ def test_calls_of_an_asker_that_has_ended_are_dropped(model, tmp_path: Path, dev
         task.cancel()
 
     asyncio.run(asyncio.wait_for(gone(), 20))
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not (tmp_path / "cancelled").exists() and time.monotonic() < until:
         time.sleep(0.02)
     assert (tmp_path / "cancelled").exists()

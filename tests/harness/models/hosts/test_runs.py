@@ -108,8 +108,8 @@ def assert_alike(study: Path, alone: Path) -> None:
 
 
 def gone(study: Path) -> bool:
-    """Whether no process of a study's command is left within ten seconds."""
-    until = time.monotonic() + 10
+    """Whether no process of a study's command is left within a minute."""
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if not processes(study, b""):
             return True

@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from guidebench.baselines.learners.captured import WARM_UP, Captured
+from guidebench.baselines.captured import WARM_UP, Captured
 from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.dueling_dqn import DuelingDqn
 from guidebench.baselines.learners.iqn import Iqn
@@ -25,7 +25,17 @@ from guidebench.baselines.learners.td3 import Td3
 from guidebench.harness.errors import Notice
 from guidebench.harness.interfaces import Batch, Observations
 from tests.baselines.learners import conftest, continuous
-from tests.baselines.learners.conftest import GRID, MASKED, RECORD, VECTOR, beside, make, observed, same
+from tests.baselines.learners.conftest import (
+    GRID,
+    MASKED,
+    RECORD,
+    VECTOR,
+    beside,
+    make,
+    observed,
+    one_thread,  # noqa: F401 - a fixture of every test
+    same,
+)
 
 CONTINUOUS = (Sac, Td3)
 DISCRETE = (Dqn, DuelingDqn, Iqn)
