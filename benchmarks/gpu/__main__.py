@@ -4,7 +4,7 @@
     python -m benchmarks.gpu --minutes 9 --output DIR       a second call goes on: failed steps, then the training
     python -m benchmarks.gpu --device cpu --minutes 2       a rehearsal: small sizes, whose figures say nothing
     python -m benchmarks.gpu --needs                        packages that it needs beside torch
-    python -m benchmarks.gpu --pack FOLDER                  makes downloaded wheels of these small enough to travel
+    python -m benchmarks.gpu --pack FOLDER                  packs downloaded wheels of these into FOLDER.tar.xz
 
 Each step is a process with a limit of its own, so one that hangs, crashes or lacks a package costs only its share and
 is noted with its error. DIR/gpu.json and the table DIR/gpu.md are replaced as figures come: what was measured is kept
@@ -223,7 +223,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="also repeat the steps that succeeded")
     parser.add_argument("--commit", default="", help="commit to note, where this is no checkout")
     parser.add_argument("--needs", action="store_true", help="print the packages to bring beside torch, and end")
-    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="make the wheels in a folder small, and end")
+    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="write a folder's wheels to FOLDER.tar.xz, and end")
     asked = parser.parse_args()
     if not 0.05 <= asked.minutes <= 24 * 60:
         parser.error(f"--minutes {asked.minutes:g}: give between 0.05 and 1440 minutes")
@@ -235,22 +235,23 @@ def parsed() -> argparse.Namespace:
 
 
 def pack(folder: Path) -> int:
-    """Make the wheels in a folder small, and tell whether they fit with the repository."""
+    """Pack the wheels in a folder, and tell whether their archive fits with the repository."""
     found = packing.pack(folder)
+    size = found.archive.stat().st_size
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True)
     tracked = [ROOT / name for name in listed.stdout.split("\0") if name]
     rest, measured = (
         sum(path.lstat().st_size for path in tracked if path.exists() and path.is_relative_to(MEASURED) == within)
         for within in (False, True)
     )
-    sizes = f"wheels {found.size / 2**20:.1f} MiB, repository {rest / 2**20:.1f} MiB"
+    sizes = f"{found.archive} {size / 2**20:.1f} MiB, repository {rest / 2**20:.1f} MiB"
     print(f"{sizes}, {MEASURED.relative_to(ROOT)} {measured / 2**20:.1f} MiB, which no step reads")
-    over = found.size + rest + measured - packing.MOST
+    over = size + rest + measured - packing.MOST
     if over > 0:
         print(f"all of it is {over / 2**20:.1f} MiB more than {packing.MOST // 2**20} MiB; leave {MEASURED.name} out")
     if found.missing:
         print(f"without a wheel, so that steps that need them are skipped: {', '.join(found.missing)}")
-    return 0 if found.size + rest <= packing.MOST else 1
+    return 0 if size + rest <= packing.MOST else 1
 
 
 def main() -> int:

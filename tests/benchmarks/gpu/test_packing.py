@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -43,16 +44,26 @@ def wheel(path: Path, *names: str) -> Path:
 def test_a_wheel_loses_what_no_step_reads_and_says_so_in_its_record(tmp_path: Path) -> None:
     kept = ("dm_control/mjcf/schema.xml", "metaworld/assets/textures/metal.png", "pygame/base.py")
     lost = ("dm_control/suite/cheetah.xml", "metaworld/assets/scene/textures/wood.png", "pygame/docs/index.html")
-    path = wheel(tmp_path / "demo-1-py3-none-any.whl", *kept, *lost)
-    found = packing.pack(tmp_path)
-    with zipfile.ZipFile(path) as made:
-        assert {*made.namelist()} == {*kept, "demo-1.dist-info/RECORD"}
+    (tmp_path / "wheels").mkdir()
+    path = wheel(tmp_path / "wheels" / "demo-1-py3-none-any.whl", *kept, *lost)
+    before = path.read_bytes()
+    found = packing.pack(tmp_path / "wheels")
+    assert path.read_bytes() == before
+    assert found.archive == tmp_path / "wheels.tar.xz" and {*found.missing} == {*packing.packages()}
+    with tarfile.open(found.archive) as archive:
+        archive.extractall(tmp_path / "there", filter="data")
+    with zipfile.ZipFile(tmp_path / "there" / "wheels" / path.name) as made:
+        assert made.testzip() is None and {*made.namelist()} == {*kept, "demo-1.dist-info/RECORD"}
         listed = [line.split(",")[0] for line in made.read("demo-1.dist-info/RECORD").decode().splitlines()]
         assert listed == [*kept, "demo-1.dist-info/RECORD"]
-    assert found.size == path.stat().st_size and {*found.missing} == {*packing.packages()}
-    before = path.read_bytes()
-    packing.pack(tmp_path)
-    assert path.read_bytes() == before
+
+
+def test_a_wheel_that_was_not_wholly_downloaded_is_named(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "demo-1-py3-none-any.whl", "a.py")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(UserError, match="demo-1-py3-none-any.whl is no whole wheel"):
+        packing.pack(tmp_path)
+    assert [*tmp_path.parent.glob(f"*{tmp_path.name}*")] == [tmp_path]
 
 
 def test_two_versions_of_a_package_and_no_wheel_at_all_are_refused(tmp_path: Path) -> None:
