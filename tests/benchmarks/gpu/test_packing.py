@@ -61,7 +61,7 @@ def test_a_wheel_loses_what_no_step_reads_and_says_so_in_its_record(tmp_path: Pa
 def test_a_wheel_that_was_not_wholly_downloaded_is_named(tmp_path: Path) -> None:
     path = wheel(tmp_path / "demo-1-py3-none-any.whl", "a.py")
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(UserError, match="demo-1-py3-none-any.whl is no whole wheel"):
+    with pytest.raises(UserError, match=r"demo-1-py3-none-any\.whl is no whole wheel"):
         packing.pack(tmp_path)
     assert [*tmp_path.parent.glob(f"*{tmp_path.name}*")] == [tmp_path]
 
