@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,10 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness import registry
+from guidebench.harness import fork_server, registry
 from guidebench.harness.capabilities import HasExpert, NamesActions
 from guidebench.harness.identity.cells import record, write_cell
-from guidebench.harness.identity.sources import ROOT
 from guidebench.harness.interfaces import Actions, Array, Observations, State
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.job import Job
@@ -233,15 +231,15 @@ def _train(
         write_cell(home, cell)
         job = functools.partial(Job, study=plan.name, directory=str(directory), cell=record(cell), checkpoint_every=65)
         if ended:
-            path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-            done = subprocess.run(
-                [sys.executable, "-m", "guidebench.testing", str(int(ENDED * cell.steps))],
-                input=job(seeds=SEEDS).dumps(), text=True, capture_output=True, timeout=600,
-                env={**os.environ, "PYTHONPATH": path},
-            )  # fmt: skip
-            assert done.returncode == KILLED, (
-                f"the run did not come as far as {ENDED:.0%} of its steps:\n{done.stdout}{done.stderr}"
-            )
+            with tempfile.TemporaryFile("w+") as words, tempfile.TemporaryFile("w+") as printed:
+                words.write(job(seeds=SEEDS).dumps())
+                words.seek(0)
+                killed = fork_server.start(
+                    "guidebench.testing", str(int(ENDED * cell.steps)), stdin=words, stdout=printed, stderr=printed
+                )
+                code = killed.wait()
+                printed.seek(0)
+                assert code == KILLED, f"the run did not come as far as {ENDED:.0%} of its steps:\n{printed.read()}"
         for seeds in packs:
             work(job(seeds=seeds), lambda event: None, lambda: False)
         who = "" if cell is last else f"stage {cell.names.method}, "
@@ -274,5 +272,7 @@ def _end_at(question: int) -> Any:
     return stop
 
 
-if __name__ == "__main__":
-    work(Job.loads(sys.stdin.read()), lambda event: None, _end_at(int(sys.argv[1])))
+def main(question: str) -> int:
+    """Carry out the job on standard input in a process that ends at the given call of its stop function."""
+    work(Job.loads(sys.stdin.read()), lambda event: None, _end_at(int(question)))
+    return 0

@@ -6,7 +6,6 @@ import contextlib
 import multiprocessing
 import os
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -17,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from guidebench.harness import fork_server
 from guidebench.harness.errors import UserError, of_system
 
 MEMORY = 3 * 2**30
@@ -29,13 +29,6 @@ GRACE = 10
 
 _SAFE = "PYTHONSAFEPATH"
 _STARTING = threading.Lock()
-_BEGIN = """
-import sys
-from multiprocessing.connection import Connection
-connection = Connection(int(sys.argv[1]))
-sys.path[:] = connection.recv()
-connection.recv()(connection)
-"""
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -52,7 +45,7 @@ class Apart:
     def __init__(self, serve: Callable[[Connection], None]) -> None:
         """`serve`: a top-level function that answers the requests on its connection (see `asked`)."""
         self._serve = serve
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: fork_server.Process | None = None
         self._connection: Connection | None = None
         self._end: Callable[[], object] = bool  # nothing to end yet
 
@@ -67,13 +60,10 @@ class Apart:
         if self._connection is None:
             self._connection, theirs = multiprocessing.Pipe()
             with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _BEGIN, str(theirs.fileno())],
-                    stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
-                )  # fmt: skip
+                handle = theirs.fileno()
+                self._process = fork_server.start(__name__, str(handle), stdin=subprocess.DEVNULL, pass_fds=[handle])
             self._end = weakref.finalize(self, _end, self._process, os.getpid())
             with contextlib.suppress(ConnectionError):  # it has ended already, so the next request fails
-                self._connection.send([path or os.getcwd() for path in sys.path])
                 self._connection.send(self._serve)
         return self._connection
 
@@ -100,7 +90,7 @@ class Apart:
         self.close()
 
 
-def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+def _end(process: fork_server.Process, owner: int) -> None:
     """Kill a process, unless this process is a fork of its owner."""
     if os.getpid() == owner:
         process.kill()
@@ -201,6 +191,13 @@ def guarded() -> Iterator[None]:
                 del os.environ[_SAFE]
             else:
                 os.environ[_SAFE] = before
+
+
+def main(handle: str) -> int:
+    """Serve the requests on a connection by the function that comes first on it."""
+    connection = Connection(int(handle))
+    connection.recv()(connection)
+    return 0
 
 
 def asked(connection: Connection) -> Iterator[Any]:

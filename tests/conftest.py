@@ -16,9 +16,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from guidebench.harness import processes, registry
+from guidebench.harness import fork_server, processes, registry
 
 processes.begin()
+
+IMPORTED = (
+    "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
+    "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.killed", "tests.started",
+)  # fmt: skip
+"""Modules that the interpreter has imported from which the tests' processes are forked."""
 
 
 def pytest_collection_finish() -> None:
@@ -53,9 +59,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def forking() -> Iterator[None]:
+    """Processes that tests, or the program under test, start are forked from one interpreter."""
+    with fork_server.running(*IMPORTED):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def unsynced() -> Iterator[None]:
-    """No test of this process waits until a disk holds what was written: none cuts the power, and runs are written in
-    thousands of such steps. Processes that tests start do wait."""
+    """No test waits until a disk holds what was written: none cuts the power, and runs are written in thousands of such
+    steps."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda handle: None)
         yield

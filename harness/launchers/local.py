@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from guidebench.harness import machine
+from guidebench.harness import fork_server, machine
 from guidebench.harness.errors import Notice, UserError, size
 from guidebench.harness.execution import Execution
 from guidebench.harness.launchers import base, ending, job_files
@@ -26,6 +27,8 @@ from guidebench.harness.parts import LauncherPart
 from guidebench.harness.registry import register
 from guidebench.harness.texts import printable
 
+WORKER = "guidebench.harness.run.worker"
+"""The module that a worker runs; it is not imported here, since it imports all that trains."""
 SHARING = 4
 """Maximum number of workers that share a GPU unless the command says otherwise (choice)."""
 LEAST = 2**30
@@ -97,7 +100,7 @@ def _usable(slots: Sequence[Slot]) -> None:
 class _Running:
     job: Job
     slot: Slot
-    process: subprocess.Popen[str]
+    process: fork_server.Process
     log: Path
     log_start: int
     retried: bool
@@ -113,6 +116,7 @@ class Processes(Launcher):
         self._free, self._logs, self._slots, self._gpus = list(slots), logs, len(slots), gpus
         self._sharing = Counter(slot.gpu for slot in slots)
         self._hosts: Hosts | None = None
+        self._fork_server = contextlib.ExitStack()
         self._waiting: deque[tuple[Job, bool]] = deque()
         """Jobs, and whether each was retried."""
         self._running: dict[int, _Running] = {}
@@ -121,6 +125,9 @@ class Processes(Launcher):
 
     def submit(self, jobs: Sequence[Job]) -> None:
         self._logs.mkdir(parents=True, exist_ok=True)
+        if jobs and not self.open:
+            environment = base.environment(Slot("cpu"))
+            self._fork_server.enter_context(fork_server.running("torch", WORKER, environment=environment))
         self._waiting.extend((job, False) for job in jobs)
         if self._hosts is None and self._gpus is not None and self._waiting:
             self._hosts = Hosts(self._logs / "models.log", self._of_host)
@@ -180,8 +187,11 @@ class Processes(Launcher):
         return Event(worker.job, kind, {"error": error})
 
     def _end_hosts(self) -> None:
-        """End the models that workers share when the last worker has ended."""
-        if self._hosts is not None and not self.open:
+        """End the models that workers share, and the server that forks workers, when the last worker has ended."""
+        if self.open:
+            return
+        self._fork_server.close()
+        if self._hosts is not None:
             self._hosts.close()
             self._hosts = None
 
@@ -210,8 +220,8 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     log = logs / f"{job.name}.log"
     start = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as errors:
-        process = subprocess.Popen(
-            base.command(),
+        process = fork_server.start(
+            WORKER,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -229,7 +239,7 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     return _Running(job, slot, process, log, start, retried)
 
 
-def _listen(process: subprocess.Popen[str], lines: queue.Queue[tuple[int, str | None]]) -> None:
+def _listen(process: fork_server.Process, lines: queue.Queue[tuple[int, str | None]]) -> None:
     assert process.stdout is not None
     stream: IO[str] = process.stdout
     for line in stream:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import select
 import shutil
-import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,15 +20,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
-from guidebench.harness import apart
+from guidebench.harness import fork_server
 from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, Stopped, UserError
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Sent
 from guidebench.harness.models.questions import InFlight, Memory
 from guidebench.harness.records.leases import Fenced
 
+SERVING = "guidebench.harness.models.serving"
+"""The module that runs in the process; it is not imported here, since it imports what answers."""
 COPYING = 60.0
 """Seconds that a process may take to copy its last answers to a disk that several machines share."""
 LOOK = 0.2
@@ -57,7 +57,7 @@ class ModelProcess:
         self._deaths = 0
         self._scratch = ""
         self._publishing = False
-        self._process: Any = None
+        self._process: fork_server.Process | None = None
         self._connection: Connection | None = None
         self._arrivals = select.poll()
         """Detects arrived answers far faster than `Connection.poll`, which matters because it is polled at every
@@ -161,14 +161,15 @@ class ModelProcess:
             self._connection.close()
             self._connection = None
         if self._process is not None:
-            self._process.join(FAREWELL + 2 + (COPYING if self._scratch else 0))
-            if self._process.is_alive():
+            try:
+                self._process.wait(FAREWELL + 2 + (COPYING if self._scratch else 0))
+            except subprocess.TimeoutExpired:
                 self._process.kill()
-                self._process.join()
-            if self._scratch and self._process.exitcode:
+                self._process.wait()
+            if self._scratch and self._process.returncode:
                 print(
                     f"the last answers of {self._assignment.model} could not be copied into the study; their runs ask "
-                    f"for them again (exit code {self._process.exitcode})", file=sys.stderr, flush=True,
+                    f"for them again (exit code {self._process.returncode})", file=sys.stderr, flush=True,
                 )  # fmt: skip
             self._process = None
         if self._scratch:
@@ -176,20 +177,17 @@ class ModelProcess:
             self._scratch = ""
 
     def _start(self) -> None:
-        from guidebench.harness.models.serving import serve
-
         if self._assignment.shared and not self._scratch:
             self._scratch = tempfile.mkdtemp(prefix="guidebench-")
         assignment = self._assignment._replace(scratch=self._scratch)
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
+        self._connection, theirs = multiprocessing.Pipe()
         self._arrivals = select.poll()
         self._arrivals.register(self._connection.fileno(), select.POLLIN)
-        requests = None if self._requests is None else socket.socket(fileno=os.dup(self._requests))
-        self._process = context.Process(target=serve, args=(theirs, assignment, requests), daemon=True, name="model")
-        with apart.guarded(), requests or contextlib.nullcontext():
-            self._process.start()
-        theirs.close()
+        with theirs:
+            handles = [theirs.fileno(), *([] if self._requests is None else [self._requests])]
+            self._process = fork_server.start(SERVING, *map(str, handles), pass_fds=handles)
+        with contextlib.suppress(ConnectionError):  # it has ended already, so the first answer does not come
+            self._connection.send(assignment)
 
     def _send(self) -> None:
         if self.halted:
@@ -238,8 +236,7 @@ class ModelProcess:
         exit_code = None
         if self._process is not None:
             self._process.kill()
-            self._process.join()
-            exit_code = self._process.exitcode
+            exit_code = self._process.wait()
         self._process = None
         if self._connection is not None:
             self._connection.close()

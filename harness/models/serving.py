@@ -25,7 +25,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from guidebench.harness import processes
 from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, UserError, count, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Dialogue
@@ -82,15 +81,20 @@ class Unaided:
         await self._model.close()
 
 
-def serve(connection: Connection, assignment: Assignment, requests: socket.socket | None = None) -> None:
-    """Answer questions until the worker closes the connection, then end this process. `requests`: the socket on which a
-    model is asked for that the workers of this machine share; None to load one here."""
-    processes.begin()
+def main(handle: str, requests: str = "") -> int:
+    """Answer the questions on a connection, on which the assignment comes first, until the worker closes it.
+    `requests`: the descriptor of the socket on which a model is asked for that the workers of this machine share; ""
+    to load one here."""
+    connection = Connection(int(handle))
+    try:
+        assignment: Assignment = connection.recv()
+    except EOFError:
+        return 0
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker handles Ctrl-C and closes the pipe
     # Schedulers send it to all processes of a task; the worker needs this one for its last checkpoint.
     signal.signal(signal.SIGTERM, signal.SIG_IGN if assignment.shared else signal.SIG_DFL)
-    asyncio.run(_serve(connection, assignment, requests))
-    processes.leave(0)
+    asyncio.run(_serve(connection, assignment, socket.socket(fileno=int(requests)) if requests else None))
+    return 0
 
 
 async def _serve(connection: Connection, assignment: Assignment, requests: socket.socket | None) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness import processes
+from guidebench.harness import fork_server, processes
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.episodes.datasets import Dataset
 from guidebench.harness.errors import (
@@ -419,10 +419,10 @@ class Stop:
 
     def watch_parent(self) -> None:
         """Begin to watch for the end of the parent process."""
-        parent = os.getppid()
+        ended = fork_server.parent_watch()
 
         def watch() -> None:
-            while os.getppid() == parent:
+            while not ended():
                 time.sleep(0.5)
             self.asked = True
 
@@ -596,6 +596,11 @@ def _lacking(error: Exception, job: Job) -> str:
     )
 
 
+def main(*words: str) -> int:
+    """Carry out the job on standard input, or that of the job file in `words`, and return the exit code."""
+    return from_file(Path(words[0]), *words[1:]) if words else from_pipe()
+
+
 if __name__ == "__main__":
     processes.begin()
-    processes.leave(from_file(Path(sys.argv[1]), *sys.argv[2:]) if sys.argv[1:] else from_pipe())
+    processes.leave(main(*sys.argv[1:]))

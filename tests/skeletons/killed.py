@@ -13,7 +13,7 @@ from guidebench.harness.loop import evaluation, training
 from tests.conftest import trainer
 
 
-def main() -> None:
+def main() -> int:
     """`words`, `packs`, `job`: what `train` takes; `directory`; `where`: "training", after this `step`, or
     "evaluation", when the first episode of one at this step or later has ended and others have not."""
     asked: dict[str, Any] = json.load(sys.stdin)
@@ -40,7 +40,4 @@ def main() -> None:
     directory = Path(asked["directory"])
     packs = [tuple(pack) for pack in asked["packs"]]
     trainer(directory.parent)(*asked["words"], packs=packs, directory=directory, **asked["job"])
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from guidebench import results
+from tests import programs
 from tests.harness.models.canned import completion, serving
 
 HERE = Path(__file__).parent
@@ -57,11 +56,8 @@ def survives(
         packs = [[0, 1]] if number % 2 == 0 else [[0], [1]]
         asked = {"words": words, "packs": packs, "directory": str(directory), "where": where, "step": step, "job": {}}
         asked["job"] = {"checkpoint_every": 25}
-        ended = subprocess.run(
-            [sys.executable, "-m", "tests.skeletons.killed"], input=json.dumps(asked), text=True, capture_output=True,
-            timeout=300,
-        )  # fmt: skip
-        assert ended.returncode == -9, ended.stderr
+        ended = programs.run("tests.skeletons.killed", input=json.dumps(asked))
+        assert ended.code == -9, ended.err
     train(*words, packs=[(1,), (0,)], directory=directory, checkpoint_every=25)
     replay = {"mode": "replay", "cassette": str(directory)}
     for packs in ([(0, 1)], [(0,), (1,)]):

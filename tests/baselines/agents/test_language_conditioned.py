@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -33,6 +31,7 @@ from guidebench.harness.models.embedders.transformers_text_embedder import TextT
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.streams import Streams
+from tests import programs
 from tests.skeletons.test_skeletons import kept, survives
 
 SCRIPTED = ("text_embedder=scripted", "text_embedder.width=16", "agent.width=16")
@@ -424,11 +423,8 @@ def test_a_killed_run_computes_no_text_again(
 ) -> None:
     words, study = (*SHORT, *real(bert), "seeds=[0]"), tmp_path / "killed"
     asked = {"words": words, "packs": [[0]], "directory": str(study), "where": where, "step": step}
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.skeletons.killed"], input=json.dumps({**asked, "job": {"checkpoint_every": 15}}),
-        text=True, capture_output=True, timeout=300,
-    )  # fmt: skip
-    assert ended.returncode == -9, ended.stderr
+    ended = programs.run("tests.skeletons.killed", input=json.dumps({**asked, "job": {"checkpoint_every": 15}}))
+    assert ended.code == -9, ended.err
     train(*words, packs=[(0,)], directory=study, checkpoint_every=15)
     whole = train(*words, packs=[(0,)])
     assert kept(study) == kept(whole)

@@ -1,0 +1,482 @@
+"""Processes of our own modules: forked from an interpreter that has imported what they need, or started afresh.
+
+Importing torch takes two seconds of processor time. A command that starts many workers therefore starts one *fork
+server* (`running`): an interpreter of a single thread that imports the given modules and then forks at each request of
+`start`. A forked process can ask the same server, so the model processes of a worker start quickly too. Where no server
+runs, `start` starts a new interpreter, with the same result.
+
+The server ends when the process that started it ends. `parent_watch` says in either kind of process whether the one
+that started it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import io
+import os
+import pickle
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple, NoReturn, Protocol
+
+from guidebench.harness import processes
+
+PATIENCE = 300.0
+"""Seconds within which the server must answer a request; the first one waits for its imports."""
+UNKNOWN = 255
+"""Exit code of a process whose server has ended before it."""
+_HEADER = struct.Struct("=QI")
+"""Bytes of a pickled request, number of file descriptors."""
+_STATUS = struct.Struct("=i")
+_BOOT = """
+import os, pickle, sys
+with open(int(sys.argv[1]), "rb") as file:
+    sys.path[:], module, words, parent = pickle.load(file)
+import importlib
+from guidebench.harness import fork_server, processes
+processes.begin()
+fork_server._parent = parent
+sys.argv[:] = [module, *words]
+processes.leave(importlib.import_module(module).main(*words))
+"""
+
+
+class Process(Protocol):
+    """What `subprocess.Popen` and `Forked` have in common."""
+
+    pid: int
+    stdin: Any
+    stdout: Any
+    stderr: Any
+
+    @property
+    def returncode(self) -> Any: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class _Request(NamedTuple):
+    module: str
+    words: tuple[str, ...]
+    paths: list[str]
+    """Directories that are searched for modules."""
+    directory: str
+    environment: dict[str, str]
+    numbers: tuple[int, ...]
+    """The number of each passed file descriptor in the new process; the first three are the standard streams."""
+    session: bool
+    """Whether the process leads a session of its own."""
+
+
+def start(
+    module: str,
+    *words: str,
+    stdin: int | IO[Any] | None = None,
+    stdout: int | IO[Any] | None = None,
+    stderr: int | IO[Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+    start_new_session: bool = False,
+    text: bool = False,
+) -> Process:
+    """Start a process that calls `main(*words)` of a module, whose result is its exit code.
+
+    The parameters are those of `subprocess.Popen`. The process imports from the same paths as this one; the working
+    directory is not added to them, since it may hold an untrusted study.
+    """
+    paths = [path or os.getcwd() for path in sys.path]
+    server = _server
+    if server is not None and server.owner == os.getpid():
+        with contextlib.suppress(OSError):  # the server has ended
+            return server.fork(
+                module, words, paths, (stdin, stdout, stderr), os.environ if env is None else env, pass_fds,
+                start_new_session, text,
+            )  # fmt: skip
+    return _interpreter(
+        module, words, paths, stdin=stdin, stdout=stdout, stderr=stderr, env=env, pass_fds=pass_fds,
+        start_new_session=start_new_session, text=text,
+    )  # fmt: skip
+
+
+def _interpreter(
+    module: str, words: Sequence[str], paths: Sequence[str], pass_fds: Sequence[int] = (), **options: Any
+) -> subprocess.Popen[Any]:
+    reading, writing = os.pipe()
+    try:
+        process: subprocess.Popen[Any] = subprocess.Popen(
+            [sys.executable, "-P", "-c", _BOOT, str(reading)], pass_fds=[*pass_fds, reading], **options
+        )
+    except BaseException:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    with contextlib.suppress(BrokenPipeError), open(writing, "wb") as file:  # it may have ended at once
+        pickle.dump(([*paths], module, tuple(words), os.getpid()), file)
+    return process
+
+
+@contextlib.contextmanager
+def running(*modules: str, environment: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Let `start` fork from a server that has imported `modules`, as long as the context is open. The server starts at
+    the first request. Where one runs already, it is used. `environment`: environment variables of the server, which
+    count while it imports."""
+    global _server
+    if not hasattr(os, "pidfd_open") or (_server is not None and _server.owner == os.getpid()):
+        yield
+        return
+    _server = server = _Client(modules=modules, environment=environment)
+    try:
+        yield
+    finally:
+        _server = None
+        server.close()
+
+
+class _Client:
+    """The connection of this process to a fork server."""
+
+    def __init__(
+        self,
+        control: socket.socket | None = None,
+        modules: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`control`: the connection to a server that runs; without one, the first request starts a server."""
+        self.owner = os.getpid()
+        self._control, self._modules, self._environment = control, modules, environment
+        self._process: subprocess.Popen[Any] | None = None
+        self._turn = threading.Lock()
+
+    def _connection(self) -> socket.socket:
+        if self._control is None:
+            self._control, theirs = socket.socketpair()
+            with theirs:
+                self._process = _interpreter(
+                    __name__, [str(theirs.fileno()), *self._modules], [path or os.getcwd() for path in sys.path],
+                    stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=self._environment,
+                    start_new_session=True,
+                )  # fmt: skip
+        return self._control
+
+    def close(self) -> None:
+        """End the server, if this process has started one."""
+        if self._process is not None and self.owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+        if self._control is not None:
+            self._control.close()
+
+    def fork(
+        self,
+        module: str,
+        words: Sequence[str],
+        paths: list[str],
+        streams: Sequence[int | IO[Any] | None],
+        env: Mapping[str, str],
+        pass_fds: Sequence[int],
+        session: bool,
+        text: bool,
+    ) -> Forked:
+        """Ask the server for a process. Raise OSError if it has ended."""
+        numbers = (0, 1, 2, *pass_fds)
+        request = _Request(module, tuple(words), paths, os.getcwd(), dict(env), numbers, session)
+        with contextlib.ExitStack() as closing:
+            ours: list[int | None] = []
+            handles: list[int] = []
+            for number, stream in enumerate(streams):
+                mine, theirs = _stream(number, stream, closing)
+                ours.append(mine)
+                handles.append(theirs)
+            ended, status = os.pipe()
+            closing.callback(os.close, status)
+            try:
+                with self._turn:
+                    content = pickle.dumps(request)
+                    handles += [*pass_fds, status]
+                    control = self._connection()
+                    control.settimeout(PATIENCE)
+                    socket.send_fds(control, [_HEADER.pack(len(content), len(handles))], handles)
+                    control.sendall(content)
+                    answer, (pidfd,), _, _ = socket.recv_fds(control, 8, 1)
+                    (pid,) = struct.unpack("=Q", answer)
+            except (OSError, ValueError, struct.error) as error:
+                for number in (ended, *filter(None, ours)):
+                    os.close(number)
+                raise error if isinstance(error, OSError) else OSError("the fork server has ended") from None
+        return Forked(pid, pidfd, ended, ours, text)
+
+
+def _stream(number: int, stream: int | IO[Any] | None, closing: contextlib.ExitStack) -> tuple[int | None, int]:
+    """Return our end of a standard stream, if it is a pipe, and the end of the new process."""
+    if stream is None:
+        return None, number
+    if stream == subprocess.PIPE:
+        reading, writing = os.pipe()
+        mine, theirs = (writing, reading) if number == 0 else (reading, writing)
+        closing.callback(os.close, theirs)
+        return mine, theirs
+    if stream == subprocess.DEVNULL:
+        theirs = os.open(os.devnull, os.O_RDWR)
+        closing.callback(os.close, theirs)
+        return None, theirs
+    if stream == subprocess.STDOUT:
+        return None, 1
+    return None, stream if isinstance(stream, int) else stream.fileno()
+
+
+class Forked:
+    """A process that a fork server started; it has the methods of `subprocess.Popen` that are used here."""
+
+    def __init__(self, pid: int, pidfd: int, ended: int, streams: Sequence[int | None], text: bool) -> None:
+        self.pid, self._pidfd, self._ended = pid, pidfd, ended
+        self._code: int | None = None
+        self._turn = threading.Lock()
+        suffix = "" if text else "b"
+        modes = (f"{mode}{suffix}" for mode in ("w", "r", "r"))
+        self.stdin, self.stdout, self.stderr = (
+            None if stream is None else open(stream, mode)  # noqa: SIM115
+            for stream, mode in zip(streams, modes, strict=True)
+        )
+
+    @property
+    def returncode(self) -> int | None:
+        return self._code
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._code is None:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            with self._turn:
+                if self._code is None and not _readable(self._pidfd, min(0.2, left) if left is not None else 0.2):
+                    if left == 0.0:
+                        raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+                    continue
+                if self._code is None:
+                    status = os.read(self._ended, _STATUS.size)
+                    self._code = int(_STATUS.unpack(status)[0]) if len(status) == _STATUS.size else UNKNOWN
+                    os.close(self._ended)
+                    os.close(self._pidfd)
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        with self._turn:
+            if self._code is None:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._pidfd, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def __del__(self) -> None:
+        if getattr(self, "_code", 0) is None:
+            for number in (self._pidfd, self._ended):
+                with contextlib.suppress(OSError):
+                    os.close(number)
+
+
+def _readable(number: int, seconds: float) -> bool:
+    with selectors.PollSelector() as selector:
+        selector.register(number, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
+
+
+_server: _Client | None = None
+"""The server that forks for this process."""
+_lifeline: int | None = None
+"""In a forked process, a pipe that closes when the process that asked for it ends."""
+_parent: int | None = None
+"""In a new interpreter, the process that started it."""
+
+
+def parent_watch() -> Callable[[], bool]:
+    """Return a function that says whether the process which started this one has ended."""
+    if (lifeline := _lifeline) is not None:
+        return lambda: _readable(lifeline, 0.0)
+    parent = os.getppid() if _parent is None else _parent
+    return lambda: os.getppid() != parent
+
+
+def main(handle: str, *modules: str) -> NoReturn:
+    """Be the server: import `modules`, then fork at each request, until the process that started this one ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    for module in modules:
+        importlib.import_module(module)
+    gc.freeze()
+    _Server(socket.socket(fileno=int(handle))).serve()
+    os._exit(0)
+
+
+class _Server:
+    def __init__(self, control: socket.socket) -> None:
+        self._first = control
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ)
+        self._statuses: dict[int, int] = {}
+        """Process -> the pipe on which its exit code is sent."""
+        self._lifelines: dict[int, tuple[socket.socket, int]] = {}
+        """Process -> the connection on which it was asked for, and its lifeline."""
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        self._wakes = (reading, writing)
+        self._selector.register(reading, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wakes[1], warn_on_full_buffer=False)
+        while True:
+            for key, _ in self._selector.select():
+                if key.fd == self._wakes[0]:
+                    os.read(key.fd, 4096)
+                    self._reap()
+                    continue
+                control: socket.socket = key.fileobj  # type: ignore[assignment]
+                try:
+                    self._answer(control)
+                except (OSError, ValueError, EOFError, struct.error):  # that process has ended
+                    if control is self._first:
+                        return
+                    self._selector.unregister(control)
+                    control.close()
+                    for pid in [pid for pid, (asker, _) in self._lifelines.items() if asker is control]:
+                        os.close(self._lifelines.pop(pid)[1])
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if (pipe := self._statuses.pop(pid, None)) is not None:
+                with contextlib.suppress(OSError):  # nobody waits for it any more
+                    os.write(pipe, _STATUS.pack(os.waitstatus_to_exitcode(status)))
+                os.close(pipe)
+            if pid in self._lifelines:
+                os.close(self._lifelines.pop(pid)[1])
+
+    def _answer(self, control: socket.socket) -> None:
+        header, handles, _, _ = socket.recv_fds(control, _HEADER.size, 64)
+        size, count = _HEADER.unpack(header)
+        with open(control.fileno(), "rb", closefd=False, buffering=0) as file:
+            content = bytearray()
+            while len(content) < size:
+                if not (part := file.read(size - len(content))):
+                    raise EOFError
+                content += part
+        request: _Request = pickle.loads(bytes(content))
+        if len(handles) != count:
+            raise ValueError("file descriptors were lost")
+        ours, theirs = socket.socketpair()
+        watched, lifeline = os.pipe()
+        pid = os.fork()
+        if not pid:
+            try:
+                _become(request, handles[:-1], theirs, watched)
+            finally:
+                os._exit(1)
+        theirs.close()
+        *passed, status = handles
+        for number in (*passed, watched):
+            os.close(number)
+        self._statuses[pid], self._lifelines[pid] = status, (control, lifeline)
+        self._selector.register(ours, selectors.EVENT_READ)
+        pidfd = os.pidfd_open(pid)
+        try:
+            socket.send_fds(control, [struct.pack("=Q", pid)], [pidfd])
+        finally:
+            os.close(pidfd)
+
+
+def _become(request: _Request, handles: Sequence[int], control: socket.socket, watched: int) -> NoReturn:
+    """Turn a fork of the server into the process that was asked for, run it and exit."""
+    global _server, _lifeline
+    import fcntl
+
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for ignored in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(ignored, signal.SIG_DFL)
+    if request.session:
+        os.setsid()
+    # Numbers below those that are wanted may be in use, so all descriptors are first moved out of the way.
+    above = max(request.numbers) + 1
+    *moved, mine, _lifeline = (
+        fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, above) for handle in (*handles, control.fileno(), watched)
+    )
+    for handle, number in zip(moved, request.numbers, strict=True):
+        os.dup2(handle, number, inheritable=True)
+    kept = {*request.numbers, mine, _lifeline}
+    for number in map(int, os.listdir("/dev/fd")):
+        if number not in kept:
+            with contextlib.suppress(OSError):  # the one that lists the others is closed
+                os.close(number)
+    control.detach()
+    _server = _Client(socket.socket(fileno=mine))
+
+    os.environ.clear()
+    os.environ.update(request.environment)
+    sys.path[:] = request.paths
+    importlib.invalidate_caches()
+    sys.argv[:] = [request.module, *request.words]
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        errors = "backslashreplace" if name == "stderr" else None
+        line = name == "stderr" or os.isatty(number)
+        raw = open(number, f"{mode}b", closefd=False)  # noqa: SIM115
+        stream = io.TextIOWrapper(raw, errors=errors, line_buffering=line)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()  # else all forks would draw alike where a package uses NumPy's global generator
+    _name(request.module.rpartition(".")[2])
+    code = 1
+    try:
+        os.chdir(request.directory)
+        code = importlib.import_module(request.module).main(*request.words)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        traceback.print_exc()
+    processes.leave(code)
+
+
+def _name(name: str) -> None:
+    """Give this process the name of its module in lists of processes, where the system can."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(15, f"bench {name}".encode()[:15], 0, 0, 0)
+
+
+__all__ = ["Forked", "Process", "main", "parent_watch", "running", "start"]

@@ -1,0 +1,135 @@
+"""Processes that are forked from a server and those that are started afresh behave alike; the server ends with its
+starter."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness import fork_server
+
+
+@pytest.fixture(params=["forked", "fresh"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Both ways in which a process starts; a server of its own that has imported this module."""
+    monkeypatch.setattr(fork_server, "_server", None)
+    if request.param == "fresh":
+        yield "fresh"
+        return
+    with fork_server.running(__name__):
+        yield "forked"
+
+
+def main(what: str, *words: str) -> int:
+    """What the started processes do."""
+    if what == "describe":
+        told = {
+            "words": words, "directory": os.getcwd(), "given": sys.stdin.read(), "environment": os.environ["GIVEN"],
+            "argv": sys.argv[1:], "threads": len(os.listdir("/proc/self/task")), "path": sys.path,
+            "session": os.getsid(0) == os.getpid(),
+        }  # fmt: skip
+        print(json.dumps(told))
+        print("to stderr", file=sys.stderr)
+    if what == "write":
+        os.write(int(words[0]), b"passed")
+    if what == "exit":
+        sys.exit(words[0] if words[1:] else int(words[0]))
+    if what == "raise":
+        raise RuntimeError("broken")
+    if what == "wait":
+        print("ready", flush=True)
+        time.sleep(600)
+    if what == "start":
+        mine = fork_server.start(__name__, "watch", stdout=1)
+        print(mine.pid, flush=True)
+        time.sleep(600)
+    if what == "watch":
+        ended = fork_server.parent_watch()
+        while not ended():
+            time.sleep(0.01)
+        print("noticed", flush=True)
+    if what == "random":
+        import numpy as np
+
+        print(np.random.randint(2**30))
+    return 3
+
+
+def test_a_process_has_what_popen_would_give_it(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "given").write_text("input")
+    with open("given") as given, open("printed", "w") as printed, open("errors", "w") as errors:
+        process = fork_server.start(
+            __name__, "describe", "a", "b", stdin=given, stdout=printed, stderr=errors,
+            env={**os.environ, "GIVEN": "yes"}, start_new_session=True,
+        )  # fmt: skip
+        assert process.wait(60) == 3 == process.poll() == process.returncode
+    assert (tmp_path / "errors").read_text() == "to stderr\n"
+    told = json.loads((tmp_path / "printed").read_text())
+    assert told["words"] == ["a", "b"] and told["argv"][-2:] == ["a", "b"]
+    assert (told["directory"], told["given"], told["environment"]) == (str(tmp_path), "input", "yes")
+    assert told["session"] and told["threads"] == 1 and str(tmp_path) not in told["path"]
+
+
+def test_pipes_and_passed_descriptors_lead_to_it(kind: str) -> None:
+    reading, writing = os.pipe()
+    process = fork_server.start(__name__, "write", str(writing), pass_fds=[writing])
+    os.close(writing)
+    with open(reading, "rb") as file:
+        assert file.read() == b"passed"
+    assert process.wait(60) == 3
+    process = fork_server.start(__name__, "wait", stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n" and process.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.01)
+    process.terminate()
+    assert process.wait(60) == -signal.SIGTERM and process.stdout.read() == ""
+    process.kill()  # it has ended, so nothing is killed
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("exit", "7"), 7, ""),
+        (("exit", "full", "text"), 1, "full"),
+        (("raise",), 1, "RuntimeError: broken"),
+    ],
+)
+def test_its_exit_code_tells_how_it_ended(kind: str, words: tuple[str, ...], code: int, said: str) -> None:
+    process = fork_server.start(__name__, *words, stderr=subprocess.PIPE, text=True)
+    with process.stderr as errors:
+        assert said in errors.read()
+    assert process.wait(60) == code
+
+
+def test_it_notices_that_its_starter_was_killed(kind: str) -> None:
+    starter = fork_server.start(__name__, "start", stdout=subprocess.PIPE, text=True)
+    with starter.stdout as lines:
+        assert int(lines.readline()) != starter.pid
+        starter.kill()
+        assert starter.wait(60) == -signal.SIGKILL
+        assert lines.read() == "noticed\n"
+
+
+def test_forks_draw_different_numbers_and_a_server_that_was_killed_is_done_without() -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fork_server, "_server", None)
+        with fork_server.running("numpy"):
+            assert len({drawn() for _ in range(3)}) == 3
+            assert fork_server._server is not None and fork_server._server._process is not None
+            fork_server._server._process.kill()
+            assert drawn()
+
+
+def drawn() -> str:
+    process = fork_server.start(__name__, "random", stdout=subprocess.PIPE, text=True)
+    with process.stdout as lines:
+        return lines.read()

@@ -1,0 +1,91 @@
+"""Processes that tests start: `bench`, or a program given as text, forked from an interpreter that has imported torch.
+
+They are processes like others, with signals, exit codes and standard streams, and start within a tenth of a second.
+What a new interpreter does when it starts is tested with `subprocess` and `sys.executable`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from guidebench.harness import fork_server
+
+
+class Done(NamedTuple):
+    """A process that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def bench(*words: str, **options: Any) -> Done:
+    """Run `bench` with these words to its end; `options` are those of `run`."""
+    return run("tests.programs", "bench", *words, **options)
+
+
+def python(source: str, *words: str, **options: Any) -> Done:
+    """Run the text of a program to its end; `words` are its `sys.argv[1:]`, and `options` those of `run`."""
+    return run("tests.programs", "python", source, *words, **options)
+
+
+def run(
+    module: str,
+    *words: str,
+    input: str = "",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout: float = 600.0,
+) -> Done:
+    """Run `main(*words)` of a module to its end, killing it after `timeout` seconds."""
+    with (
+        tempfile.TemporaryFile("w+") as given,
+        tempfile.TemporaryFile("w+", errors="replace") as out,
+        tempfile.TemporaryFile("w+", errors="replace") as err,
+    ):
+        given.write(input)
+        given.seek(0)
+        process = start(module, *words, stdin=given, stdout=out, stderr=err, env=env, cwd=cwd)
+        try:
+            code = process.wait(timeout)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        out.seek(0)
+        err.seek(0)
+        return Done(code, out.read(), err.read())
+
+
+def start(module: str, *words: str, cwd: Path | None = None, **options: Any) -> fork_server.Process:
+    """Start `main(*words)` of a module in a directory; `options` are those of `fork_server.start`."""
+    here = os.getcwd()
+    try:
+        os.chdir(cwd or here)
+        return fork_server.start(module, *words, **options)
+    finally:
+        os.chdir(here)
+
+
+def start_bench(*words: str, **options: Any) -> fork_server.Process:
+    """Start `bench` with these words; by default nobody reads what it prints."""
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    return start("tests.programs", "bench", *words, **(streams | options))
+
+
+def main(kind: str, *words: str) -> int:
+    """Be `bench` or a program given as text."""
+    if kind == "bench":
+        from guidebench.harness.commands import cli
+
+        return cli.main(list(words))
+    source, *rest = words
+    sys.argv[:] = ["-c", *rest]
+    exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
+    return 0
