@@ -44,8 +44,8 @@ NAME = "bench-"
 """How the names of its arrays in SLURM begin."""
 SECONDS = 60.0
 """Seconds that one call of a program of SLURM's may take."""
-EVERY = 5.0
-"""Seconds between two looks at the queue."""
+SOON, EVERY = 1.0, 5.0
+"""Seconds until the next look at the queue: after a worker told its end, and else."""
 FORMAT = "%i|%T|%j|%K|%r|%k|%Z"
 """What squeue prints of a task: id, state, name, index, reason, comment, working directory."""
 SCRIPT = """\
@@ -181,7 +181,7 @@ class Arrays(Launcher):
         self._hearing: dict[str, tuple[Job, job_files.Hearing]] = {}
         self._last: dict[str, str] = {}
         """Job -> kind of the last event that was heard of it."""
-        self._looked = 0.0
+        self._next_look = 0.0
         self._unanswered = False
         self._gone: dict[str, float] = {}
         """Job that left the queue without a word -> since when."""
@@ -224,9 +224,9 @@ class Arrays(Launcher):
     def poll(self, seconds: float) -> list[Event]:
         """Return what the workers of this command's tasks wrote; a task that left the queue without a word crashed."""
         time.sleep(seconds)
-        if time.monotonic() - self._looked < EVERY or not self._hearing:
-            return []
-        found = []
+        found = self._heard()
+        if time.monotonic() < self._next_look or not self._hearing:
+            return found
         try:
             queued = {task.job.name for task in self._tasks()}
         except UserError as error:  # a controller that restarts: the tasks go on
@@ -237,11 +237,9 @@ class Arrays(Launcher):
             self._unanswered = True
         else:
             self._unanswered = False
-        self._looked = time.monotonic()
-        for name, (job, hearing) in list(self._hearing.items()):
-            for kind, content in hearing:
-                found.append(Event(job, kind, content))
-                self._last[name] = kind
+        self._next_look = time.monotonic() + EVERY
+        found += self._heard()  # what was written before a task left the queue
+        for name, (job, _) in list(self._hearing.items()):
             if name not in queued:
                 silent = self._last.get(name, "") not in ENDS
                 if silent and self._held(job):
@@ -251,6 +249,17 @@ class Arrays(Launcher):
                 if silent:
                     numbers = self._numbers()
                     found.append(Event(job, "crashed", {"error": self._how(name, numbers.get(name, ""))}))
+        return found
+
+    def _heard(self) -> list[Event]:
+        """Return what the workers wrote since the last call. An end lets the queue be looked at soon."""
+        found = []
+        for name, (job, hearing) in self._hearing.items():
+            for kind, content in hearing:
+                found.append(Event(job, kind, content))
+                self._last[name] = kind
+        if any(event.kind in ENDS for event in found):
+            self._next_look = min(self._next_look, time.monotonic() + SOON)
         return found
 
     def _held(self, job: Job) -> bool:

@@ -3,50 +3,63 @@ study with a served judge that loses its command and its nodes."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import subprocess
-import sys
+import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from guidebench.harness.models import budget, exchange
+from guidebench.harness.records import leases
 from tests.harness.models.canned import completion, serving
+from tests.programs import bench
 
 LIMIT = 2_000
 """Calls that the study with a served judge may make, more than it needs."""
 STUDY = (
     "suite=minigrid_doorkey", "method=uer,vlm_rb", "judge=openai", "judge.model=canned", "judge.scoring=literal",
-    "judge.delay=64", "replay.clip_length=4", "drawing.tile_size=8", "profile=smoke", "training.steps=2400",
-    "evaluation.every=800", "evaluation.episodes=2", "checkpoint_every=200", "learner.channels=4",
-    "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16", "seeds=6", "pack=3", "report=false",
+    "judge.delay=64", "replay.clip_length=4", "drawing.tile_size=8", "profile=smoke", "training.steps=1200",
+    "evaluation.every=600", "evaluation.episodes=1", "checkpoint_every=200", "learner.channels=4",
+    "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16", "seeds=4", "pack=2", "report=false",
 )  # fmt: skip
-"""Twelve runs in four jobs; those of vlm_rb ask a judge behind a server."""
+"""Eight runs in four jobs; those of vlm_rb ask a judge behind a server."""
+RUNS = 8
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def bench(*words: str) -> Done:
-    """`bench("run", …)` as a process."""
-    done = subprocess.run([sys.executable, "-m", "guidebench", *words], capture_output=True, text=True)
-    return Done(done.returncode, done.stdout, done.stderr)
+STILL, MOST = 60.0, 600.0
+"""Seconds after which a wait fails: where nothing moves, and in any case."""
 
 
 def until(
-    true: Callable[[], bool], every: float = 1.0, told: Callable[[], str] = lambda: "", seconds: float = 240.0
+    true: Callable[[], bool],
+    every: float = 0.2,
+    moves: Callable[[], object] = lambda: None,
+    told: Callable[[], str] = lambda: "",
 ) -> None:
-    """Wait for at most some seconds, looking `every` seconds. What `told` returns then is part of the error."""
-    end = time.monotonic() + seconds
+    """Wait, looking `every` seconds, and fail once what `moves` returns has stayed the same for STILL seconds. What
+    `told` returns then is part of the error."""
+    last, since, began = moves(), time.monotonic(), time.monotonic()
     while not true():
-        assert time.monotonic() < end, f"it took too long\n{told()}"
+        now = time.monotonic()
+        if now - since > 1.0 and (present := moves()) != last:
+            last, since = present, now
+        assert now - since < STILL and now - began < MOST, f"nothing moves, or it took too long\n{told()}"
         time.sleep(every)
+
+
+def progress(place: Path) -> list[tuple[str, int, int]]:
+    """What changes where a study below `place` goes on: its files, but for signs of life."""
+    found = []
+    for folder, _, names in os.walk(place):
+        for path in (Path(folder, name) for name in names if not folder.endswith(leases.FOLDER)):
+            with contextlib.suppress(OSError):  # it was deleted meanwhile
+                status = path.stat()
+                found.append((str(path), status.st_size, status.st_mtime_ns))
+    return found
 
 
 def statuses(study: Path) -> list[str]:
@@ -86,7 +99,7 @@ def is_whole(study: Path, calls: int) -> None:
     local = study.parent / "local"
     done = bench("run", *STUDY, f"models.cassette={study}", "models.mode=replay", f"output={local}")
     assert done.code == 0, done.out + done.err
-    assert rows(study) == rows(local) and len(rows(study)) == 12
+    assert rows(study) == rows(local) and len(rows(study)) == RUNS
     models = study / "models"
     assert [path.name for path in models.glob("*.sqlite")] == ["cassette.sqlite"] and not (models / "grants").exists()
     recorded = sum(model.spent.calls for model in exchange.stats(study).models)

@@ -1,4 +1,7 @@
-"""A real SLURM cluster of two nodes on this host: slurmctld, two slurmd and a private munge, of Debian's packages."""
+"""A real SLURM cluster of two nodes on this host: slurmctld, two slurmd and a private munge, of Debian's packages.
+
+A task that is queued again waits until its old credential has expired, which is `cred_expire`.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests import guardian
+from tests.harness.launchers.scheduled import until
 
 PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
 """Program -> the package that has it."""
@@ -25,7 +30,7 @@ SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket={place}/munge.socket
+AuthInfo=socket={place}/munge.socket,cred_expire=10
 StateSaveLocation={place}/state
 SlurmdSpoolDir={place}/spool-%n
 SlurmctldPidFile={place}/slurmctld.pid
@@ -39,16 +44,16 @@ SelectTypeParameters=CR_Core
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SchedulerType=sched/backfill
-SchedulerParameters=requeue_delay=1,sched_interval=2,bf_interval=2
+SchedulerParameters=sched_interval=1,bf_interval=1
 MpiDefault=none
 ReturnToService=2
-SlurmdTimeout=10
+SlurmdTimeout=60
 KillWait=10
 MessageTimeout=30
 EnforcePartLimits=ALL
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=1000
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=1000
-PartitionName=low Nodes=n1,n2 Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20 MaxTime=300 State=UP
+PartitionName=low Nodes=n1,n2 Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=60 MaxTime=300 State=UP
 PartitionName=high Nodes=n1,n2 PriorityTier=9 PreemptMode=OFF MaxTime=300 State=UP
 PartitionName=closed Nodes=n1 AllowAccounts=others State=UP
 """
@@ -104,15 +109,53 @@ class Cluster:
                     self.call("scontrol", "update", f"NodeName={node}", "State=RESUME")
         return [*states.values()] == ["idle", "idle"]
 
+    def queue(self) -> list[str]:
+        """Return the id and the state of each task, such as "17_3 PENDING"."""
+        return self.call("squeue", "-h", "-r", "-o", "%i %T").splitlines()
+
+    def hasten(self) -> None:
+        """Let tasks that are queued again begin at once."""
+        for line in self.queue():
+            if "PENDING" in line:
+                with contextlib.suppress(AssertionError):  # it has begun meanwhile
+                    self.call("scontrol", "update", f"JobId={line.split()[0]}", "StartTime=now")
+
+    def hold(self) -> None:
+        """Let nothing in the partition `low` begin."""
+        self.call("scontrol", "update", "PartitionName=low", "State=DOWN")
+
+    def go_on(self) -> None:
+        self.call("scontrol", "update", "PartitionName=low", "State=UP")
+
+    def empty(self) -> None:
+        """Leave no task and two idle nodes for the next test. Where SLURM does not do so, the cluster is made anew."""
+        try:
+            self.go_on()
+            for line in self.queue():
+                self.call("scancel", "--signal=KILL", "--full", line.split()[0])
+                self.call("scancel", line.split()[0])
+            until(lambda: self.mend() and not self.queue(), moves=lambda: (self.queue(), self.states()), told=self.told)
+        except AssertionError as error:
+            print(f"the cluster is made anew, since a test left it so: {error}")
+            self.end()
+            self.begin()
+
     def told(self) -> str:
         """Return what the cluster says of its nodes and jobs, and the ends of its logs."""
-        said = [self.call("scontrol", "show", "node"), self.call("scontrol", "show", "job")]
-        for path in sorted([*self.place.glob("slurm*.log"), *self.place.glob("n?.out")]):
-            said.append(f"{path.name}:\n" + "\n".join(path.read_text(errors="replace").splitlines()[-60:]))
-        return "\n\n".join(said)
+        said = []
+        for what in ("node", "job"):
+            with contextlib.suppress(AssertionError):
+                said.append(self.call("scontrol", "show", what))
+        return "\n\n".join([*said, self.logs()])
+
+    def logs(self) -> str:
+        paths = sorted([*self.place.glob("slurm*.log"), *self.place.glob("*.out")])
+        ends = (path.read_text(errors="replace").splitlines()[-60:] for path in paths)
+        return "\n\n".join(f"{path.name}:\n" + "\n".join(lines) for path, lines in zip(paths, ends, strict=True))
 
     def begin(self) -> None:
         for folder in ("state", "spool-n1", "spool-n2"):
+            shutil.rmtree(self.place / folder, ignore_errors=True)
             (self.place / folder).mkdir()
         (self.place / "munge.key").write_bytes(os.urandom(128))
         (self.place / "munge.key").chmod(0o600)
@@ -121,7 +164,7 @@ class Cluster:
         files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
         options = [f"--{option}={self.place}/munge.{end}" for option, end in files.items()]
         self.start("munged", _program("munged"), "--foreground", "--force", *options)
-        _until(lambda: (self.place / "munge.socket").exists(), "munged")
+        until((self.place / "munge.socket").exists, told=self.logs)
         self.start("slurmctld", _program("slurmctld"), "-D", "-f", str(self.place / "slurm.conf"))
         for node in ("n1", "n2"):
             self.start_node(node)
@@ -132,17 +175,19 @@ class Cluster:
             except AssertionError:
                 return False
 
-        _until(up, f"the cluster, see {self.place}")
+        until(up, told=self.logs)
 
     def end(self) -> None:
+        """End the daemons, and the tasks that they have left."""
         for name in ("n1", "n2", "slurmctld", "munged"):
             if (process := self._started.get(name)) is not None:
                 process.terminate()
-                try:
-                    process.wait(timeout=20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=10)
+        guardian.end(f"SLURM_CONF={self.place}/")
+        for process in self._started.values():
+            process.wait()
+        (self.place / "munge.socket").unlink(missing_ok=True)
 
     def kill_node(self, node: str, *workers: int) -> None:
         """End a node's daemon and the tasks of which `workers` are processes, as when power fails. The daemons of the
@@ -171,14 +216,6 @@ def missing() -> list[str]:
     """Return the packages that this host lacks for a cluster."""
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     return [package for program, package in PACKAGES.items() if shutil.which(program, path=path) is None]
-
-
-def _until(done, what: str, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what} did not start within {seconds} s")
-        time.sleep(0.2)
 
 
 @contextlib.contextmanager

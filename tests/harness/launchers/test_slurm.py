@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from guidebench.harness.commands import run_
+from guidebench.harness.commands import cli, run_
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.launchers import ending, job_files, slurm
@@ -25,236 +25,72 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study as studies
 from guidebench.harness.run.study import Study
 from tests.harness.launchers import scheduled
-from tests.harness.launchers.scheduled import LIMIT, STUDY, Done, events, is_whole, judging, statuses, until
+from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, events, is_whole, judging, rows, statuses
 from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing, parent
+from tests.programs import bench, start_bench
 
-SMOKE = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "evaluation.episodes=2")
+SMALL = (
+    "suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "evaluation.episodes=1",
+    "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
+)  # fmt: skip
+LONG = (*SMALL, "training.steps=2000000", "evaluation.every=2000000")
+SLURM = ("launcher=slurm", "launcher.minutes=5")
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Cluster]:
+def nodes() -> Iterator[Cluster]:
     if absent := missing():
         message = f"SLURM is missing here; install {', '.join(absent)}"
         if os.environ.get("CI_REQUIRES_SYSTEM"):
             pytest.fail(message)
         pytest.skip(message)
-    with cluster() as found:
-        yield found
+    with cluster() as running:
+        yield running
 
 
 @pytest.fixture
-def bench(running: Cluster, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """`bench("run", …)` as a process, whose programs reach the cluster."""
-    for name, value in running.environment.items():
+def running(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """The cluster that commands of a test find. A test leaves no task in it, also one that failed."""
+    for name, value in nodes.environment.items():
         monkeypatch.setenv(name, value)
+    yield nodes
+    nodes.empty()
 
-    return scheduled.bench
+
+@pytest.fixture
+def until(running: Cluster, tmp_path: Path) -> Callable[..., None]:
+    """`until(true)` waits as long as the queue, the nodes or the files of a test's study change."""
+
+    def moves() -> object:
+        return running.queue(), running.states(), scheduled.progress(tmp_path)
+
+    return functools.partial(scheduled.until, moves=moves, told=running.told)
 
 
 def node_of(worker: int) -> str:
     """The node of a worker."""
-    told = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
-    return next(each for each in told if each.startswith(b"SLURMD_NODENAME=")).partition(b"=")[2].decode()
+    variables = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
+    return next(each for each in variables if each.startswith(b"SLURMD_NODENAME=")).partition(b"=")[2].decode()
 
 
-def workers_of(study: Path, runs: str) -> set[int]:
+def workers_of(study: Path, runs: str = "*/*/*/seed-*") -> set[int]:
     """The workers that hold runs now."""
     return {holder.pid for run in study.glob(runs) if (holder := leases.holder(run)) is not None}
 
 
 def workers_on(node: str, study: Path) -> set[int]:
-    return {worker for worker in workers_of(study, "*/*/*/seed-*") if node_of(worker) == node}
+    return {worker for worker in workers_of(study) if node_of(worker) == node}
 
 
-def finished_again(running: Cluster) -> bool:
-    """Whether no task is left after a node was lost; those that were queued again begin at once, not in minutes."""
-    for line in queue(running):
-        if "PENDING" in line:
-            with contextlib.suppress(AssertionError):
-                running.call("scontrol", "update", f"JobId={line.split()[0]}", "StartTime=now")
-    running.mend()
-    return not queue(running)
-
-
-def queue(running: Cluster) -> list[str]:
-    return running.call("squeue", "-h", "-r", "-o", "%i %T").split("\n")[:-1]
-
-
-@pytest.mark.slow
-def test_a_study_is_submitted_once_finishes_without_its_command_and_equals_that_of_local(
-    running: Cluster, bench: Callable[..., Done], train: Callable[..., Path], tmp_path: Path
+@pytest.mark.waits
+def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_that_of_local(
+    running: Cluster, until: Callable[..., None], train: Callable[..., Path], tmp_path: Path
 ) -> None:
-    study = tmp_path / "study"
-    words = ("run", *SMOKE, "seeds=2", "launcher=slurm", "launcher.minutes=5", f"output={study}")
-    running.call("scontrol", "update", "PartitionName=low", "State=DOWN")  # or it might end before the second command
-    try:
-        done = bench(*words)
-        assert done.code == 0 and "2 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
-        assert "2 jobs in the queue" in bench(*words).out  # a second command submits none of them again
-        assert len(queue(running)) == 2
-        (path,) = (study / "jobs").glob("*-0.json")
-        assert job_files.read(path).code, "a node is checked against the sources and packages here"
-    finally:
-        running.call("scontrol", "update", "PartitionName=low", "State=UP")
-    until(lambda: not queue(running))
-    assert statuses(study) == ["finished", "finished"] and events(study) == [["started", "finished"]] * 2
-    local = train("method=uer", "evaluation.episodes=2", packs=[(0,), (1,)])
-    rows = [
-        [path.read_bytes() for path in sorted(each.glob("*/*/*/seed-*/evaluations.parquet"))] for each in (study, local)
-    ]
-    assert rows[0] == rows[1] and len(rows[0]) == 2
-    assert "2 of 2 runs finished" in bench("status", str(study)).out
-    again = bench(*words)
-    assert again.code == 0 and "2 finished" in again.out and "0 jobs in the queue" in again.out
-    assert bench("cancel", str(study)).out == f"{study}: no job of it is in a queue\n"
-
-
-@pytest.mark.slow
-def test_a_task_that_is_warned_of_its_limit_is_queued_again_and_continues(
-    running: Cluster, bench: Callable[..., Done], tmp_path: Path
-) -> None:
-    study = tmp_path / "study"
-    words = ("run", *SMOKE, "seeds=1", "training.steps=200000", "evaluation.every=200000", "launcher=slurm")
-    assert bench(*words, "launcher.minutes=5", f"output={study}").code == 0
-    until(lambda: statuses(study) == ["running"])
-    (number, _) = queue(running)[0].split()
-    running.call("scancel", "--batch", "--signal=USR1", number)  # as SLURM does some time before the limit
-    until(lambda: events(study) == [["started", "stopped"]])
-    until(lambda: any("PENDING" in line for line in queue(running)))
-    step = json.loads(next(study.glob("*/*/*/seed-0/run.json")).read_text())["step"]
-    assert step > 0
-    running.call("scontrol", "update", f"JobId={number}", "StartTime=now")
-    until(lambda: events(study) == [["started", "stopped", "started"]])
-    told = next((study / "jobs").glob("*.events.jsonl")).read_text().splitlines()
-    assert [json.loads(line)["step"] for line in told if '"started"' in line] == [0, step]
-    assert bench("cancel", str(study)).code == 0
-    until(lambda: not queue(running))
-
-
-@pytest.mark.slow
-def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
-    running: Cluster, bench: Callable[..., Done], tmp_path: Path
-) -> None:
-    study = tmp_path / "study"
-    words = ("run", *SMOKE, "seeds=1", "launcher=slurm", "launcher.minutes=5", f"output={study}")
-    running.call("scontrol", "update", "PartitionName=low", "State=DOWN")
-    try:
-        assert bench(*words).code == 0
-        study.rename(tmp_path / "elsewhere")  # what a directory looks like to a node that has not mounted it
-    finally:
-        running.call("scontrol", "update", "PartitionName=low", "State=UP")
-    try:
-        until(lambda: "does not see" in running.call("squeue", "-h", "-o", "%k"))
-    finally:
-        (tmp_path / "elsewhere").rename(study)
-    shown = bench("status", str(study)).out
-    assert f"does not see {study}" in shown and "seed 0    waiting" in shown
-    assert bench("cancel", str(study)).code == 0
-    until(lambda: not queue(running))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["launcher.partition=nowhere"], "launcher.partition=nowhere is refused (known partitions: low, high, closed)"),
-        (["launcher.partition=closed"], "launcher.account=(the account by default) is refused"),
-        (["launcher.partition=closed", "launcher.account=mine"], "launcher.account=mine is refused"),
-        (
-            ["launcher.minutes=3000"],
-            "launcher.minutes=3000 is refused: sbatch: allocation failure: Requested time",
-        ),
-        (["launcher.warned=240", "launcher.minutes=4"], "launcher.warned=240 seconds are not less than"),
-        (["device=cuda"], "device=cuda needs a GPU for each task: add launcher.gres=gpu:1"),
-        (["launcher.gres=gpu:1"], "launcher.gres=gpu:1 is refused"),
-    ],
-)
-def test_what_slurm_refuses_is_named_before_anything_is_written(
-    bench: Callable[..., Done], tmp_path: Path, words: list[str], says: str
-) -> None:
-    done = bench("run", *SMOKE, "seeds=1", "launcher=slurm", f"output={tmp_path / 'study'}", *words)
-    assert done.code == 2 and says in done.err and not (tmp_path / "study").exists()
-
-
-@pytest.mark.slow
-def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equals_that_of_local(
-    running: Cluster, bench: Callable[..., Done], tmp_path: Path
-) -> None:
-    study = tmp_path / "study"
-
-    def begun(runs: str = "*/*/*/seed-*", node: str = "") -> bool:
-        """Whether runs have checkpoints, of those that are held by workers on a node."""
-        held = [run for run in study.glob(runs) if (holder := leases.holder(run)) and node in ("", node_of(holder.pid))]
-        return any(any(run.glob("checkpoint-*")) for run in held)
-
-    with judging() as (url, asked):
-        words = ["run", *STUDY, f"judge.base_url={url}", f"models.budget_calls={LIMIT}", "launcher=slurm"]
-        words += ["launcher.partition=low", "launcher.minutes=5", "launcher.wait=true", f"output={study}"]
-        with subprocess.Popen([sys.executable, "-m", "guidebench", *words], stdout=subprocess.DEVNULL) as command:
-            until(lambda: begun("*/*/uer-*/seed-0") or command.poll() is not None, every=0.2)
-            command.kill()
-        kept = node_of(*workers_of(study, "*/*/uer-*/seed-0"))
-        lost = {"n1": "n2", "n2": "n1"}[kept]
-        paused = [*workers_on(kept, study)]
-        for worker in paused:  # or they might finish before SLURM preempts them, which continues them
-            os.kill(worker, signal.SIGSTOP)
-        until(lambda: begun(node=lost), every=0.2)
-        for worker in workers_on(lost, study):
-            os.kill(worker, signal.SIGSTOP)
-        running.call("sbatch", "-p", "high", "-w", kept, "-n2", "--output=/dev/null", "--wrap", "true")
-        until(lambda: any("stopped" in kinds for kinds in events(study)))
-        for worker in paused:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGCONT)
-        running.kill_node(lost, *workers_on(lost, study))
-        running.call("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
-        running.start_node(lost)
-        until(lambda: finished_again(running), told=running.told)
-        until(running.mend, told=running.told)
-        done = bench(*words)  # it merges what the nodes have recorded
-        assert done.code == 0 and f"{study}: 12 finished" in done.out, done.out + done.err
-        is_whole(study, len(asked))
-    assert sum(kinds.count("started") for kinds in events(study)) >= 6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("which", ["worker", "script and worker"])
-def test_a_run_whose_worker_is_killed_is_marked_failed_and_says_how(
-    running: Cluster, bench: Callable[..., Done], tmp_path: Path, which: str
-) -> None:
-    """As where memory runs out: the batch script tells of its worker, and SLURM of the script."""
-    study = tmp_path / "study"
-    words = ("run", *SMOKE, "seeds=1", "training.steps=200000", "evaluation.every=200000", "launcher=slurm")
-    assert bench(*words, "launcher.minutes=5", f"output={study}").code == 0
-    until(lambda: statuses(study) == ["running"])
-    (run,) = study.glob("*/*/*/seed-0")
-    holder = leases.holder(run)
-    assert holder is not None
-    (number, _) = queue(running)[0].split()
-    for process in ([parent(holder.pid)] if which != "worker" else []) + [holder.pid]:
-        os.kill(process, signal.SIGKILL)
-    until(lambda: not queue(running))
-    if which == "worker":
-        until(lambda: statuses(study) == ["failed"])
-        said = "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"
-    else:
-        assert statuses(study) == ["running"]
-        said = f"SLURM ended its task {number}: FAILED on node n"
-    shown = bench("status", str(study)).out
-    assert "seed 0    failed" in shown and said in shown
-    content = json.loads((run / "run.json").read_text())
-    assert content["status"] == "failed" and said in content["error"]
-    assert events(study)[0][-1] == "crashed" and bench("status", str(study)).out == shown
-
-
-@pytest.mark.slow
-def test_the_commands_of_the_page_on_clusters_work_as_they_stand_there(
-    running: Cluster, bench: Callable[..., Done], tmp_path: Path
-) -> None:
-    """But for a smaller study, this cluster's partition and directory, and a tracker that needs no account."""
+    """As they stand there, but for a smaller study, this cluster's partition and directory, and a tracker that needs no
+    account."""
     page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Settings")[0]
     here = {
-        "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMOKE[:3], "seeds=1")),
+        "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMALL, "seeds=2")),
         "partition=short": "partition=low",
         "/shared": str(tmp_path),
         "wandb --follow": "tensorboard",
@@ -265,28 +101,144 @@ def test_the_commands_of_the_page_on_clusters_work_as_they_stand_there(
     commands = [shlex.split(line, comments=True)[1:] for line in page.splitlines() if line.startswith("    bench ")]
     assert [words[0] for words in commands] == ["run", "status", "cancel", "report", "track"]
     submit, status, cancel, report, track = commands
-    running.call("scontrol", "update", "PartitionName=low", "State=DOWN")  # or it might end before it is cancelled
-    try:
-        assert bench(*submit).code == 0 and "pending in SLURM as" in bench(*status).out
-        assert "1 job cancelled" in bench(*cancel).out
-    finally:
-        running.call("scontrol", "update", "PartitionName=low", "State=UP")
-    assert bench(*submit).code == 0
-    until(lambda: not queue(running))
-    assert "1 of 1 run finished" in bench(*status).out
-    assert bench(*report).code == 0 and (tmp_path / "mt10" / "report" / "report.html").exists()
-    assert bench(*track).code == 0 and [*(tmp_path / "mt10").rglob("events.out.tfevents*")]
+    study = tmp_path / "mt10"
+    running.hold()
+    done = bench(*submit)
+    assert done.code == 0 and "2 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
+    assert "2 jobs in the queue" in bench(*submit).out and len(running.queue()) == 2, "none is submitted again"
+    assert job_files.read(next((study / "jobs").glob("*-0.json"))).code, "a node is checked against what is here"
+    assert bench(*status).out.count("pending in SLURM as") == 2
+    assert "2 jobs cancelled" in bench(*cancel).out
+    until(lambda: not running.queue())
+    running.go_on()
+    done = bench(*submit, "launcher.wait=true")
+    assert done.code == 0, done.out + done.err
+    assert done.out.count(": started") == done.out.count(": finished") == 2 and "2 finished" in done.out
+    assert statuses(study) == ["finished", "finished"] and events(study) == [["started", "finished"]] * 2
+    local = train("method=uer", *SMALL[4:], packs=[(0,), (1,)])
+    assert rows(study) == rows(local) and len(rows(study)) == 2
+    assert "2 of 2 runs finished" in bench(*status).out
+    again = bench(*submit)
+    assert again.code == 0 and "2 finished" in again.out and "0 jobs in the queue" in again.out
+    assert bench(*cancel).out == f"{study}: no job of it is in a queue\n"
+    assert bench(*report).code == 0 and (study / "report" / "report.html").exists()
+    assert bench(*track).code == 0 and [*study.rglob("events.out.tfevents*")]
 
 
-@pytest.mark.slow
-def test_a_command_that_waits_tells_of_its_tasks_as_of_local_workers(
-    bench: Callable[..., Done], tmp_path: Path
+@pytest.mark.waits
+def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_cancelled_one_stops(
+    running: Cluster, until: Callable[..., None], tmp_path: Path
+) -> None:
+    """Workers are killed, as where memory runs out: a batch script tells of its worker, and SLURM of a killed script."""
+    study = tmp_path / "study"
+    assert bench("run", *LONG, "seeds=3", *SLURM, f"output={study}").code == 0
+    until(lambda: [path.read_text().count('"progress"') > 0 for path in study.glob("jobs/*.events.*")] == [True] * 3)
+    number = next(line.split("_")[0] for line in running.queue())
+    running.call("scancel", "--batch", "--signal=USR1", f"{number}_0")  # as SLURM does some time before the limit
+    until(lambda: events(study)[0] == ["started", "stopped"] and f"{number}_0 PENDING" in running.queue())
+    runs = sorted(study.glob("*/*/*/seed-*"))
+    step = json.loads((runs[0] / "run.json").read_text())["step"]
+    running.hasten()
+    until(lambda: events(study)[0] == ["started", "stopped", "started"])
+    lines = min((study / "jobs").glob("*.events.jsonl")).read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines if '"started"' in line] == [0, step] and step > 0
+    first, second = (leases.holder(run) for run in runs[:2])
+    assert first is not None and second is not None
+    for process in (first.pid, parent(second.pid), second.pid):
+        os.kill(process, signal.SIGKILL)
+    until(lambda: running.queue() == [f"{number}_2 RUNNING"] and statuses(study)[0] == "failed")
+    assert statuses(study)[1:] == ["running", "running"]
+    assert "1 job cancelled" in bench("cancel", str(study)).out
+    until(lambda: not running.queue() and events(study)[2] == ["started", "stopped"])
+    shown = bench("status", str(study)).out
+    for seed, said in [
+        (0, "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"),
+        (1, f"SLURM ended its task {number}_1: FAILED on node n"),
+    ]:
+        assert f"seed {seed}    failed" in shown and said in shown
+        content = json.loads((runs[seed] / "run.json").read_text())
+        assert content["status"] == "failed" and said in content["error"] and events(study)[seed][-1] == "crashed"
+    assert "seed 2    stopped" in shown and bench("status", str(study)).out == shown
+
+
+@pytest.mark.waits
+def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
+    running: Cluster, until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    words = ("run", *SMOKE, "seeds=1", "launcher=slurm", "launcher.minutes=5", "launcher.wait=true")
-    done = bench(*words, f"output={study}")
-    assert done.code == 0, done.out + done.err
-    assert done.out.count(": started") == 1 and done.out.count(": finished") == 1 and "1 finished" in done.out
+    running.hold()
+    assert bench("run", *SMALL, "seeds=1", *SLURM, f"output={study}").code == 0
+    study.rename(tmp_path / "elsewhere")  # what a directory looks like to a node that has not mounted it
+    running.go_on()
+    try:
+        until(lambda: "does not see" in running.call("squeue", "-h", "-o", "%k"))
+    finally:
+        (tmp_path / "elsewhere").rename(study)
+    shown = bench("status", str(study)).out
+    assert f"does not see {study}" in shown and "seed 0    waiting" in shown
+
+
+@pytest.mark.waits
+def test_what_slurm_refuses_is_named_before_anything_is_written(
+    running: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, says in [
+        (["launcher.partition=nowhere"], "launcher.partition=nowhere is refused (known partitions: low, high, closed)"),
+        (["launcher.partition=closed"], "launcher.account=(the account by default) is refused"),
+        (["launcher.partition=closed", "launcher.account=mine"], "launcher.account=mine is refused"),
+        (["launcher.minutes=3000"], "launcher.minutes=3000 is refused: sbatch: allocation failure: Requested time"),
+        (["launcher.warned=240", "launcher.minutes=4"], "launcher.warned=240 seconds are not less than"),
+        (["device=cuda"], "device=cuda needs a GPU for each task: add launcher.gres=gpu:1"),
+        (["launcher.gres=gpu:1"], "launcher.gres=gpu:1 is refused"),
+    ]:
+        code = cli.main(["run", *SMALL, "seeds=1", "launcher=slurm", f"output={tmp_path / 'study'}", *words])
+        assert (code, (tmp_path / "study").exists()) == (2, False) and says in capsys.readouterr().err
+
+
+@pytest.mark.waits
+def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equals_that_of_local(
+    running: Cluster, until: Callable[..., None], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+
+    def begun(runs: str = "*/*/*/seed-*", node: str = "") -> bool:
+        """Whether runs have checkpoints, of those that are held by workers on a node."""
+        held = [run for run in study.glob(runs) if (holder := leases.holder(run)) and node in ("", node_of(holder.pid))]
+        return any(any(run.glob("checkpoint-*")) for run in held)
+
+    def over() -> bool:
+        """Whether no task is left after a node was lost."""
+        running.hasten()
+        return running.mend() and not running.queue()
+
+    with judging() as (url, requests):
+        words = ["run", *STUDY, f"judge.base_url={url}", f"models.budget_calls={LIMIT}", *SLURM]
+        words += ["launcher.partition=low", "launcher.wait=true", f"output={study}"]
+        command = start_bench(*words)
+        until(lambda: begun("*/*/uer-*/seed-0") or command.poll() is not None)
+        command.kill()
+        command.wait()
+        kept = node_of(*workers_of(study, "*/*/uer-*/seed-0"))
+        lost = {"n1": "n2", "n2": "n1"}[kept]
+        paused = [*workers_on(kept, study)]
+        for worker in paused:  # or they might finish before SLURM preempts them, which continues them
+            os.kill(worker, signal.SIGSTOP)
+        until(lambda: begun(node=lost))
+        for worker in workers_on(lost, study):
+            os.kill(worker, signal.SIGSTOP)
+        running.call("sbatch", "-p", "high", "-w", kept, "-n2", "--output=/dev/null", "--wrap", "true")
+        until(lambda: any("stopped" in kinds for kinds in events(study)))
+        for worker in paused:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGCONT)
+        running.kill_node(lost, *workers_on(lost, study))
+        running.call("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
+        running.start_node(lost)
+        until(over)
+        done = bench(*words)  # it merges what the nodes have recorded
+        assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
+        is_whole(study, len(requests))
+    assert sum(kinds.count("started") for kinds in events(study)) >= 6
 
 
 def test_without_slurm_here_a_command_says_so_and_a_status_is_still_told(

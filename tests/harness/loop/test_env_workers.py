@@ -152,7 +152,7 @@ def test_processes_end_with_a_killed_worker_and_the_run_continues(tmp_path: Path
     os.kill(worker, signal.SIGKILL)
     output, _ = process.communicate(timeout=200)
     assert process.returncode == 0, output
-    until(lambda: not any(map(alive, beside)), every=0.1, seconds=20.0)
+    until(lambda: not any(map(alive, beside)), every=0.1)
     alone = subprocess.run([*bench(tmp_path / "alone", 1_000, seeds=2), "env_workers=0"], capture_output=True)
     assert alone.returncode == 0 and rows(tmp_path / "study") == rows(tmp_path / "alone")
 

@@ -1,0 +1,70 @@
+"""The process that ends what a test run has started, also when the run itself was killed.
+
+Every process that a test run starts inherits the variable `NAME`, which holds the id of the run. The guardian waits
+until the run has ended, by a pipe that closes then, and kills every process whose environment holds the id. It needs
+only the standard library, since it runs in an isolated interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+NAME = "GUIDEBENCH_TEST_RUN"
+"""The variable that holds the ids of the runs around a process: a test may start a test run of its own."""
+
+
+def marked(text: str) -> list[int]:
+    """The processes whose environment, as it was when their program began, holds a text."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if int(folder.name) != os.getpid() and text.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def command(process: int) -> str:
+    """The command line of a process."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return ""
+
+
+def end(text: str, seconds: float = 0.0) -> list[str]:
+    """Kill all processes whose environment holds a text, and return the command lines of those that had not ended by
+    themselves within some seconds."""
+    patience, left = time.monotonic() + seconds, marked(text)
+    while left and time.monotonic() < patience:
+        time.sleep(0.05)
+        left = marked(text)
+    commands = [command(process) for process in left]
+    patience = time.monotonic() + 30.0
+    while left and time.monotonic() < patience:
+        for process in left:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.02)
+        left = marked(text)
+    return commands
+
+
+def watch(id_: str) -> subprocess.Popen[bytes]:
+    """Start the guardian of this process, and let what this process starts from now on hold the id."""
+    guardian = subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, id_], stdin=subprocess.PIPE, start_new_session=True
+    )
+    os.environ[NAME] = f"{os.environ.get(NAME, '')} {id_}".strip()
+    return guardian
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    end(sys.argv[1])
