@@ -1,7 +1,7 @@
 # `make run` and `make test` each work as the first command on a fresh machine with Python 3.11 and make.
 PYTHON ?= python3.11
-# A process gets a whole file of tests at a time, in the order of tests/conftest.py.
-PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder --durations=20
+# A process for each core, and one for the tests that mostly wait (tests/conftest.py).
+PYTEST_ARGS ?= -n auto --durations=20
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

@@ -6,10 +6,13 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 import textwrap
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 # Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -17,6 +20,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 
 from guidebench.harness import fork_server, processes, registry
+from guidebench.harness.machine import cores as processors
+from tests import guardian, scheduling
 
 processes.begin()
 
@@ -27,18 +32,68 @@ IMPORTED = (
 """Modules that the interpreter has imported from which the tests' processes are forked."""
 
 
+WAITING = {"chromium", "pdflatex", "transformers_serve", "vllm"}
+"""Fixtures that start other programs: tests that use one are marked `waits`."""
+RUN: dict[str, Any] = {}
+"""In the process that a test run begins with: its id, its guardian, and the directory of its notes."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let every process that the run starts end with it, also when it is killed."""
+    if not hasattr(config, "workerinput"):
+        RUN["id"] = f"run-{uuid.uuid4().hex}"
+        RUN["guardian"] = guardian.watch(RUN["id"])
+        RUN["notes"] = Path(tempfile.mkdtemp(prefix="guidebench-tests-"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that is left when all tests have ended is one that its test should have ended."""
+    if "guardian" in RUN:
+        left = guardian.end(RUN["id"], seconds=guardian.PATIENCE)
+        RUN["guardian"].stdin.close()
+        RUN["guardian"].wait()
+        shutil.rmtree(RUN["notes"])
+        for command in left:
+            print(f"\nleft by the tests, and ended: {command}", flush=True)
+        if left and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto` is a worker for each core, and one for tests that wait."""
+    return processors() + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput[scheduling.NOTE] = str(RUN["notes"] / scheduling.NOTE)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """A worker gets a whole file at a time, unless `--dist` says otherwise: what its tests share is made once."""
+    if config.getvalue("dist") in ("load", "loadfile"):
+        return scheduling.Scheduling(config, log, RUN["notes"] / scheduling.NOTE)
+    return None
+
+
 def pytest_collection_finish() -> None:
     """What was imported stays, so no search for garbage looks at it again."""
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, so that no process begins a long one when the others are at their end.
-
-    A file is the unit that `make test` hands to a process (`--dist loadfile`): what its tests share is made once.
-    """
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that no process begins a long one when the others are at their end."""
+    for item in items:
+        if not WAITING.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("waits")
     slow = Counter(item.path for item in items if item.get_closest_marker("slow") is not None)
     items.sort(key=lambda item: -slow[item.path])
+    if hasattr(config, "workerinput"):
+        scheduling.note(config, items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

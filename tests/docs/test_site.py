@@ -16,6 +16,7 @@ from docs.generated import hooks, markdown
 from guidebench.harness import registry, settings
 from guidebench.harness.commands import cli
 
+pytestmark = pytest.mark.waits
 ROOT = Path(__file__).parents[2]
 
 

@@ -17,6 +17,7 @@ import pytest
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import steps
 
+pytestmark = pytest.mark.waits
 ROOT = Path(__file__).resolve().parents[3]
 COMMAND = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu"]
 REHEARSED = ("machine", "tests", "dqn_doorkey", "qwen_vl", "doorkey")

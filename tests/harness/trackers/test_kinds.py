@@ -22,6 +22,7 @@ from guidebench.harness.trackers import following
 from guidebench.harness.trackers.points import ALL
 from tests.harness.trackers.readers import READERS, Held
 
+pytestmark = pytest.mark.waits
 SETTINGS = (
     "method=uer", "training.steps=400", "evaluation.every=50", "evaluation.episodes=2", "seeds=[0]",
     "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",

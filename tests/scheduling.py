@@ -1,0 +1,53 @@
+"""Which worker of pytest-xdist runs which tests: whole files, and what is marked `waits` in a worker of its own.
+
+Tests that wait for a scheduler, a server or a browser leave the processor idle, so they run beside the others instead
+of before or after them. A worker that has none of its kind left takes of the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+NOTE = "waits"
+"""Where a worker's input holds the file into which it writes which tests wait; the controller collects none."""
+APART = "::waits"
+"""How the name of a unit of work ends whose tests wait."""
+
+
+def note(config: pytest.Config, items: Collection[pytest.Item]) -> None:
+    """Let a worker write which tests wait. All workers write the same."""
+    ids = [item.nodeid for item in items if item.get_closest_marker("waits") is not None]
+    path = Path(config.workerinput[NOTE])  # type: ignore[attr-defined]
+    beside = path.with_suffix(f".{config.workerinput['workerid']}")  # type: ignore[attr-defined]
+    beside.write_text(json.dumps(ids))
+    beside.rename(path)
+
+
+class Scheduling(LoadFileScheduling):
+    """Files in the order of the collection. The last of three or more workers begins with the tests that wait."""
+
+    def __init__(self, config: pytest.Config, log: object, noted: Path) -> None:
+        super().__init__(config, log)  # type: ignore[arg-type]
+        self._noted, self._waiting = noted, frozenset[str]()
+        self._last = f"gw{self.numnodes - 1}" if self.numnodes > 2 else ""
+        config.option.loadscopereorder = False
+
+    def schedule(self) -> None:
+        if self.collection is None and self._noted.exists():
+            self._waiting = frozenset(json.loads(self._noted.read_text()))
+        super().schedule()
+
+    def _split_scope(self, nodeid: str) -> str:
+        return super()._split_scope(nodeid) + (APART if self._last and nodeid in self._waiting else "")
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self._last:
+            mine = (scope for scope in self.workqueue if scope.endswith(APART) == (node.gateway.id == self._last))
+            self.workqueue.move_to_end(next(mine, next(iter(self.workqueue))), last=False)
+        super()._assign_work_unit(node)

@@ -1,0 +1,74 @@
+"""Processes that tests start end with the test run, also when that is killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import guardian, programs
+from tests.harness.launchers.scheduled import until
+
+CONFTEST = """
+from tests import guardian
+from tests.conftest import pytest_configure, pytest_sessionfinish
+guardian.PATIENCE = 0.1
+"""
+TEST = """
+import subprocess, sys, time
+def test_that_leaves_a_process():
+    sleep = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
+    process = subprocess.Popen(sleep, start_new_session=True)
+    open("process", "w").write(f"{process.pid}\\n")
+"""
+RUN = "import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '--rootdir=.', 'test_it.py']))"
+
+
+@pytest.fixture
+def small_run(tmp_path: Path) -> Callable[..., Path]:
+    """Write a run of one test, which leaves a process and then does something more."""
+
+    def write(more: str = "") -> Path:
+        (tmp_path / "conftest.py").write_text(CONFTEST)
+        (tmp_path / "test_it.py").write_text(TEST + more)
+        return tmp_path
+
+    return write
+
+
+def left(place: Path) -> int:
+    """The process that the run has left, or 0 while there is none."""
+    text = (place / "process").read_text() if (place / "process").exists() else ""
+    return int(text) if text.endswith("\n") else 0
+
+
+def test_a_killed_run_takes_its_processes_along(small_run: Callable[..., Path]) -> None:
+    place = small_run("    time.sleep(600)\n")
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    run = programs.start("tests.programs", "python", RUN, cwd=place, **quiet)
+    until(lambda: left(place) or run.poll() is not None)
+    assert guardian.command(left(place)).endswith("time.sleep(600)")
+    run.kill()
+    run.wait()
+    until(lambda: not guardian.command(left(place)))
+
+
+def test_a_run_that_leaves_a_process_ends_it_and_fails(small_run: Callable[..., Path]) -> None:
+    place = small_run()
+    done = programs.python(RUN, cwd=place)
+    assert done.code == 1 and "1 passed" in done.out and "left by the tests, and ended: " in done.out
+    assert not guardian.command(left(place))
+
+
+def test_processes_are_found_by_what_they_inherited(tmp_path: Path) -> None:
+    mine = f"MINE={tmp_path}"
+    reading = [sys.executable, "-I", "-S", "-c", "input()"]
+    with subprocess.Popen(reading, stdin=subprocess.PIPE, env={"MINE": str(tmp_path)}) as process:
+        until(lambda: guardian.marked(mine) == [process.pid])
+        assert os.getpid() not in guardian.marked("PATH=")
+        process.communicate(b"\n")
+    assert guardian.marked(mine) == []
