@@ -177,6 +177,11 @@ def call(
     return _SHARED(what, seconds, function, *args, **named)
 
 
+def close() -> None:
+    """End the shared process. The next `call` starts one anew, with the plug-ins that are installed then."""
+    _SHARED.close()
+
+
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """Prevent `multiprocessing` processes that start inside the context from searching the working directory for

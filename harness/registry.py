@@ -8,6 +8,7 @@ import, a warning names it and all others remain available.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -16,7 +17,7 @@ import pkgutil
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -79,6 +80,40 @@ _broken: dict[tuple[str, str], str] = {}
 usually equals the registered name."""
 _homes: dict[tuple[str, str], str] = {}
 """(kind, name) -> the module that registered it."""
+_caches: list[functools._lru_cache_wrapper[Any]] = []
+
+
+def cached(maxsize: int | None = None) -> Callable[[Callable[..., T]], functools._lru_cache_wrapper[T]]:
+    """Return `functools.lru_cache(maxsize)` for a function whose results depend on what is registered: it is emptied
+    where a `fresh` registry begins and ends."""
+
+    def decorate(function: Callable[..., T]) -> functools._lru_cache_wrapper[T]:
+        _caches.append(wrapped := functools.lru_cache(maxsize)(function))
+        return wrapped
+
+    return decorate
+
+
+@contextlib.contextmanager
+def fresh() -> Iterator[None]:
+    """Within the context, start from the built-in parts and the plug-ins loaded before it; what is registered inside is
+    registered no longer after it."""
+    global _entries, _loaded, _broken, _homes
+    _load_built_in()
+    before = _entries, _loaded, _broken, _homes
+    _entries = {kind: dict(things) for kind, things in _entries.items()}
+    _loaded, _broken, _homes = set(_loaded), dict(_broken), dict(_homes)
+    try:
+        _forget()
+        yield
+    finally:
+        _entries, _loaded, _broken, _homes = before
+        _forget()
+
+
+def _forget() -> None:
+    for function in _caches:
+        function.cache_clear()
 
 
 def _decorator(kind: str, name: str) -> Callable[[T], T]:

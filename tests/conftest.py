@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from guidebench.harness import fork_server, processes, registry
+from guidebench.harness import apart, fork_server, processes, registry
 from guidebench.harness.machine import cores as processors
 from tests import guardian, scheduling
 
@@ -151,29 +151,12 @@ def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(str(error))
 
 
-def forget() -> None:
-    """Drop what is kept by the names of parts, and the process that knows them: another test may give a name to another
-    part."""
-    from guidebench.baselines.encoders import reading
-    from guidebench.harness import apart
-    from guidebench.harness.plan import answering, config
-
-    apart._SHARED.close()
-    for module in (config, answering, reading):
-        for thing in vars(module).values():
-            if hasattr(thing, "cache_clear"):
-                thing.cache_clear()
-
-
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """`plugin("my_module", source, {"judge": "crash"})` installs a distribution with entry points for this test, in
     this process and in those it starts. A package is given as its files, name -> source; an entry point to another
     module of it as "section": "places = my_package.report"."""
     site = tmp_path / "site"
-    registry.names("suite")  # what is built in registers itself once per process, so it must be there before
-    before = {kind: dict(entries) for kind, entries in registry._entries.items()}
-    loaded = set(registry._loaded)
 
     def install(module: str, source: str | Mapping[str, str], registers: Mapping[str, str]) -> Path:
         files = {f"{module}.py": source} if isinstance(source, str) else {f"{module}/{n}": s for n, s in source.items()}
@@ -193,15 +176,10 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
             )
         return site
 
-    forget()
-    yield install  # type: ignore[misc]
-    forget()
-    for kind, entries in before.items():
-        registry._entries[kind].clear()
-        registry._entries[kind].update(entries)
-    registry._loaded.clear()
-    registry._loaded.update(loaded)
-    registry._broken.clear()
+    with registry.fresh():
+        apart.close()  # it may know another part by a name that this test gives
+        yield install  # type: ignore[misc]
+    apart.close()
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "")).startswith(str(site)):
             del sys.modules[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +79,7 @@ class Reading:
         return hidden[-1] if hidden else 0
 
 
-@functools.cache
+@registry.cached()
 def read(observations: Observations, sizes: Sizes) -> Reading:
     """Return the reading of observations; cached, since planning needs it for every cell. UserError for observations
     that `unread` reports."""
@@ -113,7 +112,7 @@ def encoder_of(part: Observations) -> Encoder:
     raise UserError(f"no encoder reads it{' unnamed' if others else ''} (known: {told}){mend}")
 
 
-@functools.cache
+@registry.cached()
 def _own(part: Observations) -> Encoder | None:
     """Return the first built-in encoder that reads a part; cached like `read`."""
     ours = [name for name in registry.registered("encoder") if registry.home("encoder", name).startswith(OURS)]

@@ -6,7 +6,6 @@ a declaration, the default kind of call applies.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ def put(chosen: Sequence[Chosen], role: str) -> dict[str, str]:
     return found
 
 
-@functools.lru_cache(maxsize=4096)
+@registry.cached(4096)
 def consulted(chosen: tuple[Chosen, ...]) -> frozenset[str]:
     """Return the roles of a cell whose answers are awaited synchronously."""
     parts = (registry.get(part.kind, part.name) for part in chosen)
@@ -61,7 +60,7 @@ def _needing(chosen: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Pa
             yield part.role, config
 
 
-@functools.lru_cache(maxsize=4096)
+@registry.cached(4096)
 def check(chosen: tuple[Chosen, ...]) -> None:
     """Raise UserError if a part makes a kind of call that its model does not answer or that is not registered, or if
     two parts have different dialogues with one model."""

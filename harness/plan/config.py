@@ -221,13 +221,13 @@ class Cell:
         return {**_usual(self.names), **{name: _changed(self.names, name, tuple(own[name])) for name in own}}
 
 
-@functools.lru_cache(maxsize=4096)
+@registry.cached(4096)
 def _logs(names: Names) -> Mapping[str, Log]:
     asked = [WRITTEN_OF["judge"]] if answering.shown_clips(names.parts) else []
     return functools.reduce(operator.or_, map(dict, asked), together(_declared(names), RESERVED))
 
 
-@functools.lru_cache(maxsize=4096)
+@registry.cached(4096)
 def _usual(names: Names) -> Mapping[str, Any]:
     """Return the built configuration of every section without command-line overrides."""
     values: dict[str, dict[str, Any]] = {section: {} for section in names.sections}
@@ -242,7 +242,7 @@ def _usual(names: Names) -> Mapping[str, Any]:
     }
 
 
-@functools.lru_cache(maxsize=65536)
+@registry.cached(65536)
 def _changed(names: Names, section: str, own: tuple[tuple[str, Any], ...]) -> Any:
     """Return the configuration of a section with these fields replaced."""
     return _built(names, section, functools.partial(replace, _usual(names)[section], **dict(own)))
@@ -305,7 +305,7 @@ def _left_out(names: Names, values: Mapping[str, Any]) -> set[str]:
     return unasked - needed
 
 
-@functools.lru_cache(maxsize=65536)
+@registry.cached(65536)
 def _transport(names: Names, key: str) -> bool:
     """Return whether a setting is `Transport` and thus excluded from the cell id and the row name."""
     section, _, name = key.partition(".")
@@ -342,7 +342,7 @@ def score_of(suite: str, task: str) -> Score:
     return scores.get(task, SUCCESS)
 
 
-@functools.cache
+@registry.cached()
 def versions(names: Names) -> Mapping[str, int]:
     """Return the versions of the suite, the method and the part in each role."""
     return {
@@ -439,7 +439,7 @@ def task_of(suite: str, name: str) -> str:
     return task
 
 
-@functools.lru_cache(maxsize=65536)
+@registry.cached(65536)
 def base_settings(names: Names) -> Mapping[str, Value]:
     """Return every setting of a cell without command-line overrides."""
     found: dict[str, Value] = {}
@@ -514,7 +514,7 @@ def target_of(names: Names, key: str) -> str | None:
     return key if len(pieces) == 2 else None
 
 
-@functools.lru_cache(maxsize=65536)
+@registry.cached(65536)
 def cell_fields(names: Names) -> Mapping[str, Mapping[str, Field]]:
     """Return section -> field name -> Field for the sections of this cell."""
     found = {}

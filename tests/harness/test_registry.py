@@ -13,6 +13,7 @@ from guidebench.harness import registry
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
+from guidebench.harness.recipes import Method
 
 JUDGE = """
     from dataclasses import dataclass
@@ -251,6 +252,22 @@ def test_two_things_of_one_name_are_refused(plugin) -> None:
     plugin("twice_module", JUDGE.replace('"mine"', '"sprite"'), {"judge": "other"})
     with pytest.warns(UserWarning, match="registered twice"):
         registry.names("judge")
+
+
+def test_what_is_registered_in_a_fresh_registry_is_gone_after_it_with_what_was_derived_from_it() -> None:
+    @registry.cached()
+    def methods() -> list[str]:
+        return registry.registered("method")
+
+    before = methods()
+    with registry.fresh():
+        assert methods() == before
+        registry.register.method("mine")(Method("of a test"))
+        with registry.fresh():
+            assert methods() == sorted([*before, "mine"])
+            registry.register.method("inner")(Method("of a test"))
+        assert methods() == sorted([*before, "mine"])
+    assert methods() == before
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

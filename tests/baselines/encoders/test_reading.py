@@ -35,25 +35,25 @@ def test_the_first_encoder_that_reads_a_part_is_taken(part: Observations, name: 
 def halving() -> Iterator[str]:
     """An encoder of another package, whose name comes before ours and which reads whatever is a vector."""
 
-    @register.encoder("aaa")
-    class Halving(Encoder):
-        reading = "a vector to be halved"
+    with registry.fresh():
 
-        def reads(self, part: Observations) -> bool:
-            return len(part.shape) == 1
+        @register.encoder("aaa")
+        class Halving(Encoder):
+            reading = "a vector to be halved"
 
-        def width(self, part: Observations, sizes: Sizes) -> int:
-            return 1
+            def reads(self, part: Observations) -> bool:
+                return len(part.shape) == 1
 
-        def multiplications(self, part: Observations, sizes: Sizes) -> int:
-            return 7
+            def width(self, part: Observations, sizes: Sizes) -> int:
+                return 1
 
-        def network(self, part: Observations, sizes: Sizes, name: str) -> MLP:
-            return MLP(part.shape[0], (), 1, name)
+            def multiplications(self, part: Observations, sizes: Sizes) -> int:
+                return 7
 
-    yield "aaa"
-    read.cache_clear()
-    del registry._entries["encoder"]["aaa"]
+            def network(self, part: Observations, sizes: Sizes, name: str) -> MLP:
+                return MLP(part.shape[0], (), 1, name)
+
+        yield "aaa"
 
 
 def test_an_encoder_of_others_is_taken_where_it_is_named_and_nowhere_else(halving: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,15 +33,14 @@ def named(plan: Plan) -> dict[str, Cell]:
 
 
 @pytest.fixture
-def method(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def method() -> Iterator[Callable[..., None]]:
     """`method({"name": layer})` registers vlm_rb's recipe with these ablations as the method `mine`."""
-    registry.names("method")
 
     def add(ablations: dict[str, dict]) -> None:
-        recipe = Method("of a test", replay="vlm_rb", ablations=ablations)
-        monkeypatch.setitem(registry._entries["method"], "mine", recipe)
+        registry.register.method("mine")(Method("of a test", replay="vlm_rb", ablations=ablations))
 
-    return add
+    with registry.fresh():
+        yield add
 
 
 def test_the_full_method_comes_first_and_every_declared_value_is_one_cell() -> None:

@@ -96,11 +96,10 @@ def test_a_run_made_elsewhere_borrows_no_entry_by_its_name(tmp_path: Path) -> No
         ("@misc{mnih2015human, title = {Another}, author = {B, A}}", "has the key mnih2015human, as a different one"),
     ],
 )
-def test_a_plug_in_without_a_good_entry_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, citation: str | Path, says: str
-) -> None:
-    monkeypatch.setitem(registry._entries["method"], "sloppy", Method(summary="", citation=citation))
-    cited = citations.cite(study(tmp_path / "s", a={}, b={"method": "sloppy"}))
+def test_a_plug_in_without_a_good_entry_is_named(tmp_path: Path, citation: str | Path, says: str) -> None:
+    with registry.fresh():
+        registry.register.method("sloppy")(Method(summary="", citation=citation))
+        cited = citations.cite(study(tmp_path / "s", a={}, b={"method": "sloppy"}))
     (problem,) = cited.missing
     assert problem.startswith("method sloppy: ") and says in problem
     assert "% " + problem in cited.text and len(bibtex.entries(cited.text)) == 6
