@@ -21,7 +21,8 @@ shell: $(STAMP)
 
 # Compiled once, also where PYTHONDONTWRITEBYTECODE is set: the tests start hundreds of processes.
 test: $(STAMP)
-	$(BIN)/python -m compileall -q guidebench harness suites baselines methods results reports
+	$(BIN)/python -m compileall -q guidebench harness suites baselines methods results reports tests
+	$(BIN)/python -m tests.rewritten
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(STAMP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import shutil
 import sys
@@ -183,6 +184,12 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "")).startswith(str(site)):
             del sys.modules[name]
+
+
+def require(package: str) -> None:
+    """Skip a file of tests where a Python package is not installed, without importing it while tests are collected."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed", allow_module_level=True)
 
 
 def need(program: str, package: str) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("crafter")
-pytest.importorskip("transformers")
+from tests.conftest import require
 
+pytest.importorskip("crafter")
 from guidebench import results
 from guidebench.baselines.agents.language_conditioned import LanguageAgent
 from guidebench.baselines.by_text import HEAD
@@ -33,6 +33,8 @@ from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.streams import Streams
 from tests import programs
 from tests.skeletons.test_skeletons import kept, survives
+
+require("transformers")
 
 SCRIPTED = ("text_embedder=scripted", "text_embedder.width=16", "agent.width=16")
 SHORT = (

@@ -13,10 +13,11 @@ import pytest
 from guidebench.harness.commands import cli
 from guidebench.harness.findings import Finding
 from guidebench.harness.models import checkup, once
+from tests.conftest import require
 from tests.harness.models import tiny_models
 from tests.harness.models.canned import completion, serving
 
-pytest.importorskip("transformers")
+require("transformers")
 
 
 @pytest.fixture(scope="module")

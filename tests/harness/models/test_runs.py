@@ -12,10 +12,11 @@ import pytest
 
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.models import keeping
+from tests.conftest import require
 from tests.harness.models import tiny_models
 from tests.logs import logged
 
-pytest.importorskip("transformers")
+require("transformers")
 
 SETTINGS = (
     "method=vlm_rb",

@@ -18,12 +18,13 @@ from guidebench.harness.models.chats.transformers_ import Transformers
 from guidebench.methods.kagi import marks
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.dialogue import WaypointDialogue
+from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.harness.models.conversing import held
 from tests.methods.kagi.scenes import ASKED, CANDIDATES, painted
 from tests.methods.kagi.test_dialogue import FOUND, REPLY, changed
 
-pytest.importorskip("openai")
+require("openai")
 FRAMES = painted({"green": (0.4, 0.6, 0.65)})[None]
 
 

@@ -10,9 +10,10 @@ import pytest
 from guidebench.baselines.teachers.llm import Scripted
 from guidebench.harness.errors import Stopped
 from guidebench.harness.models.calls import Message
+from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 
-pytest.importorskip("openai")
+require("openai")
 pytest.importorskip("gymnasium_robotics")
 COMMAND = (
     "suite=point_maze", "task=umaze", "method=rl_sallm_f", "seeds=[0,1]", "chat=openai",

@@ -25,12 +25,13 @@ from guidebench.methods.dsadf import prompts
 from guidebench.reports.commands import report as command
 from guidebench.reports.papers import report
 from guidebench.reports.papers.report import PaperReport
+from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.reports.papers.planned import entries
 from tests.reports.papers.test_dsadf import TABLES, numbers
 
 pytest.importorskip("crafter")
-pytest.importorskip("openai")
+require("openai")
 pytestmark = pytest.mark.slow
 ROLES = ("planner", "reflector", "performer", "scorer", "goals")
 SMALL = (

@@ -26,12 +26,13 @@ from guidebench.results.verification import reasking
 from guidebench.results.verification.configuration import configuration
 from guidebench.results.verification.reasking import ReaskingCost, RecordedCall
 from guidebench.results.verification.record import Check
+from tests.conftest import require
 from tests.harness.models import tiny_models
 from tests.harness.models.canned import completion, serving
 from tests.results.verification.conftest import trained
 
-pytest.importorskip("openai")
-pytest.importorskip("transformers")
+require("openai")
+require("transformers")
 
 STUDY = (
     "suite=minigrid_doorkey", "method=vlm_rb", "judge.delay=64", "replay.clip_length=8", "drawing.tile_size=8",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm import Llm, Scripted
@@ -16,10 +15,11 @@ from guidebench.harness.execution import Models
 from guidebench.harness.models.calls import Message
 from guidebench.harness.models.chats.openai_ import OpenAI
 from tests.baselines.teachers.llm.talking import PUSH, segment
+from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.harness.models.conversing import held
 
-pytest.importorskip("openai")
+require("openai")
 SEGMENTS = np.stack([segment(1, 10), segment(1, 10, nearer=0.9)])
 PAIR = Pair(0, 3, SEGMENTS, np.zeros((2, 10)))
 

@@ -17,10 +17,11 @@ from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.execution import Models
 from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.chats.transformers_ import Transformers
+from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.harness.models.conversing import held
 
-pytest.importorskip("openai")
+require("openai")
 FRAMES = np.stack([np.full((56, 56, 3), 20, np.uint8), np.full((56, 56, 3), 220, np.uint8)])
 PAIR = Pair(0, 3, np.zeros((2, 1, 2), np.float32), np.zeros((2, 1)), np.zeros((2, 1, 4), np.uint8))
 

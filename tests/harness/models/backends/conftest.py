@@ -12,9 +12,10 @@ import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+from tests.conftest import require
 from tests.harness.models import tiny_models
 
-pytest.importorskip("transformers")
+require("transformers")
 
 
 @pytest.fixture(scope="session")

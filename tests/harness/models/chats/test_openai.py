@@ -18,10 +18,11 @@ from guidebench.harness.execution import Models
 from guidebench.harness.models import keeping
 from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, Message
 from guidebench.harness.models.chats.openai_ import OpenAI
+from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.there import there
 
-pytest.importorskip("openai")
+require("openai")
 ASKED = ChatCall((Message("user", ("Which is better?",)),))
 
 

@@ -21,10 +21,11 @@ from guidebench.harness.models.calls import JudgeCall
 from guidebench.harness.models.hosts.client import HostedModel
 from guidebench.harness.models.hosts.process import Together
 from guidebench.harness.models.messages import Registered
+from tests.conftest import require
 from tests.harness.models import tiny_models
 from tests.logs import logged
 
-pytest.importorskip("transformers")
+require("transformers")
 
 SETTINGS = (
     "method=vlm_rb", "judge=transformers", "judge.dtype=float32", "judge.batch_size=1", "judge.delay=16",

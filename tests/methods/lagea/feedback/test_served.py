@@ -13,11 +13,12 @@ from guidebench.harness.execution import Models
 from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.chats.transformers_ import Transformers
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
+from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.harness.models.conversing import held
 from tests.methods.lagea.feedback.replies import REPLY, changed
 
-pytest.importorskip("openai")
+require("openai")
 FRAMES = np.stack([np.full((28, 28, 3), level, np.uint8) for level in (20, 120, 220)])
 CONTENT = {"history": [], "frames": [0, 5, 9], "steps": 9, "succeeded": False}
 

@@ -19,10 +19,11 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models import checkup
 from guidebench.harness.models.calls import DenoiseCall, EmbedCall
 from guidebench.harness.models.embedders.diffusers_ import Diffusers
+from tests.conftest import require
 from tests.harness.models.test_convert import Opened
 from tests.there import there
 
-pytest.importorskip("diffusers")
+require("diffusers")
 
 FRAMES = tuple(np.random.default_rng(0).integers(0, 256, (3, 48, 48, 3), np.uint8))
 

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.conftest import require
 from tests.harness.models.faults import Proxy, proxied
 
-pytest.importorskip("openai")
+require("openai")
 STARTING = 600.0
 """Seconds that a server may take until it answers; most of them load a library on a busy machine."""
 

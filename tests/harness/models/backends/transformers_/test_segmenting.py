@@ -22,10 +22,11 @@ from guidebench.harness.models.calls import Call, EmbedCall, SegmentCall, TrackC
 from guidebench.harness.models.calls.segment import mask_of, overlap
 from guidebench.harness.models.calls.track import followed
 from guidebench.harness.models.embedders.transformers_segmenter import Segmenter, Tracker
+from tests.conftest import require
 from tests.harness.models.test_convert import Opened
 from tests.there import there
 
-pytest.importorskip("transformers")
+require("transformers")
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 48, 40, 3), np.uint8)
 POINTS = ((10.0, 12.5), (30.0, 31.0))
