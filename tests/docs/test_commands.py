@@ -3,46 +3,81 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from guidebench.harness.commands import cli
+from guidebench.harness.errors import UserError
 from tests.docs.commands import PAGES, ROOT, RUN, mentioned, shown
 
+Command = tuple[str, ...]
 PLANNING = ("run", "ablate", "perturb", "show")
 PLACEHOLDER = re.compile(r"…|\b[A-Z]{2,}\b")
 """What a reader is to put something else for, in a command that so cannot be planned: `…`, PATH, NAME."""
-SHOWN = list(dict.fromkeys(command for page in PAGES for command in shown(page)))
-MENTIONED = list(dict.fromkeys(command for page in PAGES for command in mentioned(page)))
-BOTH = list(dict.fromkeys([*SHOWN, *MENTIONED]))
-LEFT = [page for page in PAGES if page not in RUN]
-"""Pages whose commands nothing else tries."""
-PLANNED = [
-    command for command in dict.fromkeys(each for page in LEFT for each in (*shown(page), *mentioned(page)))
-    if command[0] in PLANNING and any("=" in word for word in command) and not PLACEHOLDER.search(" ".join(command))
-]  # fmt: skip
+BY_PAGE = {page: (shown(page), mentioned(page)) for page in PAGES}
+COMMANDS = [page for page in PAGES if any(BY_PAGE[page])]
 
 
-@pytest.mark.parametrize("command", PLANNED, ids=" ".join)
-def test_what_a_page_would_run_can_be_planned(command: tuple[str, ...], tmp_path: Path, monkeypatch, capsys) -> None:
+def planned(page: Path) -> list[Command]:
+    """The commands of a page that can be planned, each once; those of pages that a test follows are left out."""
+    if page in RUN:
+        return []
+    return [
+        command for command in dict.fromkeys([*BY_PAGE[page][0], *BY_PAGE[page][1]])
+        if command[0] in PLANNING and any("=" in word for word in command)
+        and not PLACEHOLDER.search(" ".join(command))
+    ]  # fmt: skip
+
+
+def failing(commands: list[Command], fault: Callable[[Command], str]) -> list[str]:
+    return [f"bench {' '.join(command)}: {message}" for command in commands if (message := fault(command))]
+
+
+@pytest.mark.parametrize("page", [*filter(planned, PAGES)], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_page_would_run_can_be_planned(page: Path, tmp_path: Path, monkeypatch, capsys, known: set) -> None:
     """Whether this machine has what a plan needs (weights, a key) is another matter, and told as such."""
     monkeypatch.chdir(tmp_path)
-    dry = [] if command[0] == "show" or "--dry-run" in command else ["--dry-run"]
-    code, told = cli.main([*command, *dry]), capsys.readouterr()
-    assert code == 0 or (code == 1 and "missing: " in told.out + told.err and " × " in told.out), told.err
+
+    def fault(command: Command) -> str:
+        dry = [] if command[0] == "show" or "--dry-run" in command else ["--dry-run"]
+        code, output = cli.main([*command, *dry]), capsys.readouterr()
+        lacking = code == 1 and "missing: " in output.out + output.err and " × " in output.out
+        return "" if code == 0 or lacking else output.err
+
+    new = [command for command in planned(page) if command not in known]
+    known.update(new)
+    assert failing(new, fault) == []
 
 
-@pytest.mark.parametrize("command", BOTH, ids=" ".join)
-def test_a_command_has_the_arguments_that_a_page_gives_it(command: tuple[str, ...]) -> None:
-    parser, _, commands = cli._parser(command)
-    if command[0].startswith("-"):
-        parser._parse_optional(command[0])
-        return
-    assert command[0] in commands
-    cli._check_options(commands[command[0]], command[1:])
-    if command in SHOWN:  # a sentence may name a command without its arguments
-        parser.parse_known_args(command)
+@pytest.fixture(scope="module")
+def known() -> set[Command]:
+    """Commands of the pages before."""
+    return set()
+
+
+@pytest.mark.parametrize("page", COMMANDS, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_command_has_the_arguments_that_a_page_gives_it(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sentence may name a command without its arguments."""
+    shown_here, mentioned_here = BY_PAGE[page]
+
+    def fault(command: Command) -> str:
+        parser, _, commands = cli._parser(command)
+        try:
+            if command[0].startswith("-"):
+                parser._parse_optional(command[0])
+                return ""
+            if command[0] not in commands:
+                return "there is no such command"
+            cli._check_options(commands[command[0]], command[1:])
+            if command in shown_here:
+                parser.parse_known_args(command)
+        except (UserError, SystemExit) as error:
+            return f"{error} {capsys.readouterr().err}"
+        return ""
+
+    assert failing(list(dict.fromkeys([*shown_here, *mentioned_here])), fault) == []
 
 
 def test_pages_show_commands_in_each_form() -> None:
@@ -50,5 +85,6 @@ def test_pages_show_commands_in_each_form() -> None:
     assert ("list",) in shown(ROOT / "README.md")
     assert ("list", "method") in shown(ROOT / "CONTRIBUTING.md")
     assert ("new", "replay", "recent") in shown(ROOT / "docs" / "tutorials" / "replay.md")
-    assert ("eval", "RUN", "--frames") in MENTIONED
-    assert len(PLANNED) > 80 and len(BOTH) > 150
+    assert any(("eval", "RUN", "--frames") in sentences for _, sentences in BY_PAGE.values())
+    assert len({command for page in PAGES for command in planned(page)}) > 80
+    assert len({command for pages in BY_PAGE.values() for commands in pages for command in commands}) > 150
