@@ -1,0 +1,1 @@
+"""Programs for people who change the package: which tests reach a line, and which faults the tests notice."""

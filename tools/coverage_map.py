@@ -1,0 +1,407 @@
+"""Which test executes which lines: recorded by one run of the tests, then asked for the tests that reach a line.
+
+    python -m tools.coverage_map record      run the tests and write build/coverage-map; more words go to pytest
+    python -m tools.coverage_map folders     show the branch coverage of each folder, also beside that of another map
+    python -m tools.coverage_map changed     run the tests whose recorded lines have changed
+
+A test is recorded with the processes that it starts. What a fixture of several tests executes counts for each test that
+uses it. Lines that are executed by importing a module count for no test; a change to them counts as one to every line of
+the module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import coverage
+
+from tools import recorder
+
+ROOT = Path(__file__).resolve().parents[1]
+MAP = Path("build/coverage-map")
+"""Where a map is kept, relative to its checkout; git ignores it."""
+TESTS = "GUIDEBENCH_TESTS"
+"""Environment variable: a file with the names of the tests that `pytest_selection` keeps, in their order."""
+_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+class Recording(NamedTuple):
+    """What a test, or a fixture of several tests, has executed."""
+
+    seconds: float
+    """How long it ran, without the fixtures of several tests."""
+    lines: Mapping[str, int]
+    """File -> a number whose bit n says whether line n was executed; lines of functions only."""
+    fixtures: tuple[str, ...] = ()
+    """The fixtures of several tests that it uses."""
+    has_failed: bool = False
+
+
+class CoverageMap(NamedTuple):
+    """What the tests of one commit execute."""
+
+    commit: str
+    tests: Mapping[str, Recording]
+    fixtures: Mapping[str, Recording]
+    branches: Mapping[str, tuple[int, int]]
+    """File -> how many of its statements and branches were executed, and how many it has."""
+
+    def reaching(self, file: str, lines: Collection[int] | None = None) -> list[str]:
+        """Return the tests that execute one of these lines of a file, or any line of it; those that failed when they
+        were recorded are left out."""
+        mask = -1 if lines is None else sum(1 << number for number in {*lines})
+        fixtures = {name for name, fixture in self.fixtures.items() if fixture.lines.get(file, 0) & mask}
+        return [
+            name
+            for name, test in self.tests.items()
+            if not test.has_failed and (test.lines.get(file, 0) & mask or not fixtures.isdisjoint(test.fixtures))
+        ]
+
+    def write(self, path: Path) -> None:
+        """Write the map as compressed JSON, in which equal sets of lines are kept once."""
+        sets: dict[tuple[str, str], int] = {}
+
+        def packed(recording: Recording) -> list[Any]:
+            numbers = [sets.setdefault((file, f"{bits:x}"), len(sets)) for file, bits in recording.lines.items()]
+            return [recording.seconds, numbers, [*recording.fixtures], recording.has_failed]
+
+        content = {
+            "commit": self.commit,
+            "tests": {name: packed(test) for name, test in self.tests.items()},
+            "fixtures": {name: packed(fixture) for name, fixture in self.fixtures.items()},
+            "branches": self.branches,
+            "sets": [*sets],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(path, "wt", compresslevel=6) as file:
+            json.dump(content, file)
+
+
+def read(path: Path) -> CoverageMap:
+    """Read a map. Exits with a message if there is none."""
+    if not path.exists():
+        raise SystemExit(f"{path} does not exist; `make coverage` records it, in about twice the time of `make test`")
+    with gzip.open(path, "rt") as file:
+        content = json.load(file)
+    sets = [(file, int(bits, 16)) for file, bits in content["sets"]]
+
+    def unpacked(entries: Mapping[str, Any]) -> dict[str, Recording]:
+        return {
+            name: Recording(seconds, dict(sets[number] for number in numbers), tuple(fixtures), failed)
+            for name, (seconds, numbers, fixtures, failed) in entries.items()
+        }
+
+    branches = {file: (covered, total) for file, (covered, total) in content["branches"].items()}
+    return CoverageMap(content["commit"], unpacked(content["tests"]), unpacked(content["fixtures"]), branches)
+
+
+def record(tree: Path, output: Path, directory: Path, python: str, words: Sequence[str]) -> int:
+    """Run the tests of a checkout, keep what they execute in `directory` and write the map of it. Return pytest's exit
+    code. The checkout need not hold these tools."""
+    starting = directory / "start"
+    starting.mkdir(parents=True, exist_ok=True)
+    for name in ("recorder.py", "pytest_recorder.py"):
+        shutil.copy(Path(__file__).with_name(name), starting / name)
+    (starting / "sitecustomize.py").write_text("import recorder\n\nrecorder.begin()\n")
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(starting), os.environ.get("PYTHONPATH")])),
+        recorder.DIRECTORY: str(directory),
+        recorder.TREE: str(tree),
+    }
+    commit = current_commit(tree)
+    command = [python, "-m", "pytest", "-p", "pytest_recorder", "-p", "no:cacheprovider", *words]
+    code = subprocess.run(command, cwd=tree, env=environment).returncode
+    collect(tree, directory, commit).write(output)
+    return code
+
+
+def current_commit(tree: Path) -> str:
+    """Return a commit of the tree as it is, changes that are not committed included."""
+    made = _git(tree, "stash", "create").strip()
+    return made or _git(tree, "rev-parse", "HEAD").strip()
+
+
+def _git(tree: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(tree), *words], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"git {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def collect(tree: Path, directory: Path, commit: str) -> CoverageMap:
+    """Make a map of what the processes of a run have written."""
+    lines: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    about: dict[str, dict[str, Any]] = {}
+    arcs: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+    for path in directory.glob("*.jsonl"):
+        with open(path) as file:
+            for text in file:
+                if not text.endswith("\n"):  # the process was killed while it wrote
+                    continue
+                record = json.loads(text)
+                for name, bits in record["lines"].items():
+                    lines[record["test"]][name] |= int(bits, 16)
+                for name, new in record["arcs"].items():
+                    arcs[name].update(map(tuple, new))
+                if "seconds" in record:
+                    about[record["test"]] = record
+    files = {name for recorded in lines.values() for name in recorded if (tree / name).exists()}
+    masks = {name: _mask(function_lines((tree / name).read_text())) for name in files}
+    tests, fixtures = {}, {}
+    for name, values in about.items():
+        reached = {file: bits & masks[file] for file, bits in lines[name].items() if bits & masks.get(file, 0)}
+        used = tuple(values.get("fixtures", ()))
+        recording = Recording(values["seconds"], reached, used, values.get("failed", False))
+        (tests if "fixtures" in values else fixtures)[name] = recording
+    with_lines = {name for name, fixture in fixtures.items() if fixture.lines or fixture.seconds >= 0.01}
+    tests = {
+        name: test._replace(fixtures=tuple(fixture for fixture in test.fixtures if fixture in with_lines))
+        for name, test in tests.items()
+    }
+    fixtures = {name: fixture for name, fixture in fixtures.items() if name in with_lines}
+    return CoverageMap(commit, tests, fixtures, _branches(tree, arcs))
+
+
+def _mask(lines: Iterable[int]) -> int:
+    return sum(1 << number for number in {*lines})
+
+
+def function_lines(source: str) -> set[int]:
+    """Return the lines within the bodies of functions: all others are executed when the module is imported."""
+    return {
+        number
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for number in range(_first_line(node), (node.end_lineno or 0) + 1)
+    }
+
+
+def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
+    return node.lineno if isinstance(node, ast.Lambda) else node.body[0].lineno
+
+
+def _branches(tree: Path, arcs: Mapping[str, set[tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """Return for each file how many of its statements and branches were executed, and how many it has."""
+    with tempfile.TemporaryDirectory() as directory:
+        data = coverage.CoverageData(f"{directory}/data")
+        data.add_arcs({str(tree.resolve() / name): sorted(found) for name, found in arcs.items()})
+        data.write()
+        folders = [str(tree.resolve() / folder) for folder in recorder.FOLDERS if folder != "guidebench"]
+        analysis = coverage.Coverage(
+            data_file=f"{directory}/data", branch=True, source=folders, omit=["*/templates/*"], config_file=False,
+            messages=False,
+        )  # fmt: skip
+        analysis.load()
+        analysis.json_report(outfile=f"{directory}/report.json", ignore_errors=True)
+        report = json.loads(Path(directory, "report.json").read_text())
+    result = {}
+    for path, file in report["files"].items():
+        summary = file["summary"]
+        covered = summary["covered_lines"] + summary["covered_branches"]
+        total = summary["num_statements"] + summary["num_branches"]
+        result[os.path.relpath(Path(path).resolve(), tree.resolve())] = (covered, total)
+    return result
+
+
+def folders(branches: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Return the sums of `CoverageMap.branches` by folder: harness, harness/plan, …"""
+    sums: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for file, (covered, total) in branches.items():
+        parts = Path(file).parts[:-1]
+        for folder in {parts[0], "/".join(parts[:2]), "all"} if parts else {"all"}:
+            sums[folder] = (sums[folder][0] + covered, sums[folder][1] + total)
+    return dict(sorted(sums.items()))
+
+
+def show_folders(own: CoverageMap, other: CoverageMap | None) -> int:
+    """Print the share of statements and branches that are executed, folder by folder. Return how many folders have lost
+    more than .2 points since the other map."""
+    before = folders(other.branches) if other else {}
+    lost = 0
+    for folder, (covered, total) in folders(own.branches).items():
+        if not total:
+            continue
+        share = 100 * covered / total
+        line = f"{folder:40} {share:6.2f} % of {total:6d}"
+        if folder in before:
+            change = share - 100 * before[folder][0] / before[folder][1]
+            fell = change < -0.2
+            lost += fell
+            line += f"  {change:+6.2f}{'  FELL' if fell else ''}"
+        print(line)
+    return lost
+
+
+def changed_lines(diff: str, *, new: bool = False) -> dict[str, set[int]]:
+    """Return the lines that `git diff --unified=0` changes, file -> numbers in the old, or the new, version. An inserted
+    line counts as a change of the lines around it."""
+    result: dict[str, set[int]] = {}
+    names = ["", ""]
+    for line in diff.splitlines():
+        if line.startswith(("--- ", "+++ ")):
+            names[line.startswith("+")] = line[6:]
+        elif found := _HUNK.match(line):
+            start, count = found[3 if new else 1], found[4 if new else 2]
+            first, number = int(start), int(count or 1)
+            name = names[new] if names[new] != "ev/null" else names[not new]
+            lines = range(first, first + number) if number else (first, first + 1)
+            result.setdefault(name, set()).update(lines)
+    return result
+
+
+class Selection(NamedTuple):
+    """What a change makes worth running."""
+
+    tests: list[str]
+    files: list[str]
+    """Test files that run whole."""
+    remarks: list[str]
+
+
+def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
+    """Return the tests that what has changed since `base` may concern."""
+    known = subprocess.run(["git", "-C", str(tree), "cat-file", "-e", coverage_map.commit], capture_output=True)
+    untracked = _git(tree, "ls-files", "-o", "--exclude-standard").splitlines()
+    names = {*_git(tree, "diff", "--name-only", base).splitlines(), *untracked}
+    lines: defaultdict[str, set[int]] = defaultdict(set)
+    if known.returncode == 0:
+        options = ("diff", "--unified=0", "--no-renames", "--no-ext-diff", "--no-color")
+        for part in (
+            changed_lines(_git(tree, *options, base, coverage_map.commit), new=True),
+            changed_lines(_git(tree, *options, coverage_map.commit)),
+        ):
+            for name, numbers in part.items():
+                lines[name] |= numbers
+    tests: set[str] = set()
+    files: set[str] = set()
+    remarks = []
+    for name in sorted(names):
+        path = Path(name)
+        if path.parts[0] == "tests":
+            if path.name.startswith("test_") and path.suffix == ".py":
+                files |= {name} if (tree / name).exists() else set()
+            else:
+                remarks.append(f"{name} is shared by tests of {path.parent}; only `make test` runs all that use it")
+                files |= {*_importers(tree, path)}
+        elif path.parts[0] in recorder.FOLDERS and path.suffix == ".py":
+            tests |= {*_reaching(tree, coverage_map, name, lines.get(name))}
+            files |= {*_mirrors(tree, path)}
+        elif path.parts[0] in recorder.FOLDERS:
+            folder = f"{path.parent}/"
+            reached = {file for test in coverage_map.tests.values() for file in test.lines if file.startswith(folder)}
+            tests |= {test for file in reached for test in coverage_map.reaching(file)}
+        elif path.suffix == ".md":
+            files |= {name for name in ("tests/docs", "tests/test_readme.py") if (tree / name).exists()}
+        elif path.parts[0] in ("benchmarks", "tools"):
+            files |= {f"tests/{path.parts[0]}"} if (tree / "tests" / path.parts[0]).exists() else set()
+        else:
+            remarks.append(f"{name} is not Python: which tests read it is not recorded")
+    in_files = tuple(f"{file}::" if file.endswith(".py") else f"{file}/" for file in files)
+    return Selection(sorted(test for test in tests if not test.startswith(in_files)), sorted(files), remarks)
+
+
+def _reaching(tree: Path, coverage_map: CoverageMap, name: str, lines: set[int] | None) -> list[str]:
+    """Return the tests of a file, or those of its changed lines if all of these are within functions."""
+    done = subprocess.run(
+        ["git", "-C", str(tree), "show", f"{coverage_map.commit}:{name}"], capture_output=True, text=True
+    )
+    if lines and not done.returncode and lines <= function_lines(done.stdout):
+        return coverage_map.reaching(name, lines)
+    return coverage_map.reaching(name)
+
+
+def _mirrors(tree: Path, path: Path) -> Iterator[str]:
+    """Yield the test files at the place of a file of the package."""
+    for name in (f"test_{path.stem}.py", f"test_{path.parent.name}.py" if path.stem == "__init__" else ""):
+        mirror = Path("tests") / path.parent / name
+        if name and (tree / mirror).exists():
+            yield str(mirror)
+
+
+def _importers(tree: Path, path: Path) -> Iterator[str]:
+    """Yield the test files at or below the folder of a module of tests that mention it; all of them for a conftest."""
+    for file in (tree / path.parent).rglob("test_*.py"):
+        if path.stem == "conftest" or re.search(rf"\b{re.escape(path.stem)}\b", file.read_text()):
+            if path.parent != Path("tests") or path.stem != "conftest":
+                yield str(file.relative_to(tree))
+
+
+def run_tests(tree: Path, tests: Sequence[str], files: Sequence[str], python: str, words: Sequence[str]) -> int:
+    """Run these tests, in this order, then whole files. Return pytest's exit code."""
+    paths = [*dict.fromkeys(test.partition("::")[0] for test in tests), *files]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"tests": [*tests], "files": [*files]}, file)
+        file.flush()
+        environment = os.environ | {TESTS: file.name, "PYTHONPATH": _with_root()}
+        command = [python, "-m", "pytest", "-p", "tools.pytest_selection", *words, *paths]
+        return subprocess.run(command, cwd=tree, env=environment).returncode
+
+
+def _with_root() -> str:
+    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+
+
+def default_base(tree: Path) -> str:
+    """Return where this branch left main; on main itself, the commit before the last."""
+    for name in ("origin/main", "main"):
+        done = subprocess.run(["git", "-C", str(tree), "merge-base", "HEAD", name], capture_output=True, text=True)
+        base = done.stdout.strip()
+        if not done.returncode and (base != _git(tree, "rev-parse", "HEAD").strip() or _git(tree, "status", "--short")):
+            return base
+    return "HEAD~1"
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.coverage_map", description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    recording = commands.add_parser("record", help="run the tests and write the map")
+    recording.add_argument("--tree", type=Path, default=ROOT, help="the checkout to record")
+    recording.add_argument("--data", type=Path, help="the folder of the recordings, which is kept; default: a new one")
+    recording.add_argument("--python", help="the interpreter; default: that of the checkout's .venv")
+    collecting = commands.add_parser("collect", help="write the map of recordings that are there")
+    collecting.add_argument("--tree", type=Path, default=ROOT)
+    collecting.add_argument("--data", type=Path, required=True)
+    showing = commands.add_parser("folders", help="show the branch coverage of folders")
+    showing.add_argument("--compare", type=Path, metavar="MAP", help="an earlier map")
+    changing = commands.add_parser("changed", help="run the tests that a change may concern")
+    changing.add_argument("--base", help="a commit; default: where this branch left main")
+    changing.add_argument("--list", action="store_true", help="name the tests, run none")
+    for command in (recording, collecting, showing, changing):
+        command.add_argument("--map", type=Path, default=MAP, help=f"default: {MAP}")
+    given, rest = parser.parse_known_args(words)
+    rest = [word for word in rest if word != "--"]
+    if given.command == "record":
+        python = given.python or str(given.tree.resolve() / ".venv/bin/python")
+        with tempfile.TemporaryDirectory() as temporary:
+            return record(given.tree.resolve(), given.map, (given.data or Path(temporary)).resolve(), python, rest)
+    if given.command == "collect":
+        collect(given.tree.resolve(), given.data, current_commit(given.tree)).write(given.map)
+        return 0
+    coverage_map = read(given.map)
+    if given.command == "folders":
+        return min(1, show_folders(coverage_map, read(given.compare) if given.compare else None))
+    selection = select(ROOT, coverage_map, given.base or default_base(ROOT))
+    for remark in selection.remarks:
+        print(f"note: {remark}")
+    print(f"{len(selection.tests)} tests, and whole: {', '.join(selection.files) or 'no file'}", flush=True)
+    if given.list or not (selection.tests or selection.files):
+        print(*selection.tests, sep="\n")
+        return 0
+    return run_tests(ROOT, selection.tests, selection.files, sys.executable, rest)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,83 @@
+"""A plug-in of pytest that says to the recorder which test runs, or which fixture of several tests is being made.
+
+`coverage_map` copies this file beside the recorder.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import recorder
+
+recorder.begin()
+recorder.runs_tests = os.getpid()
+_contexts: list[str] = [""]
+"""The test that runs, then the fixtures that are being made for it."""
+_fixtures: dict[Any, str] = {}
+"""Definition of a fixture of several tests -> the name of what was recorded when it was last made."""
+_in_fixtures = 0.0
+"""Seconds in which fixtures of several tests were made for the test that runs."""
+_failed: set[str] = set()
+
+
+def _write(context: str, **about: Any) -> None:
+    assert recorder.recorder is not None, "the recorder has not been started"
+    recorder.recorder.write(context, **about)
+
+
+def _enter(context: str) -> None:
+    _write(_contexts[-1])
+    _contexts.append(context)
+    os.environ[recorder.CONTEXT] = context
+
+
+def _leave(**about: Any) -> None:
+    _write(_contexts.pop(), **about)
+    os.environ[recorder.CONTEXT] = _contexts[-1]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    global _in_fixtures
+    _close_readers()
+    _enter(item.nodeid)
+    _in_fixtures, began = 0.0, time.monotonic()
+    try:
+        return (yield)  # type: ignore[misc]
+    finally:
+        definitions = getattr(item, "_fixtureinfo").name2fixturedefs.values()
+        uses = [_fixtures[fixture] for group in definitions for fixture in group if fixture in _fixtures]
+        seconds = round(time.monotonic() - began - _in_fixtures, 4)
+        _leave(seconds=seconds, fixtures=sorted(uses), failed=item.nodeid in _failed)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any) -> Iterator[Any]:
+    global _in_fixtures
+    if fixturedef.scope == "function":
+        return (yield)
+    _fixtures[fixturedef] = name = f"fixture {os.getpid()}/{len(_fixtures)}/{time.monotonic()} {fixturedef.argname}"
+    _enter(name)
+    before, began = _in_fixtures, time.monotonic()
+    try:
+        return (yield)  # type: ignore[misc]
+    finally:
+        inner, whole = _in_fixtures - before, time.monotonic() - began
+        _in_fixtures = before + whole
+        _leave(seconds=round(whole - inner, 4))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _failed.add(report.nodeid)
+
+
+def _close_readers() -> None:
+    """Let each test start the process that reads files, which else would be recorded for the first of them only."""
+    from guidebench.harness import apart
+
+    apart._SHARED.close()
