@@ -4,9 +4,9 @@
     python -m tools.coverage_map folders     show the branch coverage of each folder, also beside that of another map
     python -m tools.coverage_map changed     run the tests whose recorded lines have changed
 
-A test is recorded with the processes that it starts. What a fixture of several tests executes counts for each test that
-uses it. Lines that are executed by importing a module count for no test; a change to them counts as one to every line of
-the module.
+A test is recorded with the processes that it starts. What a fixture of several tests executes counts for each test
+that uses it. Lines that are executed by importing a module count for no test; a change to them counts as one to every
+line of the module.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,8 +34,8 @@ from tools import recorder
 ROOT = Path(__file__).resolve().parents[1]
 MAP = Path("build/coverage-map")
 """Where a map is kept, relative to its checkout; git ignores it."""
-TESTS = "GUIDEBENCH_TESTS"
-"""Environment variable: a file with the names of the tests that `pytest_selection` keeps, in their order."""
+SELECTION = "GUIDEBENCH_SELECTION"
+"""Environment variable: a folder in which `pytest_selection` finds the names of the tests that it keeps."""
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -246,8 +247,8 @@ def show_folders(own: CoverageMap, other: CoverageMap | None) -> int:
 
 
 def changed_lines(diff: str, *, new: bool = False) -> dict[str, set[int]]:
-    """Return the lines that `git diff --unified=0` changes, file -> numbers in the old, or the new, version. An inserted
-    line counts as a change of the lines around it."""
+    """Return the lines that `git diff --unified=0` changes, file -> numbers in the old, or the new, version. A line
+    that is inserted counts as a change of the lines around it."""
     result: dict[str, set[int]] = {}
     names = ["", ""]
     for line in diff.splitlines():
@@ -332,26 +333,56 @@ def _mirrors(tree: Path, path: Path) -> Iterator[str]:
 
 
 def _importers(tree: Path, path: Path) -> Iterator[str]:
-    """Yield the test files at or below the folder of a module of tests that mention it; all of them for a conftest."""
+    """Yield the test files at or below the folder of a module of tests that mention it; all for a conftest, none
+    for that of all tests."""
+    if path == Path("tests/conftest.py"):
+        return
     for file in (tree / path.parent).rglob("test_*.py"):
         if path.stem == "conftest" or re.search(rf"\b{re.escape(path.stem)}\b", file.read_text()):
-            if path.parent != Path("tests") or path.stem != "conftest":
-                yield str(file.relative_to(tree))
+            yield str(file.relative_to(tree))
 
 
-def run_tests(tree: Path, tests: Sequence[str], files: Sequence[str], python: str, words: Sequence[str]) -> int:
-    """Run these tests, in this order, then whole files. Return pytest's exit code."""
-    paths = [*dict.fromkeys(test.partition("::")[0] for test in tests), *files]
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({"tests": [*tests], "files": [*files]}, file)
-        file.flush()
-        environment = os.environ | {TESTS: file.name, "PYTHONPATH": _with_root()}
-        command = [python, "-m", "pytest", "-p", "tools.pytest_selection", *words, *paths]
-        return subprocess.run(command, cwd=tree, env=environment).returncode
+class Outcome(NamedTuple):
+    """How a run of chosen tests has ended."""
+
+    code: int | None
+    """pytest's exit code, or None if it was killed because it took too long."""
+    failed: list[str]
+    """The tests, and the files that could not be collected, that failed, in this order."""
 
 
-def _with_root() -> str:
-    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+def run_tests(
+    tree: Path,
+    tests: Sequence[str],
+    files: Sequence[str],
+    python: str,
+    words: Sequence[str],
+    limit: float | None = None,
+    output: int | None = None,
+) -> Outcome:
+    """Run these tests of a checkout, in this order, then whole files. `limit`: in seconds; `output`: where what pytest
+    prints goes. Processes import the package from that checkout, wherever else it is installed."""
+    paths = dict.fromkeys([*(test.partition("::")[0] for test in tests), *files])
+    present = [path for path in paths if (tree / path).exists()]
+    with tempfile.TemporaryDirectory() as directory:
+        shutil.copy(Path(__file__).with_name("pytest_selection.py"), directory)
+        Path(directory, "selection.json").write_text(json.dumps({"tests": [*tests], "files": [*files]}))
+        path = filter(None, [str(tree), directory, os.environ.get("PYTHONPATH")])
+        environment = os.environ | {SELECTION: directory, "PYTHONPATH": os.pathsep.join(path)}
+        process = subprocess.Popen(
+            [python, "-m", "pytest", "-p", "pytest_selection", *words, *present],
+            cwd=tree, env=environment, stdout=output, stderr=output, start_new_session=output is not None,
+        )  # fmt: skip
+        try:
+            code: int | None = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL) if output is not None else process.kill()
+                process.wait()
+        report = Path(directory, "failed")
+        return Outcome(code, report.read_text().splitlines() if report.exists() else [])
 
 
 def default_base(tree: Path) -> str:
@@ -400,7 +431,7 @@ def main(words: Sequence[str]) -> int:
     if given.list or not (selection.tests or selection.files):
         print(*selection.tests, sep="\n")
         return 0
-    return run_tests(ROOT, selection.tests, selection.files, sys.executable, rest)
+    return run_tests(ROOT, selection.tests, selection.files, sys.executable, rest).code or 0
 
 
 if __name__ == "__main__":

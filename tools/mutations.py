@@ -20,16 +20,17 @@ _COMPARISONS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
 _AXES = ("axis", "dim")
-_WITH_AXIS = frozenset(
-    "all amax amin any argmax argmin argsort cat concatenate cumprod cumsum expand_dims flatten gather index_select "
-    "log_softmax logsumexp max mean min norm prod repeat_interleave softmax sort squeeze stack std sum take "
-    "unsqueeze var".split()
-)
+_WITH_AXIS = (
+    "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "cat", "concatenate", "cumprod", "cumsum",
+    "expand_dims", "flatten", "gather", "index_select", "log_softmax", "logsumexp", "max", "mean", "min", "norm",
+    "prod", "repeat_interleave", "softmax", "sort", "squeeze", "stack", "std", "sum", "take", "unsqueeze", "var",
+)  # fmt: skip
 """Methods whose first integer is an axis."""
-_MESSAGES = frozenset("debug error info print print_usage warn warning write_message".split())
-_TECHNICAL = frozenset(
-    "check encoding ensure_ascii exist_ok frozen indent kw_only missing_ok parents slots stacklevel strict text".split()
-)
+_MESSAGES = ("debug", "error", "info", "print", "warn", "warning")
+_TECHNICAL = (
+    "check", "encoding", "ensure_ascii", "exist_ok", "frozen", "indent", "kw_only", "missing_ok", "parents", "slots",
+    "stacklevel", "strict", "text",
+)  # fmt: skip
 """Keywords whose values say nothing of what is computed."""
 
 

@@ -49,7 +49,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     try:
         return (yield)  # type: ignore[misc]
     finally:
-        definitions = getattr(item, "_fixtureinfo").name2fixturedefs.values()
+        definitions = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
         uses = [_fixtures[fixture] for group in definitions for fixture in group if fixture in _fixtures]
         seconds = round(time.monotonic() - began - _in_fixtures, 4)
         _leave(seconds=seconds, fixtures=sorted(uses), failed=item.nodeid in _failed)
