@@ -159,15 +159,15 @@ NAMED = (
     Fault(
         "reward_not_relabelled",
         "baselines/guides/preference/guide.py",
-        "store.write(REWARD, row, slots, reward[row])",
+        "for row in np.flatnonzero(chosen).tolist():\n                store.write(REWARD, row, slots, reward[row])",
         "pass",
         "Stored transitions keep the reward of an earlier session.",
     ),
     Fault(
         "rows_not_truncated",
         "harness/run/journal.py",
-        "int(offset.get(name, 0))))",
-        "None))",
+        'f"{name}.jsonl", int(offset.get(name, 0))',
+        'f"{name}.jsonl", None',
         "A resumed run keeps the rows that were written after its checkpoint.",
     ),
     Fault(
