@@ -3,6 +3,7 @@
     python -m tools.coverage_map record      run the tests and write build/coverage-map; more words go to pytest
     python -m tools.coverage_map folders     show the branch coverage of each folder, also beside that of another map
     python -m tools.coverage_map changed     run the tests whose recorded lines have changed
+    python -m tools.coverage_map quick       write tests/not_quick.txt: what `make test-quick` leaves out for its time
 
 A test is recorded with the processes that it starts. What a fixture of several tests executes counts for each test
 that uses it. Lines that are executed by importing a module count for no test; a change to them counts as one to every
@@ -351,6 +352,25 @@ class Outcome(NamedTuple):
     """The tests, and the files that could not be collected, that failed, in this order."""
 
 
+def not_quick(coverage_map: CoverageMap, each: float = 0.2, together: float = 120.0) -> list[str]:
+    """Return the functions, FILE::NAME, whose tests take more than `each` seconds on average, and the longest of the
+    others until the rest takes at most `together`; a file of which nothing is left by its name."""
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    counted: set[str] = set()
+    for name, test in coverage_map.tests.items():
+        made = sum(coverage_map.fixtures[fixture].seconds for fixture in {*test.fixtures} - counted)
+        counted |= {*test.fixtures}
+        times[name.partition("[")[0]].append(test.seconds + made)
+    sums = {name: sum(seconds) for name, seconds in times.items()}
+    left = {name for name, seconds in times.items() if sums[name] / len(seconds) <= each}
+    for name in sorted(left, key=sums.__getitem__, reverse=True):
+        if sum(sums[other] for other in left) <= together:
+            break
+        left.remove(name)
+    files = {name.partition("::")[0] for name in left}
+    return sorted({name if (file := name.partition("::")[0]) in files else file for name in times.keys() - left})
+
+
 def run_tests(
     tree: Path,
     tests: Sequence[str],
@@ -410,7 +430,8 @@ def main(words: Sequence[str]) -> int:
     changing = commands.add_parser("changed", help="run the tests that a change may concern")
     changing.add_argument("--base", help="a commit; default: where this branch left main")
     changing.add_argument("--list", action="store_true", help="name the tests, run none")
-    for command in (recording, collecting, showing, changing):
+    listing = commands.add_parser("quick", help="write which tests take too long for `make test-quick`")
+    for command in (recording, collecting, showing, changing, listing):
         command.add_argument("--map", type=Path, default=MAP, help=f"default: {MAP}")
     given, rest = parser.parse_known_args(words)
     rest = [word for word in rest if word != "--"]
@@ -424,6 +445,9 @@ def main(words: Sequence[str]) -> int:
     coverage_map = read(given.map)
     if given.command == "folders":
         return min(1, show_folders(coverage_map, read(given.compare) if given.compare else None))
+    if given.command == "quick":
+        (ROOT / "tests/not_quick.txt").write_text("".join(f"{name}\n" for name in not_quick(coverage_map)))
+        return 0
     selection = select(ROOT, coverage_map, given.base or default_base(ROOT))
     for remark in selection.remarks:
         print(f"note: {remark}")

@@ -1,0 +1,58 @@
+"""A plug-in of pytest for `make test-quick`: only units, which start no process and train nothing.
+
+A test that begins to do either is skipped there, also by way of a fixture. What takes long is left out beforehand: tests
+with the markers below, and the files and functions named in tests/not_quick.txt, which `python -m tools.coverage_map
+quick` writes from the recorded times.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LIST = Path("tests/not_quick.txt")
+MARKERS = ("slow", "waits", "gpu")
+_listed: set[str] = set()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.rootpath / LIST
+    _listed.update(path.read_text().split("\n") if path.exists() else ())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path.relative_to(config.rootpath).as_posix() in _listed else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    kept = [
+        item
+        for item in items
+        if item.nodeid.partition("[")[0] not in _listed and not any(map(item.get_closest_marker, MARKERS))
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in {*kept}])
+    items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[Any]:
+    from guidebench.harness import fork_server
+    from guidebench.harness.run import worker
+
+    with pytest.MonkeyPatch.context() as patched:
+        for owner, name in ((fork_server, "start"), (subprocess.Popen, "__init__"), (os, "fork")):
+            patched.setattr(owner, name, _skipping("starts a process"))
+        patched.setattr(worker, "work", _skipping("trains"))
+        return (yield)  # type: ignore[misc]
+
+
+def _skipping(what: str) -> Callable[..., None]:
+    def skip(*arguments: object, **named: object) -> None:
+        pytest.skip(f"not quick: it {what}")
+
+    return skip
