@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .peers
 
-.PHONY: run shell test lint docs bench clean
+.PHONY: run shell test test-quick test-changed coverage faults lint docs bench clean
 
 run: $(STAMP)
 	$(BIN)/bench run suite=minigrid_doorkey task=5x5 method=uer,per,vlm_rb profile=quick seeds=3 output=runs/doorkey
@@ -24,6 +24,23 @@ test: $(STAMP)
 	$(BIN)/python -m compileall -q guidebench harness suites baselines methods results reports tests
 	$(BIN)/python -m tests.rewritten
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Units only: no test that starts a process or trains.
+test-quick: $(STAMP)
+	$(BIN)/python -m pytest -p tools.quick $(PYTEST_ARGS)
+
+# What may concern the changes of this branch, by recorded coverage: BASE=… names another commit to compare with.
+test-changed: $(STAMP)
+	$(BIN)/python -m tools.coverage_map changed $(if $(BASE),--base $(BASE)) -- -q
+
+# Records which test executes which lines, in about twice the time of `make test`: test-changed and faults need it.
+coverage: $(STAMP)
+	$(BIN)/python -m tools.coverage_map record -- $(PYTEST_ARGS)
+	$(BIN)/python -m tools.coverage_map folders
+
+# Puts small faults into copies of the tree; FAULTS='--only NAME' and other options: CONTRIBUTING.md.
+faults: $(STAMP)
+	$(BIN)/python -m tools.faults --jobs 2 $(FAULTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
