@@ -1,8 +1,8 @@
 """A plug-in of pytest for `make test-quick`: only units, which start no process and train nothing.
 
-A test that begins to do either is skipped there, also by way of a fixture. What takes long is left out beforehand: tests
-with the markers below, and the files and functions named in tests/not_quick.txt, which `python -m tools.coverage_map
-quick` writes from the recorded times.
+A test that begins to do either is skipped there, also by way of a fixture. What takes long is left out beforehand:
+tests with the markers below, and the files and functions named in tests/not_quick.txt, which `python -m
+tools.coverage_map quick` writes from the recorded times.
 """
 
 from __future__ import annotations
