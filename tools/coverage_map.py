@@ -161,7 +161,9 @@ def collect(tree: Path, directory: Path, commit: str) -> CoverageMap:
                 if "seconds" in record and about.get(record["test"], {}).get("failed", True):
                     about[record["test"]] = record  # recorded again, a test counts as passed if it passed once
     files = {name for recorded in lines.values() for name in recorded if (tree / name).exists()}
-    masks = {name: _mask(function_lines((tree / name).read_text())) for name in files}
+    masks = {  # the lines of templates are executed, too
+        name: _mask(function_lines((tree / name).read_text())) if name.endswith(".py") else -1 for name in files
+    }
     tests, fixtures = {}, {}
     for name, values in about.items():
         reached = {file: bits & masks[file] for file, bits in lines[name].items() if bits & masks.get(file, 0)}
@@ -199,7 +201,7 @@ def _branches(tree: Path, arcs: Mapping[str, set[tuple[int, int]]]) -> dict[str,
     """Return for each file how many of its statements and branches were executed, and how many it has."""
     with tempfile.TemporaryDirectory() as directory:
         data = coverage.CoverageData(f"{directory}/data")
-        data.add_arcs({str(tree.resolve() / name): sorted(found) for name, found in arcs.items()})
+        data.add_arcs({str(tree.resolve() / name): found for name, found in arcs.items() if name.endswith(".py")})
         data.write()
         folders = [str(tree.resolve() / folder) for folder in recorder.FOLDERS if folder != "guidebench"]
         analysis = coverage.Coverage(
@@ -302,6 +304,9 @@ def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
             tests |= {*_reaching(tree, coverage_map, name, lines.get(name))}
             files |= {*_mirrors(tree, path)}
         elif path.parts[0] in recorder.FOLDERS:
+            if reaching := coverage_map.reaching(name):  # a template
+                tests |= {*reaching}
+                continue
             folder = f"{path.parent}/"
             reached = {file for test in coverage_map.tests.values() for file in test.lines if file.startswith(folder)}
             tests |= {test for file in reached for test in coverage_map.reaching(file)}

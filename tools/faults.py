@@ -14,6 +14,7 @@ nothing.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import queue
@@ -213,10 +214,24 @@ def sources(tree: Path) -> dict[str, str]:
 
 
 def reached_by(coverage_map: CoverageMap, file: str, source: str, lines: Place) -> list[str]:
-    """Return the tests that execute these lines of a file. For lines that run when the file is imported, and for
-    functions whose execution cannot be recorded since they are compiled: the tests that execute any line of it."""
-    within = {*range(lines.first, lines.last + 1)} & function_lines(source)
-    return (within and coverage_map.reaching(file, within)) or coverage_map.reaching(file)
+    """Return the tests that execute the statements on these lines of a file; those that execute any line of it, for
+    statements that run when it is imported."""
+    statements = statement_lines(source, lines)
+    within = statements & function_lines(source)
+    return coverage_map.reaching(file, within or None)
+
+
+def statement_lines(source: str, lines: Place) -> set[int]:
+    """Return all lines of the statements that lie on some: a statement of several lines is recorded by some of them.
+    Those of a compound statement are the ones above its body."""
+    found: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+            if node.lineno <= lines.last and lines.first <= last:
+                found |= {*range(node.lineno, last + 1)}
+    return found
 
 
 def chosen(coverage_map: CoverageMap, tests: Iterable[str], file: str, seconds: float) -> list[str]:
