@@ -1,0 +1,136 @@
+"""What holds for the frames of every suite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import testing
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.suites.mujoco import gl
+from tests.baselines.learners.conftest import same
+from tests.refusals import check_refused
+
+STATE = {"observation": "state"}
+
+
+def built(name: str, **settings: Any) -> Any:
+    return registry.get("suite", name)(**settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "task", "how"),
+    [
+        ("bin_sorting", STATE, "forward", {"size": 48, "perturbation": "sprite_swap"}),
+        ("metaworld", {}, "drawer-open", {"size": 48, "perturbation": "sprite_swap"}),
+        ("metaworld", {}, "drawer-open", {"size": 48, "perturbation": "texture"}),
+        ("minigrid_doorkey", {}, "5x5", {"tile_size": 8, "perturbation": "sprite_swap"}),
+        ("minigrid_doorkey", {}, "5x5", {"tile_size": 8, "perturbation": "texture"}),
+        ("ogbench_scene", {}, "task4", {"size": 48, "perturbation": "sprite_swap"}),
+        ("ogbench_scene", {}, "task4", {"size": 48, "perturbation": "texture"}),
+        ("point_maze", {}, "umaze", {"size": 48}),
+    ],
+)
+def test_drawing_changes_no_snapshot_and_no_episode(
+    name: str, settings: dict[str, Any], task: str, how: dict[str, Any], opengl: None
+) -> None:
+    suite, rng = built(name, **settings), np.random.default_rng(0)
+    drawer, drawn, plain = suite.drawing(**how).spawn(task), suite.make(task), suite.make(task)
+    assert drawn.reset(5).tobytes() == plain.reset(5).tobytes()
+    for _ in range(8):
+        snapshot = drawn.snapshot()
+        drawer(snapshot[None])
+        assert snapshot.tobytes() == drawn.snapshot().tobytes() == plain.snapshot().tobytes()
+        action = testing._action(suite.spaces(task)[1], rng)
+        one, other = drawn.step(action), plain.step(action)
+        assert one.observation.tobytes() == other.observation.tobytes() and one[1:] == other[1:]
+        assert drawn.events().tolist() == plain.events().tolist()
+    assert same(drawn.state(), plain.state()) and drawn.reset().tobytes() == plain.reset().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "task"),
+    [
+        ("bin_sorting", STATE, "forward"), ("crafter", {}, "game"), ("housekeep", {}, "adjustment_1"),
+        ("metaworld", {}, "drawer-open"), ("ogbench_scene", {}, "task4"),
+    ],
+)  # fmt: skip
+def test_textures_follow_from_their_seed(name: str, settings: dict[str, Any], task: str, opengl: None) -> None:
+    suite = built(name, **settings)
+    made = suite.make(task)
+    made.reset(0)
+    one, same_seed, other, plain = (
+        suite.drawing(size=64, **how).spawn(task)(made.snapshot()[None])
+        for how in (*({"perturbation": "texture", "seed": seed} for seed in (0, 0, 1)), {})
+    )
+    assert one.shape[:3] == (1, 64, 64) and np.array_equal(one, same_seed)
+    assert not np.array_equal(one, other) and (np.abs(one.astype(int) - plain).max(-1) > 40).mean() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "task"),
+    [
+        ("bin_sorting", STATE, "forward"), ("metaworld", {}, "push"), ("ogbench_scene", {}, "task3"),
+        ("point_maze", {}, "medium"),
+    ],
+)  # fmt: skip
+def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(
+    name: str, settings: dict[str, Any], task: str, opengl: None
+) -> None:
+    suite = built(name, **settings)
+    shot = suite.make(task).snapshot()[None]
+    fast, full = (suite.drawing(quality=quality, size=128).spawn(task)(shot)[0] for quality in ("fast", "full"))
+    assert fast.shape == (128, 128, 3) and 0 < (np.abs(fast.astype(int) - full).max(-1) > 60).mean() < 0.15
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "task", "how"),
+    [
+        ("bin_sorting", STATE, "forward", {}), ("metaworld_mt10", {}, "mt10", {}), ("ogbench_scene", {}, "task3", {}),
+        ("ogbench_scene", {}, "task3", {"perturbation": "sprite_swap"}),
+    ],
+)  # fmt: skip
+def test_both_cameras_are_shown_side_by_side(
+    name: str, settings: dict[str, Any], task: str, how: dict[str, Any], opengl: None
+) -> None:
+    suite = built(name, **settings)
+    shots = np.stack([suite.make(task).snapshot()] * 2)
+    both, left, right = (
+        suite.drawing(camera=camera, size=48, **how).spawn(task)(shots)
+        for camera in ("both", *suite.cameras_of(task)[:2])
+    )
+    assert both.shape == (2, 48, 96, 3) and not np.array_equal(left, right)
+    assert np.array_equal(both[:, :, :48], left) and np.array_equal(both[:, :, 48:], right)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "snapshot", "message"),
+    [
+        ("crafter", "game", np.zeros(12), r"uint8 \[12\] is not one of Crafter"),
+        ("housekeep", "adjustment_1", np.zeros(12), r"uint8 \[12\] is not one of Housekeep"),
+        ("housekeep", "adjustment_1", np.full(738, 255), "it is damaged"),
+        ("minigrid_doorkey", "5x5", np.zeros(111), r"\[L, 78\] expected"),
+        ("point_maze", "open", np.zeros(352), r"snapshots of shape \(1, 352\) given, \[L, 40\] expected"),
+    ],
+)
+def test_snapshots_of_another_world_are_refused(
+    name: str, task: str, snapshot: Any, message: str, opengl: None
+) -> None:
+    check_refused(message, built(name).drawing().spawn(task), snapshot.astype(np.uint8)[None])
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [("bin_sorting", "forward"), ("metaworld", "reach"), ("ogbench_scene", "drawer"), ("point_maze", "open")],
+)
+def test_a_machine_that_cannot_draw_is_told_so(name: str, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing() -> str:
+        raise UserError("frames cannot be drawn: apt-get install libosmesa6")
+
+    monkeypatch.setattr(gl, "backend", nothing)
+    drawing = built(name).drawing()
+    for call in (drawing.ready, lambda: drawing.spawn(task)):
+        check_refused("apt-get install libosmesa6", call)
