@@ -18,7 +18,6 @@ from guidebench.baselines.guides.apt.guide import AptGuide
 from guidebench.baselines.guides.apt.icm import Icm
 from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.storage import Storage
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, Observations, RunPhase
 from guidebench.harness.plan import matrix
@@ -259,10 +258,6 @@ def test_a_seed_has_the_same_bits_alone_and_beside_another_and_after_a_restart(
 
 
 # Settings and runs
-
-
-def test_every_setting_has_a_meaning_and_a_source() -> None:
-    assert all(field.meaning and field.source for field in settings.fields(Apt).values())
 
 
 @pytest.mark.parametrize(

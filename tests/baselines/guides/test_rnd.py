@@ -14,7 +14,6 @@ from guidebench import results, testing
 from guidebench.baselines.guides.rnd import Rnd
 from guidebench.baselines.guides.rnd.guide import LEAST, RndGuide
 from guidebench.baselines.storage import Storage
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Batch, Observations, RunPhase
 from guidebench.harness.plan import matrix
@@ -130,10 +129,6 @@ def test_a_seed_has_the_same_bits_alone_and_beside_another_and_after_a_restart(
     again = RndGuide(Rnd(**SMALL), build(tmp_path / "again", (7,), space))
     again.load_state(0, testing._stored({"guide": both.state(1)})["guide"])
     np.testing.assert_array_equal(again.shape(own).reward, expected)
-
-
-def test_every_setting_has_a_meaning_and_a_source() -> None:
-    assert all(field.meaning and field.source for field in settings.fields(Rnd).values())
 
 
 def test_statistics_need_a_replay_that_holds_what_they_count() -> None:

@@ -18,7 +18,6 @@ from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.dqn.learner import DqnLearner
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.replay.uer import Uer
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, Build, Loss, Observations, RunPhase, Transition
 from guidebench.harness.plan import matrix
@@ -242,10 +241,6 @@ def test_a_learner_without_action_values_is_refused_by_name() -> None:
         BaseLearner().update_added(None, None, (Loss("the guide X", ("q",), None),))  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"guide\.updates=0: expected"):
         SelfImitation(updates=0)
-
-
-def test_every_setting_has_a_meaning_and_a_source() -> None:
-    assert all(field.meaning and field.source for field in settings.fields(SelfImitation).values())
 
 
 def test_a_plan_counts_the_disk_that_it_takes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from guidebench.baselines.guides.none import Unguided
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.td3 import Td3
-from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.uer import Uer
 from guidebench.harness.errors import UserError
@@ -28,97 +26,10 @@ from tests.harness.loop.test_training import Notes
 from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
-CASES = {
-    "sac": (Sac(**SMALL), 2, 1),
-    "sac, odd": (Sac(**{**SMALL, "hidden": (31, 7), "batch_size": 13, "ensemble": 5}, target_reduction="min"), 5, 3),
-    "td3": (Td3(**SMALL), 2, 1),
-    "td3, wide": (Td3(**{**SMALL, "hidden": (256, 256), "batch_size": 64, "learning_starts": 64}), 17, 6),
-}
 
 
 def one(learner: Any) -> np.ndarray:
     return np.ones(len(learner.noise), bool)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_seed_learns_the_same_bits_alone_and_beside_others(case: str) -> None:
-    config, *spaces = CASES[case]
-    size = config.batch_size
-    together = config.spawn(build((0, 1, 2), *spaces))
-    alone = [config.spawn(build((seed,), *spaces)) for seed in range(3)]
-    for step in range(1, 21):
-        parts = [batch(100 * seed + step, size, *spaces) for seed in range(3)]
-        packed = together.update(beside(*parts), one(together), step, "error")
-        assert packed.td_error.dtype == np.float32 and packed.td_error.shape == (3, size)
-        for row in range(3):
-            single = alone[row].update(parts[row], np.ones(1, bool), step, "error")
-            assert np.array_equal(packed.td_error[row], single.td_error[0])
-            assert np.array_equal(packed.reducible[row], single.reducible[0])
-            assert packed.metrics.keys() == single.metrics.keys()
-            assert all(packed.metrics[name][row] == single.metrics[name][0] for name in packed.metrics)
-    assert all(same(together.state(row), alone[row].state(0)) for row in range(3))
-    seen, rows = batch(7, 3, *spaces).observation[0], np.arange(3)
-    noise = [np.random.default_rng(seed) for seed in range(3)]
-    acted, valued = together.act(seen, rows, noise, 10_000), together.value(seen, rows)
-    for row in range(3):
-        own = alone[row].act(seen[[row]], np.zeros(1, int), [np.random.default_rng(row)], 10_000)
-        assert np.array_equal(acted[row], own[0]) and acted.dtype == np.float32
-        assert valued[row] == alone[row].value(seen[[row]], np.zeros(1, int))[0]
-
-
-@BOTH
-def test_all_seeds_at_once_compute_what_each_does(learner_of: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a GPU does: one product over seeds and members."""
-    config = learner_of(**SMALL)
-    apart = config.spawn(build((0, 1, 2)))
-    for module in ("actor_critic", "sac"):
-        there = f"guidebench.baselines.learners.{module}.learner.Parameters"
-        monkeypatch.setattr(there, functools.partial(Parameters, together=True))
-    whole = config.spawn(build((0, 1, 2)))
-    joined = beside(*(batch(seed) for seed in range(3)))
-    told = [each.update(joined, one(each), 2, "error") for each in (whole, apart)]
-    assert len(whole.actor.blocks) == 1 and len(apart.actor.blocks) == 3 and "actor_loss" in told[0].metrics
-    for name in told[1].metrics:
-        np.testing.assert_allclose(told[0].metrics[name], told[1].metrics[name], atol=1e-5, rtol=1e-5)
-    np.testing.assert_allclose(told[0].td_error, told[1].td_error, atol=1e-5, rtol=1e-5)
-    np.testing.assert_allclose(told[0].reducible, told[1].reducible, atol=1e-5, rtol=1e-5)
-    for ours, theirs in zip(whole.gradients, apart.gradients, strict=True):
-        torch.testing.assert_close(ours.flat, theirs.flat, atol=1e-5, rtol=1e-5)
-
-
-@BOTH
-def test_a_state_restored_into_another_packing_continues_bit_for_bit(learner_of: type) -> None:
-    config = learner_of(**SMALL)
-    whole, resumed = config.spawn(build((0, 1))), config.spawn(own := build((5,)))
-    for step in range(1, 8):
-        whole.update(beside(batch(step), batch(50 + step)), one(whole), step)
-    resumed.load_state(0, whole.state(1))
-    own.streams[0].noise.bit_generator.state = whole.noise[1].bit_generator.state
-    for step in range(8, 15):
-        whole.update(beside(batch(step), batch(50 + step)), one(whole), step)
-        resumed.update(batch(50 + step), np.ones(1, bool), step)
-    assert same(whole.state(1), resumed.state(0)) and not same(whole.state(0), resumed.state(0))
-    fresh = config.spawn(build((9,)))
-    fresh.load_parameters(0, resumed.parameters(0))
-    seen = batch(3).observation[0]
-    assert np.array_equal(fresh.value(seen, np.zeros(16, int)), resumed.value(seen, np.zeros(16, int)))
-
-
-@BOTH
-def test_one_seeds_nan_stays_with_it_and_an_inactive_seed_keeps_everything(learner_of: type) -> None:
-    config = learner_of(**SMALL)
-    clean, spoilt = config.spawn(build((0, 1, 2))), config.spawn(build((0, 1, 2)))
-    good = beside(*(batch(seed) for seed in range(3)))
-    reward = good.reward.copy()
-    reward[1, 3] = np.nan
-    for step in range(1, 4):
-        clean.update(good, one(clean), step)
-        update = spoilt.update(good._replace(reward=reward), one(spoilt), step)
-        assert np.isnan(update.metrics["loss"]).tolist() == [False, True, False]
-    assert same(clean.state(0), spoilt.state(0)) and same(clean.state(2), spoilt.state(2))
-    before = [clean.state(row) for row in range(3)]
-    clean.update(good, np.array([True, False, True]), 4)
-    assert [same(before[row], clean.state(row)) for row in range(3)] == [False, True, False]
 
 
 @BOTH
@@ -228,9 +139,7 @@ def test_random_until_learning_starts_then_by_the_policy() -> None:
 def test_what_does_not_fit_is_refused_with_both_numbers(learner_of: type) -> None:
     vector, box = Observations((4,), "float32"), Actions(shape=(2,))
     assert learner_of().fits(there(None, "", vector, box)) == ""
-    assert "continuous" in learner_of().fits(there(None, "", vector, Actions(3))) and "3" in learner_of().fits(
-        there(None, "", vector, Actions(3))
-    )
+    assert "continuous actions, and these are 3" in learner_of().fits(there(None, "", vector, Actions(3)))
     assert learner_of().fits(there(None, "", Observations((5, 5, 3), "uint8", (11, 6, 4)), box)) == ""
     assert "vector of floats" in learner_of().fits(there(None, "", Observations((5, 5), "float32"), box))
     with pytest.raises(UserError, match=r"subset=3 .*ensemble=2"):
@@ -276,9 +185,9 @@ def run(
     return agent, notes
 
 
-@pytest.mark.parametrize(("learner", "steps"), [(Sac, 5000), (Td3, 1500)])
-def test_a_run_is_the_same_alone_and_beside_others(tmp_path: Path, learner: type, steps: int) -> None:
-    config = learner(**{**SMALL, "learning_starts": steps - 1000})
+@BOTH
+def test_a_run_is_the_same_alone_and_beside_others(tmp_path: Path, learner_of: type) -> None:
+    config, steps = learner_of(**{**SMALL, "learning_starts": 40}), 120
     both, told = run(tmp_path / "both", (1, 3), config, steps, Per())
     alone, own = run(tmp_path / "alone", (3,), config, steps, Per())
     assert same(both.learner.state(1), alone.learner.state(0))

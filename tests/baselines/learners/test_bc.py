@@ -15,15 +15,13 @@ from guidebench.baselines.learners.bc.learner import SUCCEEDED
 from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.baselines.storage import Storage
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Actions, Loss, Observations, Transition
-from tests.baselines.learners.conftest import RECORD, beside, observed, same
+from guidebench.harness.interfaces import Actions, Loss, Transition
 from tests.baselines.learners.continuous import batch, build
 from tests.there import there
 
 PEAK = -0.5 * math.log(2 * math.pi)
 """log N(0; 0, 1)."""
 SMALL: dict[str, Any] = {"hidden": (16,), "batch_size": 16}
-IMAGE = Observations((7, 7, 2), "uint8", stack=2)
 ONE = np.ones(1, bool)
 DATA = batch(0, 2)._replace(
     observation=np.array([[[1, 0], [0, 2]]], np.float32), action=np.array([[[0.5], [-0.5]]], np.float32), weight=None
@@ -90,42 +88,6 @@ def test_an_episode_with_one_success_counts_as_a_whole(tmp_path: Any) -> None:
     for row in (0, 1):
         learner.ended(row, np.arange(3), store)
     assert store.column(SUCCEEDED.name, np.array([[0, 1, 2]] * 2)).tolist() == [[1, 1, 1], [0, 0, 0]]
-
-
-@pytest.mark.parametrize("loss", ["mse", "nll"])
-@pytest.mark.parametrize("space", [Observations((2,), "float32"), IMAGE, RECORD], ids=["vector", "image", "record"])
-def test_it_learns_the_same_bits_alone_and_beside_others_and_after_a_resume(space: Observations, loss: Any) -> None:
-    config = Bc(**SMALL, loss=loss, max_grad_norm=1.0)
-    together: Any = config.spawn(build((0, 1), observations=space))
-    alone = [config.spawn(build((seed,), observations=space)) for seed in range(2)]
-    for step in range(1, 6):
-        parts = []
-        for seed in range(2):
-            seen = observed(space, np.random.default_rng(10 * seed + step), 1, 16)
-            parts.append(batch(seed)._replace(observation=seen, next_observation=seen))
-        told = together.update(beside(*parts), np.ones(2, bool), step)
-        for row in range(2):
-            own = alone[row].update(parts[row], ONE, step)
-            assert np.array_equal(told.td_error[row], own.td_error[0])
-            resumed: Any = config.spawn(build((5,), observations=space))
-            resumed.load_state(0, alone[row].state(0))
-            alone[row] = resumed
-    assert all(same(together.state(row), alone[row].state(0)) for row in range(2))
-    seen, rows = parts[0].observation[0], np.zeros(16, int)
-    fresh: Any = config.spawn(build((9,), observations=space))
-    fresh.load_parameters(0, together.parameters(0))
-    assert np.array_equal(together.act(seen, rows, None, 1), fresh.act(seen, rows, None, 1))
-    assert np.isnan(fresh.value(seen, rows)).all()
-
-
-def test_one_seeds_nan_stays_with_it_and_an_inactive_seed_keeps_everything() -> None:
-    learner: Any = Bc(**SMALL).spawn(build((0, 1)))
-    data = beside(batch(0), batch(1))
-    data.action[1, 3] = np.nan
-    before = [learner.state(row) for row in range(2)]
-    told = learner.update(data, np.array([False, True]), 1)
-    assert np.isnan(told.metrics["loss"]).tolist() == [False, True]
-    assert same(before[0], learner.state(0)) and not same(before[1], learner.state(1))
 
 
 def test_it_explores_by_its_gaussian_and_imitates_what_it_is_given() -> None:

@@ -15,8 +15,7 @@ from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.baselines.learners.cal_ql.learner import RETURN
 from guidebench.baselines.storage import Storage
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Batch, Observations, Transition
-from tests.baselines.learners.conftest import RECORD, beside, observed, same
+from guidebench.harness.interfaces import Batch, Transition
 from tests.baselines.learners.continuous import SMALL as OF_SAC
 from tests.baselines.learners.continuous import batch, build
 
@@ -27,7 +26,6 @@ T, SLOPE = 0.761594, -0.867562
 """tanh 1, and log(1 − tanh² 1)."""
 ONE = np.ones(1, bool)
 KIND = Kind(0, True, (False,), None, False, (True,))
-IMAGE = Observations((7, 7, 2), "uint8", stack=2)
 
 
 def by_hand(**settings: Any) -> Any:
@@ -202,55 +200,6 @@ def with_returns(data: Batch) -> Batch:
     return data._replace(columns={RETURN.name: returns})
 
 
-def beside_with_returns(*single: Batch) -> Batch:
-    returns = np.concatenate([each.columns[RETURN.name] for each in single])
-    return beside(*single)._replace(columns={RETURN.name: returns})
-
-
-@pytest.mark.parametrize("hidden", [(16, 16), (31, 7), ()])
-@pytest.mark.parametrize("space", [Observations((2,), "float32"), IMAGE, RECORD], ids=["vector", "image", "record"])
-def test_it_learns_the_same_bits_alone_and_beside_others_and_after_a_resume(
-    space: Observations, hidden: tuple[int, ...]
-) -> None:
-    config = CalQl(**{**SMALL, "hidden": hidden}, initialisation="uniform")
-    together: Any = config.spawn(build((0, 1), observations=space))
-    builds = [build((seed,), observations=space) for seed in range(2)]
-    alone = [config.spawn(own) for own in builds]
-    for step in range(1, 5):
-        parts = []
-        for seed in range(2):
-            rng = np.random.default_rng(10 * seed + step)
-            seen, following = (observed(space, rng, 1, 16) for _ in range(2))
-            parts.append(with_returns(batch(seed))._replace(observation=seen, next_observation=following))
-        told = together.update(beside_with_returns(*parts), np.ones(2, bool), step, "error")
-        for row in range(2):
-            own = alone[row].update(parts[row], ONE, step, "error")
-            assert np.array_equal(told.td_error[row], own.td_error[0])
-            assert np.array_equal(told.metrics["cql"][[row]], own.metrics["cql"])
-            resumed: Any = config.spawn(builds[row])
-            resumed.load_state(0, alone[row].state(0))
-            alone[row] = resumed
-    assert all(same(together.state(row), alone[row].state(0)) for row in range(2))
-
-
-def test_all_seeds_at_once_compute_what_each_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a GPU does: one product over seeds and members."""
-    import functools
-
-    from guidebench.baselines.parameters import Parameters
-
-    config = CalQl(**SMALL)
-    apart: Any = config.spawn(build((0, 1)))
-    for module in ("actor_critic", "sac"):
-        there = f"guidebench.baselines.learners.{module}.learner.Parameters"
-        monkeypatch.setattr(there, functools.partial(Parameters, together=True))
-    whole: Any = config.spawn(build((0, 1)))
-    data = beside_with_returns(with_returns(batch(0)), with_returns(batch(1)))
-    told = [each.update(data, np.ones(2, bool), 2) for each in (whole, apart)]
-    for name in told[1].metrics:
-        np.testing.assert_allclose(told[0].metrics[name], told[1].metrics[name], atol=1e-5, rtol=1e-5)
-
-
 def test_its_values_fall_where_data_are_not_and_stay_above_the_returns() -> None:
     """All data have a = 0, reward 1 and no end: Q(s, 0) = 1/(1 − γ) = 2. Conservative values of other actions are less
     by more; calibrated ones of the policy need not fall below the return."""
@@ -273,12 +222,7 @@ def test_its_values_fall_where_data_are_not_and_stay_above_the_returns() -> None
     assert gaps[1] > gaps[0] + 0.5
 
 
-def test_defaults_are_those_of_the_released_code() -> None:
-    config = CalQl()
-    assert (config.actor_lr, config.critic_lr, config.alpha_lr, config.target_rate) == (1e-4, 3e-4, 1e-4, 0.005)
-    assert (config.ensemble, config.subset, config.utd, config.actor_utd) == (2, 2, 1, 1)
-    assert (config.cql_weight, config.cql_actions, config.max_backup, config.calibrated) == (5.0, 10, True, True)
-    assert (config.target_reduction, config.actor_reduction, config.target_entropy_scale) == ("min", "min", 1.0)
+def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(UserError, match=r"learner.tail=last_reward sums the last reward for ever"):
         CalQl(tail="last_reward", discount=1.0)
     with pytest.raises(UserError, match=r"learner.cql_actions=0: expected"):

@@ -11,7 +11,6 @@ import torch
 from guidebench import testing
 from guidebench.baselines.learners.dueling_dqn import DuelingDqn
 from guidebench.baselines.learners.dueling_dqn.learner import DuelingDqnLearner
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, NStep
 from guidebench.harness.plan import matrix
@@ -92,10 +91,6 @@ def test_its_encoder_ends_where_the_two_streams_begin(trunk: tuple[int, ...]) ->
 def test_multiplications_count_every_weight_once() -> None:
     """2·16 + 16·(32·2) + 32·(1 + 3) of a vector."""
     assert DuelingDqn(**SMALL).multiplications_to_act(VECTOR, Actions(3)) == 2 * 16 + 16 * 64 + 32 * 4
-
-
-def test_every_setting_has_a_meaning_and_a_source() -> None:
-    assert all(field.meaning and field.source for field in settings.fields(DuelingDqn).values())
 
 
 def test_settings_that_cannot_be_are_refused_by_name() -> None:

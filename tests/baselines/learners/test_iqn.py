@@ -247,9 +247,3 @@ def test_estimates_count_the_weights_once_per_quantile(observations: Observation
         observations, Actions(4)
     )
     assert extra == per_quantile
-
-
-def test_defaults_are_table_3() -> None:
-    config = Iqn()
-    assert (config.policy_quantiles, config.train_quantiles, config.target_quantiles) == (32, 64, 64)
-    assert (config.cosines, config.kappa) == (64, 1.0)

@@ -34,91 +34,6 @@ from tests.there import there
 BOTH = pytest.mark.parametrize("learner_of", [Dqn, DuelingDqn, Iqn])
 
 
-PACKINGS = {
-    "dqn, grid": (GRID, Dqn(batch_size=32, channels=32, lr=1e-3), 50),
-    "dqn, cartpole": (Observations((4,), "float32"), Dqn(batch_size=64, hidden=(256, 256), lr=1e-3), 50),
-    "dqn, odd": (Observations((5,), "float32"), Dqn(batch_size=33, hidden=(31, 7), lr=1e-3), 50),
-    "dqn, record": (RECORD, Dqn(batch_size=8, channels=8, features=16, lr=1e-3), 5),
-    "dueling, record": (
-        RECORD,
-        DuelingDqn(batch_size=8, channels=8, features=16, trunk=(9,), hidden=(17,), lr=1e-3),
-        5,
-    ),
-    "dueling, odd": (Observations((5,), "float32"), DuelingDqn(batch_size=33, trunk=(31,), hidden=(7, 5), lr=1e-3), 50),
-    "iqn, record": (RECORD, Iqn(batch_size=8, channels=8, features=16, lr=1e-3), 3),
-    "iqn, grid": (GRID, Iqn(batch_size=32, channels=16, lr=1e-3), 4),
-    "iqn, vector": (Observations((4,), "float32"), Iqn(batch_size=64, hidden=(64, 64), lr=1e-3), 4),
-    "iqn, odd": (
-        Observations((5,), "float32"),
-        Iqn(batch_size=33, hidden=(31, 7), train_quantiles=5, target_quantiles=11, policy_quantiles=3, cosines=9),
-        50,
-    ),
-}
-
-
-def _named(array: np.ndarray, space: Observations) -> np.ndarray:
-    """The same as records of one part."""
-    records = np.zeros(array.shape[:2], Observations(parts={"x": space}).numpy)
-    records["x"] = array
-    return records
-
-
-@pytest.mark.parametrize("space", [GRID, VECTOR, Observations((15, 15, 3), "uint8")], ids=["grid", "vector", "image"])
-@BOTH
-def test_one_named_part_is_learnt_from_as_the_array_itself_to_the_bit(learner_of: type, space: Observations) -> None:
-    config = learner_of(**SMALL)
-    flat, named = (make(config, each, 3, seeds=(5,)) for each in (space, Observations(parts={"x": space})))
-    for step, single in enumerate(batches(space, 1, 16, 3, 3)):
-        seen, following = (_named(each, space) for each in (single.observation, single.next_observation))
-        found = flat.update(single, np.ones(1, bool), step)
-        same_found = named.update(single._replace(observation=seen, next_observation=following), np.ones(1, bool), step)
-        assert np.array_equal(found.td_error, same_found.td_error)
-    assert np.array_equal(flat.online.flat.numpy(force=True), named.online.flat.numpy(force=True))
-    acting = np.zeros(16, np.int64)
-    assert np.array_equal(flat.act(single.observation[0], acting, None, 0), named.act(seen[0], acting, None, 0))
-
-
-@pytest.mark.parametrize("case", PACKINGS)
-def test_a_seed_learns_the_same_bits_alone_and_beside_others(case: str) -> None:
-    observations, config, steps = PACKINGS[case]
-    data = [batches(observations, seed, config.batch_size, 3, steps) for seed in range(3)]
-    together = make(config, observations, 3, seeds=(0, 1, 2))
-    alone = [make(config, observations, 3, seeds=(seed,)) for seed in range(3)]
-    for step, parts in enumerate(zip(*data, strict=True)):
-        packed = together.update(beside(*parts), np.ones(3, bool), step * 100, "error")
-        for row in range(3):
-            single = alone[row].update(parts[row], np.ones(1, bool), step * 100, "error")
-            assert np.array_equal(packed.td_error[row], single.td_error[0])
-            assert np.array_equal(packed.reducible[row], single.reducible[0])
-            assert all(packed.metrics[name][row] == single.metrics[name][0] for name in packed.metrics)
-    assert all(same(together.state(row), alone[row].state(0)) for row in range(3))
-
-
-@BOTH
-def test_one_seeds_nan_stays_with_it(learner_of: type) -> None:
-    config = learner_of(**SMALL)
-    clean, spoilt = (make(config, GRID, 3, seeds=(0, 1, 2)) for _ in range(2))
-    for step in range(3):
-        batch = beside(*(batches(GRID, 10 * step + seed, 16, 3, 1)[0] for seed in range(3)))
-        clean.update(batch, np.ones(3, bool), step)
-        reward = batch.reward.copy()
-        reward[1, 3] = np.nan
-        update = spoilt.update(batch._replace(reward=reward), np.ones(3, bool), step)
-        assert np.isnan(update.metrics["loss"]).tolist() == [False, True, False]
-    assert same(clean.state(0), spoilt.state(0)) and same(clean.state(2), spoilt.state(2))
-    assert all(np.isnan(values).all() for name, values in spoilt.parameters(1).items() if name.endswith(".0.bias"))
-
-
-@BOTH
-def test_an_inactive_seed_keeps_everything(learner_of: type) -> None:
-    learner = make(learner_of(target_every=1, **SMALL), GRID, 3, seeds=(0, 1))
-    batch = beside(*(batches(GRID, seed, 16, 3, 1)[0] for seed in range(2)))
-    learner.update(batch, np.ones(2, bool), 1)
-    before = learner.state(0), learner.state(1)
-    learner.update(batch, np.array([True, False]), 2)
-    assert same(before[1], learner.state(1)) and not same(before[0], learner.state(0))
-
-
 def test_target_is_renewed_when_a_multiple_has_passed() -> None:
     """target_every = 10: at the first update from step 10 on, then from 20 on, and never twice for one multiple."""
     learner = make(Dqn(hidden=(), batch_size=8, target_every=10))
@@ -195,43 +110,10 @@ def test_the_value_of_an_observation_is_its_own_seeds_highest_q() -> None:
     assert values.dtype == np.float32 and values.tolist() == [-1.0, 2.0, 7.0]
 
 
-@BOTH
-def test_the_loss_of_all_seeds_at_once_is_each_ones_own(learner_of: type) -> None:
-    """As a GPU computes it."""
-    apart, learner = (make(learner_of(**SMALL), GRID, 3, seeds=(0, 1, 2)) for _ in range(2))
-    together = Parameters(learner.network.specs(), 3, together=True)
-    together.flat.copy_(learner.online.flat)
-    all_at_once = together.blocks[0]
-    batch = beside(*(batches(GRID, seed, 16, 3, 1)[0] for seed in range(3)))
-    packed = learner.td_loss(all_at_once, all_at_once, learner.sample(batch, slice(0, 3)), "error")
-    for row, part in enumerate(apart.online.blocks):
-        alone = apart.td_loss(part, part, apart.sample(batch, part.rows), "error")
-        for all_seeds, own in zip(packed, alone, strict=True):
-            torch.testing.assert_close(all_seeds[row], own[0], atol=1e-5, rtol=1e-5)
-
-
 def test_updates_are_due_every_fourth_step_once_learning_starts() -> None:
     learner = make(Dqn(batch_size=2, learning_starts=10, train_every=4, gradient_steps=3))
     assert [step for step in range(21) if learner.updates_due(step)] == [12, 16, 20]
     assert learner.updates_due(12) == 3
-
-
-@BOTH
-def test_a_seed_restored_into_another_packing_continues_bit_for_bit(learner_of: type) -> None:
-    """With its streams, which a checkpoint holds beside the learner."""
-    config = learner_of(target_every=7, lr=1e-3, **SMALL)
-    data, other = (batches(GRID, seed, 16, 3, 14) for seed in (1, 2))
-    streams, own = [Streams(0), Streams(1)], Streams(5)
-    whole = make(config, GRID, 3, seeds=(0, 1), streams=streams)
-    resumed = make(config, GRID, 3, seeds=(5,), streams=[own])
-    for step in range(7):
-        whole.update(beside(other[step], data[step]), np.ones(2, bool), step)
-    resumed.load_state(0, whole.state(1))
-    own.load_state(streams[1].state())
-    for step in range(7, 14):
-        whole.update(beside(other[step], data[step]), np.ones(2, bool), step)
-        resumed.update(data[step], np.ones(1, bool), step)
-    assert same(whole.state(1), resumed.state(0))
 
 
 def test_a_state_does_not_change_with_later_updates() -> None:
@@ -286,14 +168,6 @@ def test_estimated_cost_counts_updates_and_acting() -> None:
     arithmetic = 5 * 128 * Dqn().multiplications_to_act(GRID, Actions(5))
     assert double - single == pytest.approx(arithmetic / 3.5e10)
     assert 0 < Dqn().seconds_per_action(GRID, Actions(5)) < rare
-
-
-@pytest.mark.parametrize("learner_of", [Dqn, Iqn])
-def test_defaults_are_table_3(learner_of: type) -> None:
-    config = learner_of()
-    assert (config.lr, config.batch_size, config.discount, config.max_grad_norm) == (4e-5, 128, 0.95, 1.0)
-    assert (config.target_every, config.target_rate, config.learning_starts, config.train_every) == (1000, 1.0, 500, 4)
-    assert (config.epsilon_start, config.epsilon_end, config.exploration_share, config.double) == (1.0, 0.05, 0.5, True)
 
 
 @BOTH

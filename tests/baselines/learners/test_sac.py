@@ -180,12 +180,3 @@ def test_a_greedy_action_is_the_tanh_of_the_mean_and_its_value_the_mean_of_all_c
     drawn = np.array([learner.act(seen, rows, rng, 100)[0, 0] for _ in range(3000)])
     assert np.arctanh(drawn).mean() == pytest.approx(0.5, abs=0.06)
     assert np.arctanh(drawn).std() == pytest.approx(1, abs=0.04)
-
-
-def test_defaults_are_table_2() -> None:
-    config = Sac()
-    assert (config.hidden, config.layer_norm, config.critic_lr, config.actor_lr) == ((512,) * 3, True, 3e-4, 1e-3)
-    assert (config.alpha_lr, config.batch_size, config.discount, config.target_rate) == (3e-4, 256, 0.99, 0.005)
-    assert (config.max_grad_norm, config.learning_starts, config.ensemble, config.subset) == (10, 10_000, 10, 2)
-    assert (config.utd, config.actor_utd, config.target_reduction, config.actor_reduction) == (4, 2, "mean", "mean")
-    assert (config.policy_frequency, config.alpha, config.target_entropy_scale, config.tune_alpha) == (1, 1, 0.5, True)

@@ -13,7 +13,7 @@ from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.td3 import Td3
 from guidebench.baselines.replay.aer.sampler import AerSampler
 from guidebench.harness.interfaces import Actions, Batch, Loss, Observations
-from tests.baselines.learners.conftest import RECORD, beside, observed, same
+from tests.baselines.learners.conftest import RECORD, observed
 from tests.baselines.learners.continuous import SMALL, build
 from tests.baselines.learners.continuous import batch as vectors
 
@@ -27,52 +27,6 @@ def batch(space: Observations, seed: int, size: int = 16) -> Batch:
     rng = np.random.default_rng(seed)
     seen, following = (observed(space, rng, 1, size) for _ in range(2))
     return vectors(seed, size)._replace(observation=seen, next_observation=following)
-
-
-def named(space: Observations, array: np.ndarray) -> np.ndarray:
-    """The same as records of one part x."""
-    records = np.zeros(array.shape[: array.ndim - len(space.shape)], Observations(parts={"x": space}).numpy)
-    records["x"] = array
-    return records
-
-
-@pytest.mark.parametrize("space", [RECORD, IMAGE, GRID], ids=["record", "image", "grid"])
-@BOTH
-def test_a_seed_learns_the_same_bits_alone_and_beside_others(learner_of: Any, space: Observations) -> None:
-    config = learner_of(**SMALL)
-    together = config.spawn(build((0, 1, 2), observations=space))
-    alone = [config.spawn(build((seed,), observations=space)) for seed in range(3)]
-    for step in range(1, 5):
-        singles = [batch(space, 10 * step + seed) for seed in range(3)]
-        told = together.update(beside(*singles), np.ones(3, bool), step)
-        for row, (learner, single) in enumerate(zip(alone, singles, strict=True)):
-            assert np.array_equal(told.td_error[row], learner.update(single, ONE, step).td_error[0])
-    assert all(same(together.state(row), alone[row].state(0)) for row in range(3))
-    seen = singles[2].observation[0]
-    explore = [np.random.default_rng(seed) for seed in range(3)]
-    acted = together.act(seen, np.full(16, 2), explore, 10_000)
-    assert np.array_equal(acted, alone[2].act(seen, np.zeros(16, int), [np.random.default_rng(2)], 10_000))
-    assert np.array_equal(together.value(seen, np.full(16, 2)), alone[2].value(seen, np.zeros(16, int)))
-
-
-@pytest.mark.parametrize("space", [Observations((2,), "float32"), IMAGE, GRID], ids=["vector", "image", "grid"])
-@BOTH
-def test_one_named_part_is_learnt_from_as_the_array_itself_to_the_bit(learner_of: Any, space: Observations) -> None:
-    config = learner_of(**SMALL)
-    flat, part = (config.spawn(build(observations=each)) for each in (space, Observations(parts={"x": space})))
-    for step in range(1, 4):
-        data = batch(space, step)
-        records = named(space, data.observation), named(space, data.next_observation)
-        told = flat.update(data, ONE, step)
-        again = part.update(data._replace(observation=records[0], next_observation=records[1]), ONE, step)
-        assert np.array_equal(told.td_error, again.td_error) and same(told.metrics, again.metrics)
-    for one, other in zip(flat.networks().values(), part.networks().values(), strict=True):
-        assert torch.equal(one.flat, other.flat)
-    rng = [[np.random.default_rng(0)] for _ in range(2)]
-    rows = np.zeros(16, int)
-    assert np.array_equal(
-        flat.act(data.observation[0], rows, rng[0], 10_000), part.act(records[0][0], rows, rng[1], 10_000)
-    )
 
 
 def test_without_anything_to_be_encoded_there_is_no_encoder() -> None:
@@ -161,25 +115,6 @@ def test_targets_see_by_the_target_encoder_and_the_rest_by_the_online_one(learne
     values = learner.target_q(0, sample, learner.target_features(0, sample.next_observation), sample.action)
     blind = torch.zeros(1, 16, 50)
     torch.testing.assert_close(values, learner.target_q(0, sample, blind, sample.action))
-
-
-@BOTH
-def test_a_state_restored_into_another_packing_continues_bit_for_bit(learner_of: Any) -> None:
-    config = learner_of(**SMALL)
-    whole, resumed = (config.spawn(build(seeds, observations=RECORD)) for seeds in ((0, 1), (5,)))
-    for step in range(1, 4):
-        whole.update(beside(batch(RECORD, step), batch(RECORD, 50 + step)), np.ones(2, bool), step)
-    resumed.load_state(0, whole.state(1))
-    resumed.noise[0].bit_generator.state = whole.noise[1].bit_generator.state
-    for step in range(4, 7):
-        whole.update(beside(batch(RECORD, step), batch(RECORD, 50 + step)), np.ones(2, bool), step)
-        resumed.update(batch(RECORD, 50 + step), ONE, step)
-    assert same(whole.state(1), resumed.state(0))
-    fresh = config.spawn(build((9,), observations=RECORD))
-    fresh.load_parameters(0, resumed.parameters(0))
-    seen, rows = batch(RECORD, 3).observation[0], np.zeros(16, int)
-    assert np.array_equal(fresh.value(seen, rows), resumed.value(seen, rows))
-    assert np.array_equal(fresh.act(seen, rows, None, 0), resumed.act(seen, rows, None, 0))
 
 
 def test_a_reset_of_the_critics_leaves_the_encoder() -> None:

@@ -77,13 +77,3 @@ def test_both_target_networks_wait_for_the_actor() -> None:
         learner.update(batch(step), np.ones(1, bool), step)
         after = learner.target.flat, learner.target_actor.flat, learner.actor.flat
         assert [torch.equal(*pair) for pair in zip(before, after, strict=True)] == [step % 3 != 0] * 3
-
-
-def test_defaults_are_table_2() -> None:
-    config = Td3()
-    assert (config.hidden, config.layer_norm, config.critic_lr, config.actor_lr) == ((512,) * 3, False, 3e-4, 3e-4)
-    assert (config.batch_size, config.discount, config.target_rate, config.max_grad_norm) == (256, 0.99, 0.005, 10)
-    assert (config.learning_starts, config.ensemble, config.subset) == (10_000, 10, 2)
-    assert (config.utd, config.actor_utd, config.policy_frequency) == (4, 2, 2)
-    assert (config.target_reduction, config.actor_reduction) == ("min", "min")
-    assert (config.exploration_noise, config.target_noise, config.noise_clip) == (0.1, 0.2, 0.5)

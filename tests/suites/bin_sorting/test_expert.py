@@ -14,7 +14,7 @@ from guidebench.suites.bin_sorting import FAILURES, BinSorting, layout
 
 from .conftest import STATE
 
-LAYOUTS = 20
+LAYOUTS = 5
 
 
 def played(task: Any, seed: int, act: Callable[[], Any]) -> bool:
@@ -26,23 +26,20 @@ def played(task: Any, seed: int, act: Callable[[], Any]) -> bool:
     return bool(step.success)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["forward", "backward", "other"])
-def test_the_scripted_policy_solves_twenty_layouts_within_the_horizon(name, tasks):
+def test_the_scripted_policy_solves_layouts_within_the_horizon(name, tasks):
     task = tasks(name)
     assert [played(task, seed, task.expert) for seed in range(LAYOUTS)] == [True] * LAYOUTS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["forward", "backward"])
-def test_random_actions_solve_none(name, tasks):
+def test_random_actions_solve_none(tasks):
     rng = np.random.default_rng(0)
-    assert not any(played(tasks(name), seed, lambda: rng.uniform(-1, 1, 7)) for seed in range(LAYOUTS))
+    assert not any(played(tasks("forward"), seed, lambda: rng.uniform(-1, 1, 7)) for seed in range(LAYOUTS))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", FAILURES)
-@pytest.mark.parametrize("name", ["forward", "backward", "other"])
+@pytest.mark.parametrize(
+    ("name", "how"), [*(("forward", how) for how in FAILURES), ("backward", "wrong place"), ("other", "drop")]
+)
 def test_a_policy_that_is_to_fail_fails(name, how):
     episode = STATE.fail(name, 3, how)
     assert episode is not None and episode.length == 40 and not episode.success.any()
@@ -64,12 +61,10 @@ def test_an_unknown_way_to_fail_is_named(tasks):
         tasks("forward").fail("mis")
 
 
-def test_demonstrations_repeat_in_another_world_and_end_at_the_goal():
+def test_demonstrations_repeat_in_another_world_and_meet_all_events():
     (episode,) = demonstrations.make(demonstrations.Wanted("bin_sorting", STATE, "backward", 1))
     assert episode.length == 40 and episode.success[-1] and episode.action.dtype == np.float32
     assert episode.events.any(axis=0).all()
-    first = STATE.goal_snapshot("backward", episode.seed)
-    assert first is not None and first.tobytes() == episode.snapshot[episode.success.argmax()].tobytes()
 
 
 def test_the_grasped_start_holds_the_named_block_in_the_air():

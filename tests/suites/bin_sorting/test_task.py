@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -163,12 +161,11 @@ def follow(task, rng, noise):
     return step.success
 
 
-@pytest.mark.slow
-def test_twenty_episodes_without_a_reset_go_there_and_back(tasks):
+def test_episodes_without_a_reset_go_there_and_back(tasks):
     task, rng = tasks("sorting"), np.random.default_rng(0)
     task.reset(0)
     directions = []
-    for _ in range(20):
+    for _ in range(6):
         before = task._world.poses[:, :2].copy()
         directions.append(task._place == "tray")
         assert follow(task, rng, 0.0)
@@ -177,16 +174,14 @@ def test_twenty_episodes_without_a_reset_go_there_and_back(tasks):
         task.reset()
         np.testing.assert_allclose(task._world.poses[:, :2], lying, atol=2e-3)  # the blocks stay where they are
         assert np.linalg.norm(task._world.tip - layout.HOME) < 5e-3 and not task._world.closing
-    assert directions == [False, True] * 10 and task.outcomes()["put_back"] == 0
+    assert directions == [False, True] * 3 and task.outcomes()["put_back"] == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.3, 1.0])
-def test_what_twenty_clumsy_episodes_put_out_of_reach_is_put_back_and_counted(noise, tasks):
+def test_what_clumsy_episodes_put_out_of_reach_is_put_back_and_counted(tasks):
     task, rng = tasks("sorting"), np.random.default_rng(0)
     task.reset(0)
-    for _ in range(20):
-        follow(task, rng, noise)
+    for _ in range(10):
+        follow(task, rng, 1.0)
         task.reset()
         assert all(layout.reachable(pose) for pose in task._world.poses)
     assert task.outcomes()["put_back"] > 0
@@ -237,15 +232,6 @@ def test_the_world_is_laid_out_anew_after_so_many_episodes_and_when_it_is_evalua
     assert np.abs(task._world.poses[:, :2] - first).max() > 0.01 and task._place.endswith("bin")
 
 
-def test_layouts_follow_from_their_seed_whatever_was_played_before(tasks):
-    task = tasks("sorting")
-    first, instruction = task.reset(5).tobytes(), task.instruction
-    for _ in range(8):
-        task.step((1, 1, -1, 0, 1, 0, -1))
-    task.reset()
-    assert (task.reset(5).tobytes(), task.instruction) == (first, instruction)
-
-
 # State
 
 
@@ -258,7 +244,7 @@ def test_a_restored_task_continues_byte_for_byte_also_while_it_grasps(tasks, tmp
     other.reset(9)
     task.reset(1)
     held = 0
-    for at in range(0, 24, 2):
+    for at in range(0, 24, 4):
         state = checkpoints.load(checkpoints.save(tmp_path / str(at), 0, task.state())).state
         held += task._world.closing
         noise = rng.normal(0, 0.1, (5, 7))
@@ -269,9 +255,9 @@ def test_a_restored_task_continues_byte_for_byte_also_while_it_grasps(tasks, tmp
         task.load_state(state)
         assert continued(task, actions) == expected
         task.load_state(state)
-        task.step(task.expert())
-        task.step(task.expert())
-    assert held >= 3
+        for _ in range(4):
+            task.step(task.expert())
+    assert held >= 2
 
 
 def test_a_world_that_stays_is_restored_with_its_count_of_episodes(tasks):
@@ -283,27 +269,6 @@ def test_a_world_that_stays_is_restored_with_its_count_of_episodes(tasks):
     assert other.outcomes() == task.outcomes() and other.instruction == task.instruction
     assert other._played == 1 and other.reset().tobytes() == task.reset().tobytes()
     assert other.snapshot().tobytes() == task.snapshot().tobytes()
-
-
-@pytest.mark.slow
-def test_a_fresh_process_continues_alike(tasks, tmp_path):
-    task = tasks("backward")
-    task.reset(2)
-    for _ in range(11):
-        task.step(task.expert())
-    checkpoints.save(tmp_path, 0, task.state())
-    program = (
-        "import sys, pathlib\n"
-        "from guidebench.harness.loop import checkpoints\n"
-        "from guidebench.suites.bin_sorting import BinSorting\n"
-        "task = BinSorting(observation='state').make('backward')\n"
-        "(path,) = pathlib.Path(sys.argv[1]).iterdir()\n"
-        "task.load_state(checkpoints.load(path).state)\n"
-        "print(b''.join(task.step(task.expert()).observation.tobytes() for _ in range(10)).hex())"
-    )
-    fresh = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
-    expected = b"".join(task.step(task.expert()).observation.tobytes() for _ in range(10))
-    assert fresh.stdout.strip() == expected.hex()
 
 
 def test_the_state_of_another_model_is_refused(tasks):

@@ -1,18 +1,11 @@
-"""Tasks against Gymnasium's own, their state in a fresh process, their frames."""
+"""Tasks against Gymnasium's own, their state, their frames."""
 
-import hashlib
-import importlib.util
-import inspect
-import json
-import subprocess
-import sys
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.classic import Classic, ClassicDrawing
 from guidebench.suites.classic.task import ClassicTask
 
@@ -95,91 +88,20 @@ def test_an_action_of_one_is_the_largest_torque():
         ("Hopper-v5", 3_000.0, False),
         ("Hopper-v5", 4_600.0, True),
         ("Pendulum-v1", 1e9, False),
+        ("CartPole-v1", 473.0, False),
+        ("CartPole-v1", 474.0, True),
     ],
 )
 def test_success_is_gymnasiums_threshold_at_the_end_or_never(name, ret, success):
-    """Thresholds are 4,800 and 3,800; Pendulum has none."""
+    """Thresholds are 4,800, 3,800 and 475; Pendulum has none."""
     task = Classic().make(name)
     task.reset(0)
     task.load_state({**task.state(), "elapsed": task.max_steps - 1, "return": ret})
-    step = task.step(np.zeros(Classic().spaces(name)[1].shape, np.float32))
-    assert step.truncated and step.success == success
-
-
-@pytest.mark.parametrize(("ret", "success"), [(474.0, False), (475.0, True)])
-def test_success_is_a_return_of_475_at_the_end(ret, success):
-    task = ClassicTask("CartPole-v1")
-    task.reset(0)
-    state = task.state()
-    task.load_state({**state, "elapsed": 499, "return": ret - 1})
-    step = task.step(0)
-    assert step.truncated and step.success == success
-    task.load_state({**state, "elapsed": 400, "return": ret})
-    assert not task.step(0).success
-
-
-def play(task, actions):
-    """A digest of everything that `actions` and the next two episodes show; run here and in the fresh process."""
-    digest = hashlib.sha256()
-    for action in actions:
-        step = task.step(action)
-        digest.update(step.observation.tobytes() + repr(tuple(step)[1:]).encode() + task.snapshot().tobytes())
-        if step.terminated or step.truncated:
-            digest.update(task.reset().tobytes())
-    for _ in range(2):
-        digest.update(task.reset().tobytes())
-    return digest.hexdigest()
-
-
-def told(state):
-    """A state as JSON holds it."""
-    if isinstance(state, dict):
-        return {key: told(value) for key, value in state.items()}
-    return [str(state.dtype), state.tolist()] if isinstance(state, np.ndarray) else state
-
-
-def heard(state):
-    if isinstance(state, dict):
-        return {key: heard(value) for key, value in state.items()}
-    return np.array(state[1], state[0]) if isinstance(state, list) else state
-
-
-CONTINUE = f"""
-import hashlib, json, sys
-import numpy as np
-from guidebench.suites.classic import Classic
-
-{inspect.getsource(play)}
-{inspect.getsource(heard)}
-
-found = []
-for case in json.load(sys.stdin):
-    task = Classic().make(case["name"])
-    task.load_state(heard(case["state"]))
-    found.append(play(task, case["actions"]))
-print(json.dumps(found))
-"""
-
-
-def test_a_state_restored_in_a_fresh_process_continues_identically():
-    cases, expected = [], []
-    for name in NAMES:
-        actions = Classic().spaces(name)[1]
-        for before in (0, 7):
-            task, draw = Classic().make(name), np.random.default_rng(2)
-            task.reset(5)
-            task.reset()
-            shape = (607, *actions.shape)
-            taken = (draw.integers(0, 2, 607) if actions.discrete else draw.uniform(-1, 1, shape)).tolist()
-            for action in taken[:before]:
-                task.step(action)
-            cases.append({"name": name, "state": told(task.state()), "actions": taken[before:]})
-            expected.append(play(task, taken[before:]))
-    assert len(set(expected)) == 2 * len(NAMES)
-    run = subprocess.run(
-        [sys.executable, "-c", CONTINUE], input=json.dumps(cases), capture_output=True, text=True, check=True
-    )
-    assert json.loads(run.stdout) == expected
+    nothing = np.zeros(Classic().spaces(name)[1].shape, np.float32) if name in LARGEST else 0
+    step = task.step(nothing)
+    assert step.truncated and step.success == success and task.position() is None
+    task.load_state({**task.state(), "elapsed": 3, "return": 1e9})
+    assert not task.step(nothing).success
 
 
 @pytest.mark.parametrize("name", ["HalfCheetah-v5", "Hopper-v5"])
@@ -189,7 +111,7 @@ def test_a_restored_simulation_continues_identically_at_every_step_of_an_episode
     task.reset(1)
     copy.reset(2)
     contacts = set()
-    for _ in range(120):
+    for _ in range(60):
         copy.load_state(task.state())
         contacts.add(task._env.data.ncon > 0)
         for action in draw.uniform(-1, 1, (3, *Classic().spaces(name)[1].shape)):
@@ -198,16 +120,6 @@ def test_a_restored_simulation_continues_identically_at_every_step_of_an_episode
         if ours.terminated:
             task.reset()
     assert contacts == {True, False}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_state_is_not_changed_by_later_steps(name):
-    task, actions = Classic().make(name), Classic().spaces(name)[1]
-    task.reset(0)
-    state = task.state()
-    before = json.dumps(told(state))
-    task.step(0 if actions.discrete else np.ones(actions.shape))
-    assert json.dumps(told(state)) == before != json.dumps(told(task.state()))
 
 
 @pytest.mark.parametrize("name", [*DISCRETE, "Pendulum-v1"])
@@ -250,38 +162,6 @@ def test_frames_on_mujoco_are_gymnasiums_own_of_the_state_after_a_step(name, ope
     assert not np.array_equal(drawn[0], drawn[-1])
 
 
-@pytest.mark.parametrize("call", [lambda: Classic().make("Hopper-v5"), lambda: ClassicDrawing().spawn("Hopper-v5")])
-def test_without_mujoco_the_extra_that_has_it_is_named(monkeypatch, call):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mujoco" else found(name))
-    with pytest.raises(UserError, match=r"Hopper-v5.*mujoco.*guidebench\[mujoco\]"):
-        call()
-
-
-def test_without_pygame_the_missing_package_is_named(monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pygame" else found(name))
-    with pytest.raises(UserError, match="pygame"):
-        ClassicDrawing().spawn("CartPole-v1")
-
-
-def test_no_position_ends_an_episode_early():
-    task = ClassicTask("CartPole-v1")
-    task.reset(0)
-    assert task.position() is None
-
-
-@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "seconds_per_step"])
-def test_an_unknown_task_is_named_with_the_nearest(call):
-    with pytest.raises(UserError, match="unknown task 'CartPole-v0'; did you mean 'CartPole-v1'"):
-        getattr(Classic(), call)("CartPole-v0")
-
-
-def test_frames_of_an_unknown_task_are_refused():
-    with pytest.raises(UserError, match="unknown task 'CartPole-v0'; did you mean 'CartPole-v1'"):
-        ClassicDrawing().spawn("CartPole-v0")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_declared_spaces_and_step_limit_are_gymnasiums(name):
     observations, actions = Classic().spaces(name)
@@ -293,10 +173,3 @@ def test_declared_spaces_and_step_limit_are_gymnasiums(name):
         assert actions.shape == peer.action_space.shape
         assert (peer.action_space.high == LARGEST[name]).all() and (peer.action_space.low == -LARGEST[name]).all()
     assert Classic().horizon(name) == peer.spec.max_episode_steps
-
-
-def test_there_are_no_events_to_tell_of():
-    task = ClassicTask("CartPole-v1")
-    task.reset(0)
-    task.step(0)
-    assert Classic.events == () and task.events().shape == (0,) and task.events().dtype == bool

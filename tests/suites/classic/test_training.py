@@ -16,7 +16,7 @@ from guidebench.suites.classic import ClassicDrawing
 from guidebench.suites.mujoco import gl
 from tests.logs import logged
 
-SMALL = ("training.steps=300", "evaluation.every=100", "seeds=[0,1]")
+SMALL = ("training.steps=200", "evaluation.every=100", "evaluation.episodes=1", "seeds=[0,1]")
 
 
 def settings(task: str, learner: str, profile: str = "paper") -> dict[str, object]:
@@ -36,7 +36,7 @@ def test_a_learner_trains_on_pendulum_where_no_episode_succeeds(train, learner: 
     assert len(found) == 2
     for path in found:
         rows = pq.read_table(path / "evaluations.parquet").to_pydict()
-        assert len(rows["step"]) == 3 * 2 and set(rows["length"]) == {200} and not any(rows["success"])
+        assert len(rows["step"]) == 2 and set(rows["length"]) == {200} and not any(rows["success"])
         assert all(-200 * 16.3 < ret < 0 for ret in rows["return"])  # a step costs at most π² + .1 · 8² + .001 · 2²
         last = logged(path, "metrics")[-1]
         assert last["grad_norm"] > 0 and last["actor_grad_norm"] > 0 and last["loss"] >= 0
@@ -44,14 +44,11 @@ def test_a_learner_trains_on_pendulum_where_no_episode_succeeds(train, learner: 
     assert any(first[name].tobytes() != second[name].tobytes() for name in first), "seeds are not alike"
 
 
-@pytest.mark.parametrize(("task", "learner"), [("HalfCheetah-v5", "sac"), ("Hopper-v5", "td3")])
-def test_stopping_and_continuing_a_simulation_in_another_packing_changes_no_byte(
-    train, task: str, learner: str
-) -> None:
-    given = ("suite=classic", f"task={task}", f"learner={learner}", *SMALL)
+def test_stopping_and_continuing_a_simulation_in_another_packing_changes_no_byte(train) -> None:
+    given = ("suite=classic", "task=Hopper-v5", "learner=sac", *SMALL)
     whole = train(*given, packs=[(0, 1)], checkpoint_every=70)
     directory = whole.with_name("interrupted")
-    stop = (call == 217 for call in range(1, 10_000)).__next__
+    stop = (call == 157 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
         train(*given, packs=[(0, 1)], checkpoint_every=70, directory=directory, stop=stop)
     train(*given, packs=[(0,), (1,)], checkpoint_every=70, directory=directory)

@@ -1,8 +1,5 @@
 """What the suite declares, held against what its task does; and runs of it."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -14,10 +11,7 @@ from guidebench import testing
 from guidebench.harness.errors import UserError
 from guidebench.harness.loop.evaluation import scored
 from guidebench.harness.plan import matrix
-from guidebench.harness.settings import Cited, fields
 from guidebench.suites.crafter import ACTIONS, EVENTS, Crafter
-from guidebench.suites.crafter import settings as shared
-from guidebench.suites.crafter.settings import CrafterDrawing
 
 
 def test_actions_and_events_are_the_packages():
@@ -90,32 +84,6 @@ def test_the_second_episode_follows_from_the_first_seed(peer):
 def test_a_world_that_cannot_be_is_refused(settings, message):
     with pytest.raises(UserError, match=message):
         Crafter(**settings)
-
-
-@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "ready", "seconds_per_step"])
-def test_an_unknown_task_is_named(call):
-    with pytest.raises(UserError, match="unknown task 'games'; did you mean 'game'"):
-        getattr(Crafter(), call)("games")
-
-
-def test_a_missing_package_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr(shared.importlib.util, "find_spec", lambda name: None)
-    for call in (lambda: Crafter().ready("game"), CrafterDrawing().ready):
-        with pytest.raises(UserError, match=r"needs the package crafter: pip install 'guidebench\[crafter\]'"):
-            call()
-
-
-def test_every_setting_and_value_has_a_source():
-    for config in (Crafter, CrafterDrawing):
-        assert all(field.meaning and field.source for field in fields(config).values())
-    for layer in (Crafter.defaults, *Crafter.profiles.values()):
-        assert all(isinstance(value, Cited) and value.source for value in layer.values())
-
-
-def test_naming_the_suite_imports_no_environment():
-    code = "import sys, guidebench.suites.crafter; print(sorted({'crafter', 'PIL', 'torch'} & set(sys.modules)))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
 
 
 def test_profiles_observe_symbols_and_the_papers_pixels():

@@ -10,7 +10,7 @@ def field():
     def make(name="deforestation", **settings):
         from guidebench.suites.crafter_ood import CrafterOod
 
-        task = CrafterOod(**settings).make(name)
+        task = CrafterOod(**{"area": 32, **settings}).make(name)
         task.reset(0)
         game = task._game
         for thing in game.world.objects:

@@ -1,27 +1,13 @@
 """What the suite declares, and runs of it."""
 
-import subprocess
-import sys
-
-import numpy as np
 import pytest
 
 pytest.importorskip("crafter")
 
 from guidebench import results, testing
 from guidebench.harness.commands import cli
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
-from guidebench.harness.settings import Cited, fields
-from guidebench.suites.crafter import settings as shared
 from guidebench.suites.crafter_ood import CrafterOod
-
-
-def test_every_setting_and_value_has_a_source():
-    assert all(field.meaning and field.source for field in fields(CrafterOod).values())
-    for layer in (CrafterOod.defaults, *CrafterOod.profiles.values()):
-        for key, value in layer.items():
-            assert key == "tasks" or (isinstance(value, Cited) and value.source)
 
 
 def test_the_papers_profile_trains_in_domain_on_four_grey_pictures():
@@ -35,31 +21,6 @@ def test_the_papers_profile_trains_in_domain_on_four_grey_pictures():
 def test_tasks_can_be_named_by_the_papers_numbers():
     (cell,) = matrix.plan(["suite=crafter_ood", "task=task8", "profile=smoke", "seeds=1"]).cells
     assert cell.names.task == "mine_diamond_short"
-
-
-@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "ready", "seconds_per_step"])
-def test_an_unknown_task_is_named(call):
-    with pytest.raises(UserError, match="unknown task 'mine_irn'; did you mean 'mine_iron'"):
-        getattr(CrafterOod(), call)("mine_irn")
-
-
-def test_a_missing_package_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr(shared.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"crafter_ood needs the package crafter: pip install 'guidebench\[crafter\]'"):
-        CrafterOod().ready("mine_iron")
-
-
-def test_naming_the_suite_imports_no_environment():
-    code = "import sys, guidebench.suites.crafter_ood; print(sorted({'crafter', 'numba', 'torch'} & set(sys.modules)))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
-
-
-def test_a_demonstration_is_an_episode_of_the_scripted_player_and_its_goal_can_be_shown():
-    suite = CrafterOod()
-    shown = suite.demonstrate("wood_sword", 2)
-    assert shown is not None and shown.success[-1] and shown.terminated[-1] and shown.reward.sum() == 1
-    assert np.array_equal(suite.goal_snapshot("wood_sword", 2), shown.snapshot[-1])
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ pytest.importorskip("crafter")
 
 from crafter import objects
 
-from guidebench import testing
 from guidebench.harness.errors import UserError
 from guidebench.suites.crafter.game import ACTIONS
 from guidebench.suites.crafter_ood import TASKS, CrafterOod
@@ -29,26 +28,9 @@ def put(task, thing, down=1):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_keeps_the_contract_of_suites(name):
-    testing.check_task(CrafterOod(length=150, area=48), name, 200)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"observation": "grey", "size": 84, "death": "restart"},
-        {"actions": "find", "impossible": "masked"},
-        {"actions": "product", "observation": "pixels", "impossible": "masked", "zombies": "on"},
-    ],
-)
-def test_every_setting_keeps_the_contract_of_suites(settings):
-    testing.check_task(CrafterOod(length=400, area=32, **settings), "attack_cow", 500)
-
-
-@pytest.mark.parametrize("name", TASKS)
 def test_starts_are_the_papers(name):
     task, quest = CrafterOod().make(name), QUESTS[name]
-    for seed in range(3):
+    for seed in range(2):
         task.reset(seed)
         game = task._game
         given = {item: count for item, count in list(game.player.inventory.items())[4:] if count}
@@ -88,11 +70,8 @@ def test_subgoals_are_met_in_order_and_the_goal_ends_the_episode(field, act):
     assert task._game.player.inventory["wood"] == 3 and task.completion() == 0.5
     put(task, "grass")
     step = act(task, "place crafting table")
-    assert task.events().nonzero()[0].tolist() == [2] and (step.reward, step.success, step.terminated) == (
-        0,
-        False,
-        False,
-    )
+    assert task.events().nonzero()[0].tolist() == [2]
+    assert (step.reward, step.success, step.terminated) == (0, False, False)
     step = act(task, "make wood sword")
     assert (step.reward, step.success, step.terminated, step.truncated) == (1, True, True, False)
     assert task.completion() == 1 and all(task.subgoals().values())
@@ -168,17 +147,14 @@ def test_a_world_too_small_for_the_start_is_refused():
 
 def test_a_world_without_what_the_task_needs_is_passed_over():
     task = CrafterOod(area=24).make("mine_diamond")
+    episodes = set()
     for seed in range(4):
         task.reset(seed)
+        episodes.add(task._game._episode)
         assert (task._game.world._mat_map == 10).any() and (task._game.world._mat_map == 9).any()
     plain = CrafterOod(area=24).make("deforestation")
     plain.reset(0)
-    assert plain._game._episode == 1 and any(_episode(task, seed) > 1 for seed in range(4))
-
-
-def _episode(task, seed):
-    task.reset(seed)
-    return task._game._episode
+    assert plain._game._episode == 1 < max(episodes)
 
 
 def test_finding_is_an_action_that_takes_a_step(field, act):
@@ -217,20 +193,15 @@ def test_the_scripted_player_reaches_the_goal(name):
         assert met[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_GOAL)
-def test_the_scripted_player_solves_twenty_worlds_and_a_random_one_does_not(name):
-    task, random, solved, lucky = CrafterOod().make(name), np.random.default_rng(0), 0, 0
-    for seed in range(20):
-        for policy in ("expert", "random"):
-            task.reset(seed)
-            step = None
-            while step is None or not (step.terminated or step.truncated):
-                step = task.step(task.expert() if policy == "expert" else int(random.integers(28)))
-            solved += step.success and policy == "expert"
-            lucky += step.success and policy == "random"
-    assert solved == 20
-    assert lucky <= 2
+def test_a_random_player_reaches_hardly_any_goal():
+    random, reached = np.random.default_rng(0), 0
+    for name in WITH_GOAL:
+        task, step = CrafterOod(length=300).make(name), None
+        task.reset(0)
+        while step is None or not (step.terminated or step.truncated):
+            step = task.step(int(random.integers(28)))
+        reached += step.success
+    assert reached <= 1
 
 
 def test_the_scripted_player_eats_drinks_and_sleeps():

@@ -81,7 +81,7 @@ def test_observations_show_what_grab_or_release_does(name, distractors):
     task, rng = suite.make(name), np.random.default_rng(1)
     assert isinstance(task, HasCaptions)
     observation, done, tried = task.reset(0), 0, 0
-    for number in range(3_000):
+    for number in range(700):
         (told,) = suite.doable(name, observation[None])
         grabs = (told and rng.random() < 0.5) or rng.random() < 0.1
         step = task.step(GRAB_RELEASE if grabs else task.expert() if rng.random() < 0.6 else rng.integers(5))
@@ -89,7 +89,7 @@ def test_observations_show_what_grab_or_release_does(name, distractors):
             assert [*told] == [task.caption()] * bool(task.caption())
             tried, done = tried + 1, done + bool(task.caption())
         observation = task.reset() if step.success or number % 400 == 399 else step.observation
-    assert tried > 500 and 100 < done < tried - 100
+    assert tried > 100 and 20 < done < tried - 20
     assert set(TASKS[name]) <= set(OBJECTS)
 
 

@@ -51,18 +51,6 @@ def test_the_tip_is_the_packages_point_between_the_fingers() -> None:
             assert tips.shape == (9, 3) and np.abs(tips[-1] - task._env.tcp_center).max() < 3e-3
 
 
-def test_both_cameras_are_shown_side_by_side(opengl: None) -> None:
-    suite = MetaWorldMT10()
-    shots = np.stack([suite.make("mt10").snapshot()] * 2)
-
-    def draw(camera: Any) -> Any:
-        return MetaWorldDrawing(camera=camera, size=48).spawn("mt10")(shots)
-
-    both = draw("both")
-    assert both.shape == (2, 48, 96, 3) and suite.cameras_of("mt10")[:2] == ("topview", "corner")
-    assert np.array_equal(both[:, :, :48], draw("topview")) and np.array_equal(both[:, :, 48:], draw("corner"))
-
-
 def test_a_snapshot_tells_its_task_and_where_its_object_goes() -> None:
     suite = MetaWorldMT10(goal="observable")
     assert isinstance(suite, Projects) and isinstance(suite, InstructsBySnapshot) and isinstance(suite, Locates)

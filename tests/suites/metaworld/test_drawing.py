@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import typing
 from typing import Any
 
@@ -82,12 +81,6 @@ def test_the_first_frame_shows_the_layout_at_once(opengl: None) -> None:
     assert (np.abs(first.astype(int) - draw(task.snapshot()[None])).max(axis=-1) > 40).mean() < 0.02
 
 
-def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(opengl: None) -> None:
-    shot = MetaWorld().make("push").snapshot()[None]
-    fast, full = (MetaWorldDrawing(quality=q, size=SIZE).spawn("push")(shot)[0].astype(int) for q in ("fast", "full"))  # type: ignore[arg-type]
-    assert 0 < (np.abs(fast - full).max(axis=-1) > 40).mean() < 0.15
-
-
 def test_tasks_that_take_turns_are_drawn_each_in_its_own_scene(opengl: None) -> None:
     suite = MetaWorldMT10()
     task: Any = suite.make("mt10")
@@ -104,24 +97,7 @@ def test_tasks_that_take_turns_are_drawn_each_in_its_own_scene(opengl: None) -> 
     np.testing.assert_array_equal(how.spawn("mt10")(np.array(shots)), expected)
 
 
-@pytest.mark.parametrize("perturbation", ("sprite_swap", "texture"))
-def test_perturbing_frames_leaves_the_task_as_it_is(perturbation: Any, opengl: None) -> None:
-    drawer = MetaWorldDrawing(size=48, perturbation=perturbation).spawn("drawer-open")
-
-    def episode(draws: bool) -> tuple[list[Any], str]:
-        task, random = MetaWorld().make("drawer-open"), np.random.default_rng(0)
-        seen: list[Any] = [task.reset(5).tobytes()]
-        for _ in range(6):
-            if draws:
-                drawer(task.snapshot()[None])
-            step = task.step(np.float32(random.uniform(-1, 1, 4)))
-            seen += [step.observation.tobytes(), step.reward, task.snapshot().tobytes()]
-        return seen, json.dumps(task.state(), default=np.ndarray.tolist)
-
-    assert episode(draws=True) == episode(draws=False)
-
-
-def test_swapped_sprites_mislead_and_textures_follow_from_their_seed(opengl: None) -> None:
+def test_swapped_sprites_mislead_and_textures_hide(opengl: None) -> None:
     shot = MetaWorld().make("drawer-open").snapshot()[None]
 
     def seen(**how: Any) -> Any:
@@ -131,9 +107,7 @@ def test_swapped_sprites_mislead_and_textures_follow_from_their_seed(opengl: Non
     red = (plain[..., 0] > 2 * plain[..., 1]).sum(), (swapped[..., 0] > 2 * swapped[..., 1]).sum()
     green = (plain[..., 1] > 1.2 * plain[..., 0]).sum(), (swapped[..., 1] > 1.2 * swapped[..., 0]).sum()
     assert red[0] > 4 * red[1] > 0 and green[1] > 4 * green[0] > 0  # a red arm and a green drawer, and the reverse
-    one, same, other = (seen(perturbation="texture", seed=seed) for seed in (0, 0, 1))
-    assert np.array_equal(one, same) and not np.array_equal(one, other)
-    assert (np.abs(one - plain).max(axis=-1) > 40).mean() > 0.2
+    assert (np.abs(seen(perturbation="texture") - plain).max(axis=-1) > 40).mean() > 0.2
 
 
 def test_drawing_touches_no_model_of_the_tasks(opengl: None) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,7 @@ from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.harness.registry import get
-from guidebench.harness.settings import Cited, fields
 from guidebench.results import published
-from guidebench.suites import mujoco
 from guidebench.suites.metaworld import BY_TURNS, MT10, PBRL, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
 from guidebench.suites.metaworld.words import LAGEA
 
@@ -34,13 +30,9 @@ SUITES = {"metaworld": MetaWorld, "metaworld_mt10": MetaWorldMT10, "metaworld_pb
         (MetaWorldMT10(state="reduced"), BY_TURNS, 27),
     ),
 )  # fmt: skip
-def test_spaces_horizons_and_events_are_those_of_the_tasks(suite: MetaWorld, task: str, width: int) -> None:
+def test_observations_have_the_widths_of_the_papers(suite: MetaWorld, task: str, width: int) -> None:
     observations, actions = suite.spaces(task)
-    made = suite.make(task)
-    first = made.reset(0)
-    assert first.shape == observations.shape == (width,) and first.dtype == observations.dtype
-    assert actions.shape == (4,) and not actions.discrete
-    assert made.max_steps == suite.horizon(task) == 500 and made.events().shape == (len(suite.events),)
+    assert (observations.shape, actions.shape, actions.discrete, suite.horizon(task)) == ((width,), (4,), False, 500)
 
 
 def test_the_presets_tasks_are_those_of_the_papers_records() -> None:
@@ -109,17 +101,6 @@ def test_a_shortened_profile_asks_all_queries_of_its_budget_and_the_papers_as_ma
         assert guide.planned(parts) == (most or guide.budget), profile
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_every_value_of_every_layer_and_every_field_has_a_source(suite: str) -> None:
-    home = SUITES[suite]
-    layers = [home.defaults, *home.profiles.values(), *home.defaults.get("by_task", {}).values()]
-    for layer in layers:
-        for key, value in layer.items():
-            assert key in ("tasks", "by_task") or (isinstance(value, Cited) and value.source), key
-    assert all(field.meaning and field.source for field in fields(home).values() if field.name != "layouts")
-    assert all(field.meaning for field in fields(home).values())
-
-
 def test_tasks_are_told_in_our_words_or_in_those_of_lageas_table() -> None:
     assert MetaWorld().make("reach").instruction == "move the gripper to the mark in the air"
     assert MetaWorld(instructions="lagea").make("reach").instruction == "Reach a goal position."
@@ -132,27 +113,6 @@ def test_tasks_are_told_in_our_words_or_in_those_of_lageas_table() -> None:
     assert seen <= set(LAGEA.values()) and len(seen) > 5 and set(LAGEA) == set(MT10)
     with pytest.raises(UserError, match="table 4 has no instruction for 'button-press'; choose a task of MT10"):
         matrix.plan(["suite=metaworld_pbrl", "task=button-press", "method=uer", "suite.instructions=lagea"])
-
-
-@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "seconds_per_step", "coordinates"])
-def test_an_unknown_task_is_named_with_the_nearest(call: str) -> None:
-    with pytest.raises(UserError, match="unknown task 'reech'; did you mean 'reach'"):
-        getattr(MetaWorldPbRL(), call)("reech")
-
-
-def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mujoco.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"suite metaworld needs the package metaworld: .*guidebench\[mujoco\]"):
-        MetaWorld().make("reach")
-
-
-def test_naming_the_suites_imports_no_environment() -> None:
-    code = (
-        "import sys, guidebench.suites.metaworld; "
-        "print(sorted({'mujoco', 'metaworld', 'gymnasium', 'scipy', 'torch'} & set(sys.modules)))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from typing import Any
 
@@ -21,9 +19,7 @@ from guidebench.suites.metaworld import MT10, PBRL, REDUCED, TASKS, MetaWorld, M
 from guidebench.suites.metaworld.task import MetaWorldTask, record
 from guidebench.suites.metaworld.words import LAGEA
 
-TOUCHED = (
-    "button-press", "door-open", "door-unlock", "drawer-open", "hammer", "peg-insert-side", "pick-place", "window-open",
-)  # fmt: skip
+TOUCHED = ("door-open", "door-unlock", "drawer-open", "pick-place")
 """Tasks whose experts are in contact after 60 steps: views into the simulation, free joints, hinges, slides."""
 
 
@@ -55,15 +51,19 @@ def episode(task: Any, seed: int | None, actions: Array) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", (*dict.fromkeys((*MT10, *PBRL)), "bin-picking", "hammer", "basketball"))
-def test_episodes_are_the_packages_own(name: str) -> None:
+def test_episodes_and_measures_are_the_packages_own(name: str) -> None:
     env, task = package(name, 3), MetaWorld().make(name)
     seen = env.reset()[0]
-    assert np.array_equal(task.reset(3), np.float32(seen))
-    for action in moves(40):
+    assert np.array_equal(task.reset(3), np.float32(seen)) and not task.measures().any()  # type: ignore[attr-defined]
+    assert (names := [*MetaWorld().measures(name)]) == ["near_object", "grasp_success", "obj_to_target"]
+    for action in moves(25):
         seen, reward, _, _, info = env.step(action)
         step = task.step(action)
         assert np.array_equal(step.observation, np.float32(seen)) and step.reward == float(reward)
         assert step.success == bool(info["success"]) and not step.terminated
+        measures = task.measures()  # type: ignore[attr-defined]
+        assert measures.dtype == np.float32 and np.isfinite(measures).all()
+        assert np.array_equal(measures, np.array([info[name] for name in names], np.float32))
 
 
 @pytest.mark.parametrize("name", ("stick-push", "pick-place"))
@@ -82,23 +82,6 @@ def test_so_are_those_of_experts_that_grasp(name: str) -> None:
         assert task._env.touching_main_object == env.touching_main_object  # type: ignore[attr-defined]
         touched += bool(env.touching_main_object)
     assert touched > 10 and step.success
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_measures_are_the_packages_for_every_task(name: str) -> None:
-    suite = MetaWorld()
-    env, task = package(name, 3), suite.make(name)
-    env.reset()
-    task.reset(3)
-    names = list(suite.measures(name))
-    assert names == ["near_object", "grasp_success", "obj_to_target"]
-    assert np.array_equal(task.measures(), np.zeros(3, np.float32))  # type: ignore[attr-defined]
-    for action in moves(5):
-        info = env.step(action)[-1]
-        task.step(action)
-        told = task.measures()  # type: ignore[attr-defined]
-        assert told.dtype == np.float32 and np.isfinite(told).all()
-        assert np.array_equal(told, np.array([info[name] for name in names], np.float32))
 
 
 def test_measures_are_part_of_a_state_and_zero_in_the_next_episode() -> None:
@@ -123,7 +106,7 @@ def test_a_hidden_goal_is_the_packages_and_zero() -> None:
 
 
 def test_a_seed_repeats_layouts_whatever_was_before_and_without_one_the_stream_goes_on() -> None:
-    actions = moves(20)
+    actions = moves(10)
     for name in ("bin-picking", "window-open", "push"):
         task, fresh = MetaWorld().make(name), MetaWorld().make(name)
         first = episode(task, 4, actions)
@@ -206,7 +189,7 @@ def test_an_episode_lasts_500_steps_and_success_is_that_of_the_step() -> None:
 @pytest.mark.parametrize("name", tuple(dict.fromkeys((*MT10, *PBRL))))
 def test_scripted_experts_succeed(name: str) -> None:
     task: Any = MetaWorld(goal="hidden", state="reduced").make(name)
-    for seed in (0, 3):
+    for seed in (3,):
         task.reset(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -218,14 +201,7 @@ def test_scripted_experts_succeed(name: str) -> None:
         assert task.subgoals()["success_any"], (name, seed)
 
 
-def test_a_demonstration_ends_in_success_or_is_none() -> None:
-    found = MetaWorld().demonstrate("reach", 5)
-    assert found is not None and found.length == 500 and found.success[-1]
-    lost = MetaWorld().demonstrate("door-open", 0)  # opened, then pushed too far
-    assert lost is not None and lost.success.any() and not lost.success[-1]
-
-
-@pytest.mark.parametrize("name", MT10)
+@pytest.mark.parametrize("name", ("reach", "door-open", "window-close"))
 def test_the_goal_is_the_packages_first_success_in_both_goal_modes(name: str) -> None:
     """The package's environment and policy, played until its `info` tells of success."""
     env, policy = package(name, 13), ENV_POLICY_MAP[f"{name}-v3"]()
@@ -254,7 +230,9 @@ def test_the_goal_is_the_packages_first_success_in_both_goal_modes(name: str) ->
 
 
 def test_a_goal_is_taken_before_success_is_lost_again() -> None:
-    lost = MetaWorld().demonstrate("door-open", 0)
+    kept = MetaWorld().demonstrate("reach", 5)
+    assert kept is not None and kept.length == 500 and kept.success[-1]
+    lost = MetaWorld().demonstrate("door-open", 0)  # opened, then pushed too far
     found = MetaWorld().goal_snapshot("door-open", 0)
     assert lost is not None and found is not None and not lost.success[-1]
     first = int(lost.success.argmax())
@@ -303,8 +281,8 @@ def test_a_state_restored_during_contact_continues_bit_for_bit(name: str, tmp_pa
     episode(other, 9, moves(4))
     task.reset(5)
     states, log = [], []
-    for number in range(120):
-        if len(states) < 4 and number % 4 == 0 and touching(task):
+    for number in range(90):
+        if len(states) < 3 and number % 4 == 0 and touching(task):
             checkpoints.save(tmp_path, number, task.state())  # as a run keeps it
             states.append((number, checkpoints.load(checkpoints.existing(tmp_path)[-1]).state))
         action = moves(1, number)[0] if number % 17 == 0 else task.expert()
@@ -318,25 +296,6 @@ def test_a_state_restored_during_contact_continues_bit_for_bit(name: str, tmp_pa
             step = other.step(action)
             assert [step.observation.tobytes(), step.reward, step.success, other.snapshot().tobytes()] == expected
         assert episode(other, None, moves(3)) == after
-
-
-def test_a_state_continues_in_a_fresh_process(tmp_path: Any) -> None:
-    program = (
-        "import sys, numpy as np\n"
-        "from guidebench.harness.loop import checkpoints; from guidebench.suites.metaworld import MetaWorld\n"
-        "from pathlib import Path\n"
-        "task = MetaWorld().make('door-unlock')\n"
-        "task.load_state(checkpoints.load(checkpoints.existing(Path(sys.argv[1]))[-1]).state)\n"
-        "for _ in range(20): print(task.step(task.expert()).observation.tobytes().hex())\n"
-    )
-    task: Any = MetaWorld().make("door-unlock")
-    task.reset(1)
-    for _ in range(35):
-        task.step(task.expert())
-    checkpoints.save(tmp_path, 1, task.state())
-    fresh = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
-    assert fresh.stdout.split() == [task.step(task.expert()).observation.tobytes().hex() for _ in range(20)]
-    assert not fresh.stderr
 
 
 def test_what_the_package_remembers_by_looking_into_the_simulation_stays_a_view() -> None:

@@ -5,7 +5,6 @@ import pytest
 from minigrid.core.grid import Grid
 from minigrid.envs.doorkey import DoorKeyEnv
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.minigrid_doorkey.drawing import DoorKeyDrawer
 from guidebench.suites.minigrid_doorkey.task import DoorKey
 
@@ -61,10 +60,3 @@ def test_frames_belong_to_the_caller():
     kept = first.copy()
     first[:] = 0
     assert np.array_equal(drawer(snapshots), kept)
-
-
-def test_snapshots_of_another_size_are_refused():
-    task = DoorKey(6)
-    task.reset(0)
-    with pytest.raises(UserError, match=r"\[L, 78\] expected"):
-        DoorKeyDrawer(5, 8)(task.snapshot()[None])

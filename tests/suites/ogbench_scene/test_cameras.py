@@ -53,12 +53,3 @@ def test_the_drawer_is_to_be_pulled_out_and_the_button_stays_where_it_is(opengl)
     assert isinstance(SUITE, Projects) and isinstance(SUITE, Locates)
     with pytest.raises(UserError, match=r"shape \[3\] is none of ogbench_scene's"):
         SUITE.located("button", np.zeros(3, np.uint8))
-
-
-def test_both_cameras_are_shown_side_by_side_under_perturbations_too(opengl):
-    shots = Scene("task3").snapshot()[None]
-    for how in ({}, {"perturbation": "sprite_swap"}):
-        both, top, side = (SceneDrawing(camera=name, size=48, **how).spawn("task3")(shots) for name in
-                           ("both", *CALIBRATED))  # fmt: skip
-        assert both.shape == (1, 48, 96, 3)
-        assert np.array_equal(both[:, :, :48], top) and np.array_equal(both[:, :, 48:], side)

@@ -1,11 +1,5 @@
 """The scene against OGBench's own environment, its shaping against values worked by hand, its state in contact."""
 
-import hashlib
-import inspect
-import json
-import subprocess
-import sys
-
 import gymnasium
 import numpy as np
 import pytest
@@ -15,8 +9,7 @@ pytest.importorskip("ogbench")
 from ogbench.manipspace.envs.scene_env import SceneEnv
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.loop import checkpoints
-from guidebench.suites.ogbench_scene import SUBGOALS, TASKS
+from guidebench.suites.ogbench_scene import SUBGOALS
 from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
 
 from .conftest import STILL, Toucher, arrange, touching
@@ -49,7 +42,7 @@ def test_episodes_in_contact_are_the_packages_bit_for_bit(package, same_goal_mov
     for seed in (number, None):  # the second layout continues the random stream of the first
         expected, _ = package.reset(seed=seed)
         assert np.array_equal(np.float32(expected), task.reset(seed))
-        for _ in range(150):
+        for _ in range(60):
             action = policy(task)
             expected, native, terminated, _, info = package.step(action)
             step = task.step(action)
@@ -57,7 +50,7 @@ def test_episodes_in_contact_are_the_packages_bit_for_bit(package, same_goal_mov
             assert task._potential(task._met) == pytest.approx(1 + native / 5)  # the package counts what does not hold
             assert step.terminated == terminated == step.success == info["success"]
             touched += touching(task)
-    assert touched > 50 and np.array_equal(task._env.buttons, package._cur_button_states)
+    assert touched > 15 and np.array_equal(task._env.buttons, package._cur_button_states)
 
 
 def test_first_observations_are_the_packages_own(package):
@@ -70,7 +63,7 @@ def test_first_observations_are_the_packages_own(package):
 @pytest.mark.parametrize(("name", "potential"), [("task3", 0.2), ("task4", 0.6), ("task5", 0.6), ("button", 0.0)])
 def test_the_share_of_subgoals_met_at_the_start(name, potential):
     task = Scene(name)
-    for seed in range(10):
+    for seed in range(3):
         task.reset(seed)
         assert sum(task.subgoals().values()) / len(task.subgoals()) == potential
         assert task.outcomes() == {"completion": potential}
@@ -169,18 +162,6 @@ def test_an_episode_is_truncated_at_its_horizon(name, horizon):
     assert [task.step(STILL).truncated for _ in range(2)] == [False, True]
 
 
-def test_a_seed_is_the_same_layout_and_future_whatever_came_before():
-    task, other = Scene("task4"), Scene("task4")
-    for seed in (1, 2):
-        policy = Toucher(seed)
-        for _ in range(60):
-            other.step(policy(other))
-        other.reset()
-    assert np.array_equal(task.reset(8), other.reset(8))
-    policy, same = Toucher(3), Toucher(3)
-    assert all(shown(task, policy(task)) == shown(other, same(other)) for _ in range(120))
-
-
 def test_tasks_that_share_a_model_do_not_touch_each_other():
     tasks = [Scene(name) for name in ("task3", "task4", "task5", "drawer")]
 
@@ -192,7 +173,7 @@ def test_tasks_that_share_a_model_do_not_touch_each_other():
             seen[turn].append(shown(tasks[turn], policies[turn](tasks[turn])))
         return seen
 
-    assert played(np.repeat(range(4), 60)) == played(np.tile(range(4), 60))
+    assert played(np.repeat(range(4), 25)) == played(np.tile(range(4), 25))
 
 
 AHEAD = 15
@@ -211,21 +192,21 @@ def uninterrupted():
     task, policy = Scene("task4"), Toucher(0)
     task.reset(0)
     actions, seen, states = [], [], {}
-    while len(states) < 44 or len(seen) < max(states) + AHEAD:
-        if len(states) < 44 and touching(task):
+    while len(states) < 8 or len(seen) < max(states) + AHEAD:
+        if len(states) < 8 and touching(task):
             states[len(seen)] = task.state()
         actions.append(policy(task))
         seen.append(shown(task, actions[-1]))
     return np.stack(actions), seen, states
 
 
-def test_forty_four_continuations_in_contact_are_bit_identical(uninterrupted):
+def test_continuations_in_contact_are_bit_identical(uninterrupted):
     actions, seen, states = uninterrupted
     task, identical = Scene("task4"), 0
     for at, state in states.items():
         task.load_state(state)
         identical += [shown(task, action) for action in actions[at : at + AHEAD]] == seen[at : at + AHEAD]
-    assert (identical, len(states)) == (44, 44)
+    assert (identical, len(states)) == (8, 8)
     assert len({*(states[at]["buttons"].tobytes() for at in states)}) > 1  # locks change in between
 
 
@@ -234,39 +215,6 @@ def test_taking_a_state_changes_nothing(uninterrupted):
     task = Scene("task4")
     task.reset(0)
     assert [shown(task, action) for action in actions] == seen
-
-
-def test_a_fresh_process_continues_bit_for_bit_from_a_checkpoint(uninterrupted, tmp_path):
-    actions, seen, states = uninterrupted
-    expected = {}
-    for at in list(states)[::4]:
-        state = {"task": states[at], "actions": actions[at : at + AHEAD]}
-        expected[str(checkpoints.save(tmp_path / str(at), 1, state))] = digest(seen[at : at + AHEAD])
-    code = (
-        "import hashlib, json, sys\nfrom pathlib import Path\n"
-        "from guidebench.harness.loop import checkpoints\nfrom guidebench.suites.ogbench_scene.task import Scene\n"
-        f"{inspect.getsource(shown)}\n{inspect.getsource(digest)}\n"
-        "task, found = Scene('task4'), {}\n"
-        "for path in sys.argv[1:]:\n"
-        "    saved = checkpoints.load(Path(path)).state\n"
-        "    task.load_state(saved['task'])\n"
-        "    found[path] = digest([shown(task, action) for action in saved['actions']])\n"
-        "print(json.dumps(found))"
-    )
-    run = subprocess.run([sys.executable, "-c", code, *expected], capture_output=True, text=True, check=True)
-    assert json.loads(run.stdout.splitlines()[-1]) == expected and len(expected) == 11
-
-
-def digest(shown):
-    return hashlib.sha256(b"".join(shown)).hexdigest()
-
-
-def test_a_restored_random_stream_lays_out_the_next_episodes_alike():
-    task, other = Scene("task4"), Scene("task4")
-    task.reset(3)
-    other.load_state(task.state())
-    for _ in range(3):
-        assert np.array_equal(task.reset(), other.reset())
 
 
 def test_a_state_of_another_model_is_refused():
@@ -310,20 +258,3 @@ def test_everything_else_in_the_model_stays_as_it_was():
     assert all(model.site_group[moved] == 5)
     recoloured = np.flatnonzero((before["geom_rgba"] != model.geom_rgba).any(1))
     assert {model.geom(each).name for each in recoloured} <= set(DRAWN_GEOMS)
-
-
-def test_observations_are_the_callers_to_keep():
-    task = Scene("drawer")
-    kept = [task.reset(1)]
-    copies = [kept[0].copy()]
-    for _ in range(20):
-        kept.append(task.step(np.float32((0.3, -0.2, -0.5, 0.1, 0))).observation)
-        copies.append(kept[-1].copy())
-    assert all(np.array_equal(a, b) for a, b in zip(kept, copies, strict=True))
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_every_task_tells_of_itself(name):
-    task = Scene(name)
-    assert task.instruction and task.position() is None and task.events().shape == (5,)
-    assert set(task.subgoals()) <= set(SUBGOALS)

@@ -1,8 +1,6 @@
 """What the suite declares, held against what its tasks do; and a run of it."""
 
 import asyncio
-import subprocess
-import sys
 
 import gymnasium
 import numpy as np
@@ -17,25 +15,11 @@ from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.loop import probes
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix
-from guidebench.harness.settings import Cited
-from guidebench.suites import mujoco
 from guidebench.suites.point_maze import HORIZON, PointMaze
-from guidebench.suites.point_maze.task import SNAPSHOT
 
 SUITE = PointMaze()
 PACKAGE = PointMaze(steps=None, success="last")
 """Episodes as the package has them."""
-
-
-@pytest.mark.parametrize("name", SUITE.tasks)
-def test_spaces_and_events_are_those_of_the_tasks(name):
-    observations, actions = SUITE.spaces(name)
-    task = SUITE.make(name)
-    step = task.step(np.zeros(2, np.float32))
-    assert step.observation.shape == observations.shape == (6,) and step.observation.dtype == observations.dtype
-    assert actions.shape == (2,) and not actions.discrete
-    assert task.max_steps == SUITE.horizon(name) and task.events().shape == (len(SUITE.events),)
-    assert task.instruction and task.position() is None
 
 
 @pytest.mark.parametrize(
@@ -113,18 +97,6 @@ def test_the_reward_sees_ball_and_target_alone(tmp_path):
         matrix.plan(["suite=classic", "task=Pendulum-v1", "method=pebble", "guide.sees=coordinates"])
 
 
-@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "seconds_per_step", "coordinates"])
-def test_an_unknown_task_is_named_with_the_nearest(call):
-    with pytest.raises(UserError, match="unknown task 'u_maze'; did you mean 'umaze'"):
-        getattr(SUITE, call)("u_maze")
-
-
-def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch):
-    monkeypatch.setattr(mujoco.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"suite point_maze needs the package gymnasium_robotics: .*\[mujoco\]"):
-        SUITE.make("open")
-
-
 def test_the_paper_profile_is_table_2():
     plan = matrix.plan(["suite=point_maze", "profile=paper"])
     assert [cell.names.task for cell in plan.cells] == ["open", "umaze", "medium"]
@@ -144,43 +116,17 @@ def test_dense_and_sparse_reward_are_cells_of_their_own():
         matrix.plan(["suite=point_maze", "suite.reward=shaped"])
 
 
-def test_every_value_of_every_layer_has_a_source():
-    for layer in (PointMaze.defaults, *PointMaze.profiles.values()):
-        for key, value in layer.items():
-            assert key == "tasks" or (isinstance(value, Cited) and value.source), key
-
-
-@pytest.mark.parametrize("name", HORIZON)
-def test_demonstrations_are_verified_and_end_at_the_target(name):
+def test_demonstrations_are_verified_and_end_at_the_target():
+    name = "umaze"
     (episode,) = demonstrations.make(Wanted("point_maze", SUITE, name, 1))
     assert episode.success[-1] and episode.length == 100 and episode.events.sum() >= 1
     (whole,) = demonstrations.make(Wanted("point_maze", PACKAGE, name, 1))
     assert whole.success[-1] and whole.length == HORIZON[name]
 
 
-@pytest.mark.parametrize("name", HORIZON)
-def test_the_goal_is_the_first_state_at_the_target_and_repeats(name):
-    first, again = PACKAGE.goal_snapshot(name, 6), PACKAGE.goal_snapshot(name, 6)
-    episode = PACKAGE.demonstrate(name, 6)
-    assert first.tobytes() == again.tobytes() == episode.snapshot[episode.success.argmax()].tobytes()
-    drawn = np.frombuffer(first, SNAPSHOT)[0]
-    assert np.linalg.norm(drawn["qpos"] - drawn["site_pos"][..., :2]) <= 0.45, (
-        "within the package's reach of the target"
-    )
-
-
 def test_the_reference_episode_reaches_the_target():
     episode = probes.reference(SUITE, "umaze")
     assert episode is not None and episode.events.any() and episode.observations.shape == (100, 6)
-
-
-def test_naming_the_suite_imports_no_environment():
-    code = (
-        "import sys, guidebench.suites.point_maze, guidebench.suites.mujoco; "
-        "print(sorted({'mujoco', 'gymnasium_robotics', 'gymnasium', 'torch'} & set(sys.modules)))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
 
 
 SHORT = ("suite=point_maze", "seeds=[0,1]", "suite.reward=sparse")

@@ -1,10 +1,7 @@
-"""The mazes against Gymnasium-Robotics' own, their state in contact and in a fresh process, their solver."""
+"""The mazes against Gymnasium-Robotics' own, their state in contact, their solver."""
 
 import hashlib
-import inspect
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +11,6 @@ import pytest
 pytest.importorskip("gymnasium_robotics")
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.loop import checkpoints
 from guidebench.suites.point_maze import HORIZON, PointMaze
 from guidebench.suites.point_maze.task import SNAPSHOT, Maze, package
 
@@ -28,8 +24,7 @@ def pushes(seed, count=200):
     return np.random.default_rng(seed).uniform(-1, 1, (count // 20, 2)).astype(np.float32).repeat(20, axis=0)
 
 
-@pytest.mark.parametrize("name", TASKS)
-@pytest.mark.parametrize("reward", ["dense", "sparse"])
+@pytest.mark.parametrize(("name", "reward"), [*((name, "dense") for name in TASKS), ("umaze", "sparse")])
 def test_episodes_are_the_packages_bit_for_bit(name, reward):
     env, task, touched, there = package(name, reward_type=reward), Maze(name, replace(PACKAGE, reward=reward)), 0, set()
     for seed in (3, None):  # the second layout continues the random stream of the first
@@ -82,18 +77,10 @@ def test_an_episode_lasts_its_horizon_with_one_target_and_its_event_is_arriving(
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_solver_reaches_every_target_and_stays(name):
-    for seed in range(10):
+    for seed in range(3):
         task = Maze(name, PACKAGE)
         task.reset(seed)
         assert [task.step(task.expert()) for _ in range(task.max_steps)][-1].success
-
-
-def test_layouts_follow_from_the_seed_and_differ():
-    task = Maze("umaze", PACKAGE)
-    once = [task.reset(seed).tolist() for seed in (0, 1)] + [task.reset().tolist()]
-    again = Maze("umaze", PACKAGE)
-    assert [again.reset(seed).tolist() for seed in (0, 1)] + [again.reset().tolist()] == once
-    assert len({tuple(each) for each in once}) == 3
 
 
 def future(task, actions):
@@ -110,7 +97,7 @@ def future(task, actions):
 @pytest.mark.parametrize("name", TASKS)
 def test_a_restored_state_continues_bit_for_bit_in_contact_too(name):
     touching = 0
-    for start in range(15, 200, 20):
+    for start in range(15, 200, 60):
         task, actions = Maze(name, PACKAGE), pushes(start)
         task.reset(start)
         for action in actions[:start]:
@@ -122,32 +109,7 @@ def test_a_restored_state_continues_bit_for_bit_in_contact_too(name):
         other.load_state(state)
         follow = np.concatenate([actions[start:], pushes(start + 1, HORIZON[name] - len(actions))])
         assert future(other, follow) == future(task, follow)
-    assert touching >= 3
-
-
-def test_a_checkpoint_restores_it_in_a_fresh_process(tmp_path):
-    task = Maze("medium", PACKAGE)
-    task.reset(4)
-    actions = pushes(2)
-    k = 0
-    while task._env.data.ncon == 0:
-        task.step(actions[k])
-        k += 1
-    saved = checkpoints.save(tmp_path, 1, task.state())
-    expected = future(task, pushes(7, 60))
-    program = "\n".join(
-        (
-            "import hashlib, sys\nfrom pathlib import Path\nimport numpy as np",
-            "from guidebench.harness.loop import checkpoints",
-            "from guidebench.suites.point_maze import PointMaze\nfrom guidebench.suites.point_maze.task import Maze",
-            inspect.getsource(pushes), inspect.getsource(future),
-            "task = Maze('medium', PointMaze(steps=None, success='last'))",
-            "task.load_state(checkpoints.load(Path(sys.argv[1])).state)",
-            "print(future(task, pushes(7, 60)))",
-        )
-    )  # fmt: skip
-    run = subprocess.run([sys.executable, "-c", program, str(saved)], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == expected and run.stderr == ""
+    assert touching >= 1
 
 
 def test_a_state_of_another_maze_is_refused():

@@ -12,7 +12,7 @@ import pytest
 
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.human.teacher import HumanTeacher
-from guidebench.harness import registry, settings
+from guidebench.harness import registry
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import BudgetReached, Stopped
 from guidebench.harness.interfaces import Coordinates
@@ -68,10 +68,9 @@ def test_an_answer_of_another_form_is_unreadable(value: Any) -> None:
     assert HumanTeacher("", (), False).verdict(PAIR, value) == Verdict("unreadable")
 
 
-def test_it_asks_a_person_and_says_what_its_settings_mean() -> None:
+def test_it_asks_a_person() -> None:
     human = registry.get("teacher", "human")
     assert (human.needs, human.backend, human.delay) == ({"human": "human"}, "human", 1)
-    assert all(field.meaning and field.source for field in settings.fields(human).values())
     assert HumanTeacher("", (), False).to == "human"
 
 
