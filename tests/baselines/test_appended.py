@@ -5,10 +5,8 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-import pytest
-
 from guidebench.baselines.appended import Appended
-from guidebench.harness.errors import UserError
+from tests.refusals import check_refused
 
 
 def test_what_an_older_checkpoint_lacks_is_overwritten(tmp_path: Path) -> None:
@@ -21,6 +19,5 @@ def test_what_an_older_checkpoint_lacks_is_overwritten(tmp_path: Path) -> None:
     again = Appended(place, "lines")
     assert again.restore(newer) == b"onetwo" and again.restore(older) == b"one"
     assert again.append(b"2") == {"bytes": 4, "checksum": zlib.crc32(b"one2")} and place.read_bytes() == b"one2"
-    with pytest.raises(UserError, match=r"file does not hold the lines .* delete .*run to train the run anew"):
-        again.restore(newer)
+    check_refused(r"file does not hold the lines .* delete .*run to train the run anew", again.restore, newer)
     assert again.restore(Appended(place, "").append(b"")) == b""

@@ -11,10 +11,10 @@ import pytest
 from guidebench.baselines import checksums
 from guidebench.baselines.checksums import LateChecksums, crc
 from guidebench.baselines.storage import Storage
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import TransitionColumn
 from guidebench.harness.loop import checkpoints
 from tests.baselines.test_storage import build, fill
+from tests.refusals import check_refused
 
 COLUMN = (TransitionColumn("vector", "late", (2,), "float16", float("nan")),)
 
@@ -90,7 +90,6 @@ def test_late_values_that_are_not_what_was_written_are_noticed_and_others_are_no
         path.write_bytes(changed)
         again = Storage(build(tmp_path), COLUMN)
         if noticed:
-            with pytest.raises(UserError, match=r"replay/vector.bin does not hold what was written to it"):
-                again.load_state(1, saved)
+            check_refused(r"replay/vector.bin does not hold what was written to it", again.load_state, 1, saved)
         else:
             again.load_state(1, saved)

@@ -15,7 +15,6 @@ from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.uer import Uer
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import (
     Actions,
     Build,
@@ -29,6 +28,7 @@ from guidebench.harness.interfaces import (
 from guidebench.harness.streams import Streams
 from guidebench.methods.vlm_rb import VlmRb
 from guidebench.suites.classic import Classic
+from tests.refusals import check_refused
 
 PLACE = Observations((1,), "float32")
 
@@ -139,8 +139,13 @@ def test_experiences_of_an_agent_that_would_share_files_are_refused(tmp_path: Pa
     made = build(tmp_path)
     own = Uneven(made, Uer(), name="own")
     BaseAgent(made, {}, {"every": Experience(made, Uer()), "own": own})
-    with pytest.raises(UserError, match="two experiences of an agent have the name 'own'"):
-        BaseAgent(made, {}, {"every": Experience(made, Uer(), name="own"), "own": own})
+    check_refused(
+        "two experiences of an agent have the name 'own'",
+        BaseAgent,
+        made,
+        {},
+        {"every": Experience(made, Uer(), name="own"), "own": own},
+    )
 
 
 class Returns(BaseLearner):

@@ -17,13 +17,14 @@ from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.iqn import Iqn
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.td3 import Td3
-from guidebench.harness.errors import Notice, UserError
+from guidebench.harness.errors import Notice
 from guidebench.harness.interfaces import Batch, Loss
 from guidebench.harness.plan import matrix
 from tests.baselines.learners.conftest import SMALL, VECTOR, batches, beside, make, same
 from tests.baselines.learners.continuous import SMALL as CONTINUOUS
 from tests.baselines.learners.continuous import batch, build
 from tests.baselines.learners.test_sac import PEAK, WORKED, by_hand
+from tests.refusals import check_refused
 
 ONE = np.ones(1, bool)
 TWO = np.ones(2, bool)
@@ -214,15 +215,29 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
 def test_a_term_that_cannot_be_added_is_refused_by_who_gives_it(case: str) -> None:
     terms, says = WRONG[case]
     learner = learners(Dqn(**SMALL), (0,))
-    with pytest.raises(UserError, match=f"the loss that the guide Test adds to 'q' {says}"):
-        learner.update(data(learner.config, 0), ONE, 1, None, q(terms))
+    check_refused(
+        f"the loss that the guide Test adds to 'q' {says}",
+        learner.update,
+        data(learner.config, 0),
+        ONE,
+        1,
+        None,
+        q(terms),
+    )
 
 
 def test_a_term_of_a_group_that_was_not_declared_is_refused() -> None:
     learner = learners(Dqn(**SMALL), (0,))
     loss = Loss("the guide Test", ("q",), lambda b, net: {"critic": net.q(b.observation).mean((1, 2))})
-    with pytest.raises(UserError, match=r"unknown group of a loss of the guide Test, .*'critic'.*known: q"):
-        learner.update(data(learner.config, 0), ONE, 1, None, (loss,))
+    check_refused(
+        r"unknown group of a loss of the guide Test, .*'critic'.*known: q",
+        learner.update,
+        data(learner.config, 0),
+        ONE,
+        1,
+        None,
+        (loss,),
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,17 +247,29 @@ def test_a_loss_of_a_group_that_the_learner_has_not_is_refused(learner: Any, gro
     made = learners(learner, (0,))
     given = data(learner, 0) if isinstance(learner, Dqn) else batch(0)
     loss = Loss("the agent Test", (group,), lambda b, net: {})
-    with pytest.raises(
-        UserError, match=rf"unknown group of the learner, to which the agent Test adds .*known: {known}\)"
-    ):
-        made.update(given, ONE, 1000, None, (loss,))
+    check_refused(
+        rf"unknown group of the learner, to which the agent Test adds .*known: {known}\)",
+        made.update,
+        given,
+        ONE,
+        1000,
+        None,
+        (loss,),
+    )
 
 
 def test_a_deterministic_policy_has_no_log_probability() -> None:
     learner = learners(Td3(**CONTINUOUS), (0,))
     loss = of("actor", lambda b, net: net.log_probability(b.observation, b.action).mean(1))
-    with pytest.raises(UserError, match=r"the policy of td3 is deterministic: a loss has its policy\(observation\)"):
-        learner.update(batch(0), ONE, 1000, None, loss)
+    check_refused(
+        r"the policy of td3 is deterministic: a loss has its policy\(observation\)",
+        learner.update,
+        batch(0),
+        ONE,
+        1000,
+        None,
+        loss,
+    )
 
 
 GUIDE = """
@@ -307,5 +334,4 @@ def test_a_guide_that_adds_to_a_group_that_the_learner_has_not_is_refused_with_t
         r"guide 'adding' adds to the loss of 'q', a group of parameters that no learner here has "
         r"\(learner 'sac' has actor, critic\); choose another learner"
     )
-    with pytest.raises(UserError, match=says):
-        matrix.plan(["suite=classic", "method=adding", "task=Pendulum-v1", "profile=smoke", "seeds=1"])
+    check_refused(says, matrix.plan, ["suite=classic", "method=adding", "task=Pendulum-v1", "profile=smoke", "seeds=1"])

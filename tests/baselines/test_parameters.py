@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from guidebench.baselines.parameters import Adam, Parameters, Spec, clip_by_norm
-from guidebench.harness.errors import UserError
+from tests.refusals import check_refused
 
 SPECS = {"weight": Spec((5, 3), "uniform", 0.5), "bias": Spec((3,), "uniform", 0.5), "table": Spec((7,), "normal", 1.0)}
 
@@ -183,8 +183,7 @@ def test_a_row_saved_and_loaded_elsewhere_is_the_same() -> None:
 )
 def test_parameters_of_another_network_are_refused(change: dict[str, np.ndarray]) -> None:
     parameters = initialised(1)
-    with pytest.raises(UserError, match=f"{next(iter(change))!r} has shape"):
-        parameters.load(0, {**parameters.arrays(0), **change})
+    check_refused(f"{next(iter(change))!r} has shape", parameters.load, 0, {**parameters.arrays(0), **change})
 
 
 def test_a_row_of_an_ensemble_holds_its_members_one_after_the_other() -> None:

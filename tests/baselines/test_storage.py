@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.storage import Storage
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Build, Observations, Transition, TransitionColumn
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.streams import Streams
+from tests.refusals import check_refused
 
 
 def build(path: Path, rows: int = 2, capacity: int = 6, slots: int = 8) -> Build:
@@ -116,8 +116,7 @@ def test_values_of_another_shape_or_dtype_and_unknown_transitions_are_refused(
 ) -> None:
     storage = Storage(build(tmp_path), LATE)
     fill(storage, range(5))
-    with pytest.raises(UserError, match=says):
-        storage.apply(column, 0, np.array(numbers), values)
+    check_refused(says, storage.apply, column, 0, np.array(numbers), values)
     assert np.isnan(storage.column("vector", np.array([[3, 4]] * 2))).all()
 
 
@@ -126,10 +125,19 @@ def test_columns_have_names_of_their_own(tmp_path: Path, kind: Literal["fixed", 
     Storage(
         build(tmp_path), (TransitionColumn("return", kind),), (TransitionColumn("return", kind),)
     )  # of two parts, and the same
-    with pytest.raises(UserError, match="two columns of stored transitions are called 'success'"):
-        Storage(build(tmp_path), (TransitionColumn("success", kind),))
-    with pytest.raises(UserError, match="are called 'return'"):
-        Storage(build(tmp_path), (TransitionColumn("return", kind),), (TransitionColumn("return", kind, (2,)),))
+    check_refused(
+        "two columns of stored transitions are called 'success'",
+        Storage,
+        build(tmp_path),
+        (TransitionColumn("success", kind),),
+    )
+    check_refused(
+        "are called 'return'",
+        Storage,
+        build(tmp_path),
+        (TransitionColumn("return", kind),),
+        (TransitionColumn("return", kind, (2,)),),
+    )
 
 
 def test_a_checkpoint_holds_which_late_values_are_there_and_none_of_them(tmp_path: Path) -> None:
@@ -180,17 +188,18 @@ def test_a_ring_that_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> No
     fill(storage, range(3))
     state = storage.state(0)
     (tmp_path / "seed-0" / "replay" / "reward.bin").unlink()
-    with pytest.raises(
-        UserError, match=r"replay/reward\.bin is not there; restore the file, or delete .*seed-0 to train"
-    ):
-        Storage(build(tmp_path)).load_state(0, state)
+    check_refused(
+        r"replay/reward\.bin is not there; restore the file, or delete .*seed-0 to train",
+        Storage(build(tmp_path)).load_state,
+        0,
+        state,
+    )
 
 
 def test_a_ring_of_another_size_is_refused(tmp_path: Path) -> None:
     storage = Storage(build(tmp_path))
     fill(storage, range(3))
-    with pytest.raises(UserError, match="8 slots, this run 9"):
-        Storage(build(tmp_path / "other", slots=9)).load_state(0, storage.state(0))
+    check_refused("8 slots, this run 9", Storage(build(tmp_path / "other", slots=9)).load_state, 0, storage.state(0))
 
 
 def test_a_ring_that_changed_its_size_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -201,12 +210,10 @@ def test_a_ring_that_changed_its_size_is_refused_and_left_as_it_is(tmp_path: Pat
     for size in (0, 31, 33):
         before = path.read_bytes()[:size].ljust(size, b"\1")
         path.write_bytes(before)
-        with pytest.raises(UserError, match=rf"replay/reward\.bin has {size} bytes and not 32; .*seed-1"):
-            Storage(build(tmp_path))
+        check_refused(rf"replay/reward\.bin has {size} bytes and not 32; .*seed-1", Storage, build(tmp_path))
         assert path.read_bytes() == before
     path.unlink()
-    with pytest.raises(UserError, match=r"replay/reward\.bin is not there"):
-        Storage(build(tmp_path))
+    check_refused(r"replay/reward\.bin is not there", Storage, build(tmp_path))
     assert not path.exists()
 
 
@@ -237,14 +244,17 @@ def test_a_byte_that_is_not_what_was_stored_is_noticed(tmp_path: Path, name: str
     for row, state in enumerate(states):
         again.load_state(row, state)
     path.write_bytes(bytes(len(whole)))
-    with pytest.raises(UserError, match=rf"replay/{name}\.bin does not hold what was written to it, as transitions"):
-        Storage(made).load_state(1, states[1])
+    check_refused(
+        rf"replay/{name}\.bin does not hold what was written to it, as transitions",
+        Storage(made).load_state,
+        1,
+        states[1],
+    )
     number = stored - 3  # row 1 ends an episode at every third step
     number -= (number - 2) % 3
     at = number % 80 * (len(whole) // 80)
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-    with pytest.raises(UserError, match=rf"replay/{name}\.bin does not hold what was written to it"):
-        Storage(made).load_state(1, states[1])
+    check_refused(rf"replay/{name}\.bin does not hold what was written to it", Storage(made).load_state, 1, states[1])
     path.write_bytes(whole)
     Storage(made).load_state(1, states[1])
 
@@ -286,8 +296,9 @@ def test_columns_that_are_written_later_are_checked_as_far_as_they_were(tmp_path
         path = tmp_path / "seed-0" / "replay" / f"{name}.bin"
         whole = path.read_bytes()
         path.write_bytes(whole[: slot * size] + bytes(size) + whole[(slot + 1) * size :])
-        with pytest.raises(UserError, match=rf"replay/{name}\.bin does not hold what was written to it"):
-            Storage(made, SIDE).load_state(0, state)
+        check_refused(
+            rf"replay/{name}\.bin does not hold what was written to it", Storage(made, SIDE).load_state, 0, state
+        )
         path.write_bytes(whole)
     Storage(made, SIDE).load_state(0, state)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from guidebench.baselines import sum_tree
 from guidebench.baselines.sum_tree import MaxSumTree, SumTree
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Span
+from tests.refusals import check_refused
 
 
 def test_mass_falls_into_the_slot_whose_share_holds_it() -> None:
@@ -141,10 +141,8 @@ def test_a_row_finds_the_same_slots_alone_and_beside_others(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 15, 17, 5000])
 def test_leaves_of_another_size_are_refused(size: int) -> None:
-    with pytest.raises(UserError, match=f"{size} slots"):
-        SumTree(1, size).load_leaves(0, np.zeros(16))
-    with pytest.raises(UserError, match="at least 1"):
-        SumTree(0, size)
+    check_refused(f"{size} slots", SumTree(1, size).load_leaves, 0, np.zeros(16))
+    check_refused("at least 1", SumTree, 0, size)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

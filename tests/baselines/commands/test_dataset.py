@@ -14,11 +14,11 @@ from guidebench.baselines.datasets.minari import Minari
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import datasets
 from guidebench.harness.episodes.datasets import Dataset, Wanted
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Suite
 from guidebench.suites.bin_sorting import BinSorting, BinSortingData
 from guidebench.suites.classic import Classic
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+from tests.refusals import check_refused
 
 h5py = pytest.importorskip("h5py")
 minari = pytest.importorskip("minari")
@@ -95,16 +95,15 @@ def test_records_of_images_come_back_too(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_a_dataset_of_other_spaces_is_refused_by_file_and_episode(exported: Path) -> None:
     says = r"main_data.hdf5, episode_0, observations: side is not there; expected an array of numbers"
-    with pytest.raises(UserError, match=says):
-        read_back(BinSorting())
-    with pytest.raises(UserError, match=r"does not tell the range of actions of shape \(1,\), which the task takes"):
-        read_back(Classic(), "Pendulum-v1")
+    check_refused(says, read_back, BinSorting())
+    check_refused(
+        r"does not tell the range of actions of shape \(1,\), which the task takes", read_back, Classic(), "Pendulum-v1"
+    )
     with h5py.File(exported / ID / "data" / "main_data.hdf5", "r+") as file:
         file["episode_1"].move("opening", "kept")
         file["episode_1/opening"] = np.zeros(5, np.uint8)
         says = r"episode 1: opening is uint8 of shape \(5,\); expected a snapshot, uint8 of shape \(331,\)"
-    with pytest.raises(UserError, match=says):
-        read_back()
+    check_refused(says, read_back)
     with h5py.File(exported / ID / "data" / "main_data.hdf5", "r+") as file:
         del file["episode_1/opening"]
         file["episode_1"].move("kept", "opening")
@@ -164,5 +163,13 @@ def test_discrete_actions_and_codes_are_described_as_minari_does(
     for ours, theirs in zip(back, given.episodes, strict=True):
         np.testing.assert_array_equal(ours.action, theirs.action)
         np.testing.assert_array_equal(ours.next_observation, theirs.next_observation)
-    with pytest.raises(UserError, match="grid-v0 is there already; choose another id, or remove it"):
-        writing.write(given, suite, "5x5", tmp_path / "grid-v0", "grid-v0", "a test")
+    check_refused(
+        "grid-v0 is there already; choose another id, or remove it",
+        writing.write,
+        given,
+        suite,
+        "5x5",
+        tmp_path / "grid-v0",
+        "grid-v0",
+        "a test",
+    )

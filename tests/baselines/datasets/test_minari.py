@@ -17,11 +17,11 @@ from guidebench.baselines.datasets.minari import Minari
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import datasets
 from guidebench.harness.episodes.datasets import Wanted
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import readiness
 from guidebench.suites.classic import Classic
 from tests.baselines.datasets.feeding import GUIDE
+from tests.refusals import check_refused
 
 minari = pytest.importorskip("minari")
 EpisodeBuffer = pytest.importorskip("minari.data_collector").EpisodeBuffer
@@ -173,56 +173,51 @@ BAD: dict[str, tuple[Callable[[Any], None], str]] = {
 def test_what_a_run_cannot_store_is_refused_by_file_and_episode(copied: Path, case: str) -> None:
     change, says = BAD[case]
     altered(copied, change)
-    with pytest.raises(UserError, match=says):
-        obtained(path=str(copied))
+    check_refused(says, obtained, path=str(copied))
 
 
 def test_other_spaces_are_refused(written: Path) -> None:
     says = r"pendulum/random-v0/data/main_data.hdf5, episode_0: observations are float32 of shape \(3,\); the task's"
-    with pytest.raises(UserError, match=says):
-        obtained(id=PENDULUM)
-    with pytest.raises(UserError, match=r"does not tell the range of actions of shape \(1,\), which the task takes"):
-        obtained("Pendulum-v1", id=CARTPOLE)
+    check_refused(says, obtained, id=PENDULUM)
+    check_refused(
+        r"does not tell the range of actions of shape \(1,\), which the task takes",
+        obtained,
+        "Pendulum-v1",
+        id=CARTPOLE,
+    )
 
 
 def test_files_that_are_missing_or_damaged_are_named(copied: Path, tmp_path: Path) -> None:
     arrays, said = copied / "data" / "main_data.hdf5", copied / "data" / "metadata.json"
     content = arrays.read_bytes()
     arrays.write_bytes(content[: len(content) // 3])
-    with pytest.raises(UserError, match=r"main_data.hdf5 is damaged, or not what Minari writes \(.*\); restore it"):
-        obtained(path=str(copied))
+    check_refused(
+        r"main_data.hdf5 is damaged, or not what Minari writes \(.*\); restore it", obtained, path=str(copied)
+    )
     arrays.unlink()
-    with pytest.raises(UserError, match=r"main_data.hdf5 is not there; restore it"):
-        obtained(path=str(copied))
+    check_refused(r"main_data.hdf5 is not there; restore it", obtained, path=str(copied))
     arrays.write_bytes(content)
     words = said.read_text()
     said.write_text(words[:40])
-    with pytest.raises(UserError, match=r"metadata.json cannot be read \(.*\); restore it"):
-        obtained(path=str(copied))
+    check_refused(r"metadata.json cannot be read \(.*\); restore it", obtained, path=str(copied))
     said.write_text(json.dumps({**json.loads(words), "data_format": "arrow"}))
-    with pytest.raises(UserError, match="has data_format='arrow', and only hdf5 is read"):
-        obtained(path=str(copied))
-    with pytest.raises(UserError, match=r"no Minari dataset is in .*nowhere: data/metadata.json is not there$"):
-        obtained(path=str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match=r"; `minari download no/such-v1` fetches it"):
-        obtained(id="no/such-v1")
+    check_refused("has data_format='arrow', and only hdf5 is read", obtained, path=str(copied))
+    check_refused(
+        r"no Minari dataset is in .*nowhere: data/metadata.json is not there$", obtained, path=str(tmp_path / "nowhere")
+    )
+    check_refused(r"; `minari download no/such-v1` fetches it", obtained, id="no/such-v1")
 
 
 def test_settings_that_name_no_dataset_are_refused() -> None:
-    with pytest.raises(UserError, match=r"name it with dataset.id=… or dataset.path=…"):
-        obtained()
-    with pytest.raises(UserError, match="is no name of a Minari dataset"):
-        Minari(id="../../secret-v0")
-    with pytest.raises(UserError, match="name two datasets"):
-        Minari(id=CARTPOLE, path="x")
+    check_refused(r"name it with dataset.id=… or dataset.path=…", obtained)
+    check_refused("is no name of a Minari dataset", Minari, id="../../secret-v0")
+    check_refused("name two datasets", Minari, id=CARTPOLE, path="x")
 
 
 def test_too_many_episodes_and_too_many_bytes_are_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"dataset.episodes=7, and .* holds 6 episodes"):
-        obtained(id=CARTPOLE, episodes=7)
+    check_refused(r"dataset.episodes=7, and .* holds 6 episodes", obtained, id=CARTPOLE, episodes=7)
     monkeypatch.setattr("guidebench.baselines.datasets.minari.reading.LARGEST", 1000)
-    with pytest.raises(UserError, match=r"holds more than 1,000 bytes of arrays up to episode_\d"):
-        obtained(id=CARTPOLE, episodes=5)
+    check_refused(r"holds more than 1,000 bytes of arrays up to episode_\d", obtained, id=CARTPOLE, episodes=5)
 
 
 COMMAND = (

@@ -17,7 +17,7 @@ from guidebench.baselines.storage import Storage
 from guidebench.harness import registry
 from guidebench.harness.episodes import datasets
 from guidebench.harness.episodes.datasets import Dataset, Wanted
-from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.errors import Stopped
 from guidebench.harness.interfaces import Build
 from guidebench.harness.loop import building
 from guidebench.harness.plan import matrix
@@ -27,6 +27,7 @@ from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Trajectory
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.baselines.datasets.feeding import GUIDE
+from tests.refusals import check_refused
 
 SUITE = MiniGridDoorKey()
 CORRIDOR = Path(__file__).parents[2] / "harness" / "corridor.py"
@@ -120,8 +121,9 @@ def test_an_episode_whose_observations_do_not_follow_each_other_is_refused(noisy
     jumps = first._replace(next_observation=np.concatenate([first.next_observation[:2], first.observation[2:]]))
     step = int(np.argwhere(jumps.next_observation[:-1] != first.observation[1:])[0][0])
     assert step >= 2
-    with pytest.raises(UserError, match=f"episode 0: next_observation of step {step} is not the observation of step"):
-        datasets.check([jumps], wanted())
+    check_refused(
+        f"episode 0: next_observation of step {step} is not the observation of step", datasets.check, [jumps], wanted()
+    )
 
 
 SOME, SHORT = np.zeros(8, np.uint8), np.zeros(7, np.uint8)
@@ -138,8 +140,7 @@ OPENINGS = {
 def test_openings_that_are_no_snapshots_of_one_length_are_refused(noisy: Dataset, case: str) -> None:
     openings, says = OPENINGS[case]
     episodes = [replaced(episode, opening) for episode, opening in zip(noisy.episodes, openings, strict=False)]
-    with pytest.raises(UserError, match=says):
-        datasets.check(episodes, wanted())
+    check_refused(says, datasets.check, episodes, wanted())
 
 
 def replaced(episode: Trajectory, opening: Any) -> Trajectory:
@@ -166,8 +167,7 @@ def test_episodes_of_several_tasks_name_their_task_and_have_to_share_its_spaces(
     both = Wanted("offline", Scripted(episodes=2, tasks=("steps", "stairs")), corridor, "steps")
     assert [episode.task for episode in datasets.obtain(both).episodes] == ["steps", "steps", "stairs", "stairs"]
     other = Wanted("offline", Scripted(episodes=2, tasks=("5x5", "6x6")), SUITE, "5x5")
-    with pytest.raises(UserError, match=r"dataset 'offline' \(Scripted\), episode 2 is of task '6x6', whose spaces"):
-        datasets.obtain(other)
+    check_refused(r"dataset 'offline' \(Scripted\), episode 2 is of task '6x6', whose spaces", datasets.obtain, other)
 
 
 def test_records_come_back_as_they_were_and_are_stored(corridor: Any, tmp_path: Path) -> None:
@@ -242,8 +242,7 @@ def test_a_run_resumes_to_the_same_bytes_before_within_and_after_the_dataset(
 
 def test_a_store_that_is_smaller_than_the_dataset_is_refused(feeding: None, train: Callable[..., Path]) -> None:
     says = r"training.capacity=20 is smaller than dataset 'offline' \(Scripted\), which holds [\d,]+ transitions: raise"
-    with pytest.raises(UserError, match=says):
-        train(*TINY[:-1], "training.capacity=20", "seeds=[0]", packs=[(0,)])
+    check_refused(says, train, *TINY[:-1], "training.capacity=20", "seeds=[0]", packs=[(0,)])
 
 
 def test_a_dataset_that_changed_within_a_run_is_refused(
@@ -255,14 +254,18 @@ def test_a_dataset_that_changed_within_a_run_is_refused(
         train(*more, packs=[(0,)], directory=tmp_path / "parts", stop=lambda: next(calls) == 100)
     monkeypatch.setattr("guidebench.baselines.datasets.scripted.ENTROPY", 22)
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(UserError, match=r"began with another dataset 'offline' \(.{10}\) than the present one"):
-        train(*more, packs=[(0,)], directory=tmp_path / "parts")
+    check_refused(
+        r"began with another dataset 'offline' \(.{10}\) than the present one",
+        train,
+        *more,
+        packs=[(0,)],
+        directory=tmp_path / "parts",
+    )
 
 
 def test_a_judged_replay_is_refused_beside_a_dataset(feeding: None, train: Callable[..., Path]) -> None:
     says = "phase 'pretrain' takes the dataset 'offline', which holds no snapshots and no events"
-    with pytest.raises(UserError, match=says):
-        train(*TINY, "replay=vlm_rb", "judge=oracle", "seeds=[0]", packs=[(0,)])
+    check_refused(says, train, *TINY, "replay=vlm_rb", "judge=oracle", "seeds=[0]", packs=[(0,)])
 
 
 def test_a_ring_has_room_for_a_dataset_between_two_checkpoints_and_a_disk_for_what_it_holds(feeding: None) -> None:
@@ -274,8 +277,7 @@ def test_a_ring_has_room_for_a_dataset_between_two_checkpoints_and_a_disk_for_wh
 
 
 def test_the_role_is_part_of_the_cell(feeding: None) -> None:
-    with pytest.raises(UserError, match="the suite has no task '7x7x7'"):
-        cell("offline.tasks=[7x7x7]")
+    check_refused("the suite has no task '7x7x7'", cell, "offline.tasks=[7x7x7]")
     assert cell().id != cell("offline.noise=0.5").id
     assert cell().names.part("offline") == "scripted"
 

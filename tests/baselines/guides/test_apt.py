@@ -18,11 +18,11 @@ from guidebench.baselines.guides.apt.guide import AptGuide
 from guidebench.baselines.guides.apt.icm import Icm
 from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.storage import Storage
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, Observations, RunPhase
 from guidebench.harness.plan import matrix
 from tests.baselines.guides.conftest import VECTOR, build, step
 from tests.baselines.learners.conftest import GRID, RECORD, observed
+from tests.refusals import check_refused
 
 PAIR = Observations((2,), "float32")
 SMALL: dict[str, Any] = {"k": 2, "hidden": (8,), "out": 4, "channels": 4, "features": 6, "batch_size": 8}
@@ -274,8 +274,7 @@ def test_neighbours_that_cannot_be_found_are_refused(words: list[str], message: 
     given = ["suite=crafter_ood", "profile=smoke", "method=apt_exploration"]
     matrix.plan([*given, "guide.k=31"])
     matrix.plan([*given, "guide.sample=13"])
-    with pytest.raises(UserError, match=message):
-        matrix.plan([*given, *words])
+    check_refused(message, matrix.plan, [*given, *words])
 
 
 @pytest.mark.slow

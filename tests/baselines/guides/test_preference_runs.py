@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.errors import Stopped
 from tests.logs import logged
+from tests.refusals import check_refused
 
 SMALL = (
     "suite=classic", "task=Pendulum-v1", "method=pebble", "training.steps=230", "evaluation.every=115",
@@ -39,5 +40,10 @@ def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(tra
 
 
 def test_what_cannot_work_is_said_before_anything_is_trained(train) -> None:
-    with pytest.raises(UserError, match=r"guide\.segment=201 transitions are longer than an episode of 200"):
-        train(*SMALL, "guide.segment=201", packs=[(0,)])
+    check_refused(
+        r"guide\.segment=201 transitions are longer than an episode of 200",
+        train,
+        *SMALL,
+        "guide.segment=201",
+        packs=[(0,)],
+    )

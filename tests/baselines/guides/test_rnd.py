@@ -14,11 +14,11 @@ from guidebench import results, testing
 from guidebench.baselines.guides.rnd import Rnd
 from guidebench.baselines.guides.rnd.guide import LEAST, RndGuide
 from guidebench.baselines.storage import Storage
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Batch, Observations, RunPhase
 from guidebench.harness.plan import matrix
 from tests.baselines.guides.conftest import VECTOR, build, step
 from tests.baselines.learners.conftest import GRID, RECORD, observed
+from tests.refusals import check_refused
 
 SMALL: dict[str, Any] = {"hidden": (8,), "out": 4, "channels": 4, "features": 6, "batch_size": 8, "every": 4}
 
@@ -133,8 +133,7 @@ def test_a_seed_has_the_same_bits_alone_and_beside_another_and_after_a_restart(
 
 def test_statistics_need_a_replay_that_holds_what_they_count() -> None:
     words = ["suite=crafter_ood", "profile=smoke", "method=curiosity"]
-    with pytest.raises(UserError, match=r"guide\.every=400 is larger than training\.capacity=300"):
-        matrix.plan([*words, "guide.every=400"])
+    check_refused(r"guide\.every=400 is larger than training\.capacity=300", matrix.plan, [*words, "guide.every=400"])
     matrix.plan(words)
 
 

@@ -18,12 +18,12 @@ from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.dqn.learner import DqnLearner
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.replay.uer import Uer
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, Build, Loss, Observations, RunPhase, Transition
 from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
 from guidebench.suites.classic import Classic
 from tests.baselines.learners.conftest import make, same
+from tests.refusals import check_refused
 from tests.there import there
 
 LEARNER = Dqn(hidden=(), discount=0.5, batch_size=4, learning_starts=8)
@@ -235,12 +235,19 @@ def test_it_goes_on_from_a_checkpoint_and_a_seed_keeps_apart(tmp_path: Path) -> 
 
 
 def test_a_learner_without_action_values_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match="action values, which its learner does not have"):
-        matrix.plan(["suite=classic", "task=Pendulum-v1", "method=self_imitation"])
-    with pytest.raises(UserError, match="BaseLearner takes no gradient step on the losses of the guide X alone"):
-        BaseLearner().update_added(None, None, (Loss("the guide X", ("q",), None),))  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"guide\.updates=0: expected"):
-        SelfImitation(updates=0)
+    check_refused(
+        "action values, which its learner does not have",
+        matrix.plan,
+        ["suite=classic", "task=Pendulum-v1", "method=self_imitation"],
+    )
+    check_refused(
+        "BaseLearner takes no gradient step on the losses of the guide X alone",
+        BaseLearner().update_added,
+        None,
+        None,
+        (Loss("the guide X", ("q",), None),),
+    )
+    check_refused(r"guide\.updates=0: expected", SelfImitation, updates=0)
 
 
 def test_a_plan_counts_the_disk_that_it_takes() -> None:

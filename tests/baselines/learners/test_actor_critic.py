@@ -16,13 +16,13 @@ from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.td3 import Td3
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.uer import Uer
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.loop.evaluation import Evaluator
 from guidebench.harness.loop.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
 from tests.harness.loop.test_training import Notes
+from tests.refusals import check_refused
 from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
@@ -50,8 +50,7 @@ def test_a_reset_gives_the_chosen_seeds_new_critics_from_their_own_stream_and_le
     assert same(after["actor"], before[1]["actor"]) and same(after["actor_optimiser"], before[1]["actor_optimiser"])
     fresh = config.spawn(build((1,))).state(0)["critic_optimiser"]
     assert same(after["critic_optimiser"], fresh)
-    with pytest.raises(UserError, match="unknown part of this learner to be reset: 'actor'"):
-        learner.reset("actor", one(learner))
+    check_refused("unknown part of this learner to be reset: 'actor'", learner.reset, "actor", one(learner))
 
 
 @BOTH
@@ -142,12 +141,9 @@ def test_what_does_not_fit_is_refused_with_both_numbers(learner_of: type) -> Non
     assert "continuous actions, and these are 3" in learner_of().fits(there(None, "", vector, Actions(3)))
     assert learner_of().fits(there(None, "", Observations((5, 5, 3), "uint8", (11, 6, 4)), box)) == ""
     assert "vector of floats" in learner_of().fits(there(None, "", Observations((5, 5), "float32"), box))
-    with pytest.raises(UserError, match=r"subset=3 .*ensemble=2"):
-        learner_of(ensemble=2, subset=3)
-    with pytest.raises(UserError, match=r"actor_utd=2 .*utd=1"):
-        learner_of(utd=1)
-    with pytest.raises(UserError, match=r"batch_size=256 .*learning_starts=100"):
-        learner_of(learning_starts=100)
+    check_refused(r"subset=3 .*ensemble=2", learner_of, ensemble=2, subset=3)
+    check_refused(r"actor_utd=2 .*utd=1", learner_of, utd=1)
+    check_refused(r"batch_size=256 .*learning_starts=100", learner_of, learning_starts=100)
 
 
 @BOTH

@@ -14,9 +14,9 @@ from guidebench.baselines.learners.bc import Bc
 from guidebench.baselines.learners.bc.learner import SUCCEEDED
 from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.baselines.storage import Storage
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Loss, Transition
 from tests.baselines.learners.continuous import batch, build
+from tests.refusals import check_refused
 from tests.there import there
 
 PEAK = -0.5 * math.log(2 * math.pi)
@@ -115,8 +115,13 @@ def test_what_it_cannot_learn_from_is_refused() -> None:
         says = "it needs an agent with a dataset; choose agent=offline_online"
         assert config.fits(there({"agent": Standard()}, actions=vectors)) == says
     learner: Any = Bc(**SMALL).spawn(build())
-    with pytest.raises(UserError, match="the learner bc has one loss and no target network"):
-        learner.update(batch(0), ONE, 1, losses=(Loss("a test", ("actor",), lambda batch, networks: {}),))
-    with pytest.raises(UserError, match=r"learner.loss=l1: expected one of 'mse', 'nll'"):
-        Bc(loss="l1")  # type: ignore[arg-type]
+    check_refused(
+        "the learner bc has one loss and no target network",
+        learner.update,
+        batch(0),
+        ONE,
+        1,
+        losses=(Loss("a test", ("actor",), lambda batch, networks: {}),),
+    )
+    check_refused(r"learner.loss=l1: expected one of 'mse', 'nll'", Bc, loss="l1")
     assert [learner.updates_due(5), learner.updates_due(5, 3)] == [1, 3]

@@ -14,10 +14,10 @@ from guidebench.baselines.learners.actor_critic.sample import Kind
 from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.baselines.learners.cal_ql.learner import RETURN
 from guidebench.baselines.storage import Storage
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Batch, Transition
 from tests.baselines.learners.continuous import SMALL as OF_SAC
 from tests.baselines.learners.continuous import batch, build
+from tests.refusals import check_refused
 
 SMALL: dict[str, Any] = {**OF_SAC, "ensemble": 2, "cql_actions": 3}
 PEAK = -0.5 * math.log(2 * math.pi)
@@ -223,7 +223,5 @@ def test_its_values_fall_where_data_are_not_and_stay_above_the_returns() -> None
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    with pytest.raises(UserError, match=r"learner.tail=last_reward sums the last reward for ever"):
-        CalQl(tail="last_reward", discount=1.0)
-    with pytest.raises(UserError, match=r"learner.cql_actions=0: expected"):
-        CalQl(cql_actions=0)
+    check_refused(r"learner.tail=last_reward sums the last reward for ever", CalQl, tail="last_reward", discount=1.0)
+    check_refused(r"learner.cql_actions=0: expected", CalQl, cql_actions=0)

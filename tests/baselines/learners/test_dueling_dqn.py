@@ -11,10 +11,10 @@ import torch
 from guidebench import testing
 from guidebench.baselines.learners.dueling_dqn import DuelingDqn
 from guidebench.baselines.learners.dueling_dqn.learner import DuelingDqnLearner
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, NStep
 from guidebench.harness.plan import matrix
 from tests.baselines.learners.conftest import RECORD, VECTOR, make, observed, terms
+from tests.refusals import check_refused
 
 SMALL = {"batch_size": 16, "learning_starts": 16, "channels": 16, "features": 32, "trunk": (16,), "hidden": (32,)}
 
@@ -94,10 +94,8 @@ def test_multiplications_count_every_weight_once() -> None:
 
 
 def test_settings_that_cannot_be_are_refused_by_name() -> None:
-    with pytest.raises(UserError, match=r"learner\.n_step=0: expected"):
-        DuelingDqn(n_step=0)
-    with pytest.raises(UserError, match="it needs discrete actions"):
-        matrix.plan(["suite=classic", "task=Pendulum-v1", "method=sparse"])
+    check_refused(r"learner\.n_step=0: expected", DuelingDqn, n_step=0)
+    check_refused("it needs discrete actions", matrix.plan, ["suite=classic", "task=Pendulum-v1", "method=sparse"])
 
 
 @pytest.mark.parametrize("suite", ["crafter", "crafter_ood"])

@@ -12,7 +12,6 @@ from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.dueling_dqn import DuelingDqn
 from guidebench.baselines.learners.iqn import Iqn
 from guidebench.baselines.parameters import Parameters
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.streams import Streams
 from tests.baselines.learners.conftest import (
@@ -29,6 +28,7 @@ from tests.baselines.learners.conftest import (
     same,
     unread,
 )
+from tests.refusals import check_refused
 from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Dqn, DuelingDqn, Iqn])
@@ -135,8 +135,7 @@ def test_a_state_does_not_change_with_later_updates() -> None:
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        Dqn(**settings)
+    check_refused(message, Dqn, **settings)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import torch
 from guidebench.baselines.learners.actor_critic.sample import Kind
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.sac.learner import tanh_gaussian
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Batch
 from tests.baselines.learners.continuous import SMALL, batch, build
+from tests.refusals import check_refused
 
 PEAK = -0.5 * math.log(2 * math.pi)
 """log N(0; 0, 1), which is also log π(0) of a = tanh u with μ = 0, σ = 1: the slope of tanh at 0 is 1."""
@@ -144,8 +144,7 @@ def test_the_actors_output_is_clamped_to_log_sigma_or_mapped_into_its_range() ->
     assert deviation(0.0, **mapped) == pytest.approx(-1.5)
     assert deviation(-0.5, **mapped) == pytest.approx(-1.5 - 3.5 * math.tanh(0.5))
     assert deviation(-9.0, **mapped) == pytest.approx(-5, abs=1e-6)
-    with pytest.raises(UserError, match=r"learner.log_std=softplus: expected one of 'clamp', 'tanh'"):
-        Sac(log_std="softplus")  # type: ignore[arg-type]
+    check_refused(r"learner.log_std=softplus: expected one of 'clamp', 'tanh'", Sac, log_std="softplus")
 
 
 @pytest.mark.parametrize(("scale", "rises"), [(0.5, False), (0.0, True), (2.0, False)])

@@ -14,11 +14,11 @@ from guidebench.baselines.parameters import Spec
 from guidebench.baselines.replay.aer import Aer
 from guidebench.baselines.replay.aer.sampler import AerSampler
 from guidebench.baselines.storage import Storage
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Transition
 from guidebench.harness.parts import LearnerPart
 from guidebench.harness.plan.matrix import plan
 from guidebench.harness.streams import Streams
+from tests.refusals import check_refused
 from tests.there import there
 
 PLANE = Observations((2,), "float32")
@@ -170,7 +170,10 @@ def test_a_seed_draws_alone_as_beside_others_and_after_a_restart(tmp_path: Path)
 
 
 def test_observations_that_the_learner_does_not_encode_are_refused() -> None:
-    with pytest.raises(UserError, match=r"replay 'aer' does not fit .* Dqn has none .* at least one layer"):
-        plan(["suite=classic", "method=aer", "profile=smoke", "learner=dqn", "learner.hidden=[]"])
+    check_refused(
+        r"replay 'aer' does not fit .* Dqn has none .* at least one layer",
+        plan,
+        ["suite=classic", "method=aer", "profile=smoke", "learner=dqn", "learner.hidden=[]"],
+    )
     bare = type("Bare", (LearnerPart,), {"seconds_per_step": None, "seconds_per_action": None})
     assert "Bare has none" in Aer().fits(there({"learner": bare()}, "", PLANE))

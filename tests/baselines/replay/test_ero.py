@@ -9,10 +9,10 @@ import pytest
 
 from guidebench.baselines.replay.ero import Ero
 from guidebench.baselines.replay.ero.sampler import EroSampler
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Span, Transition, Update
 from guidebench.harness.plan.matrix import plan
 from guidebench.harness.streams import Streams
+from tests.refusals import check_refused
 
 SLOTS = 40
 LIVE = Span(0, 32, SLOTS)
@@ -192,5 +192,8 @@ def test_a_seed_without_a_return_keeps_its_policy_and_its_average() -> None:
 
 
 def test_a_run_with_too_few_evaluations_is_refused() -> None:
-    with pytest.raises(UserError, match=r"evaluation\.every=300 leaves fewer than two .* less than 300"):
-        plan(["suite=minigrid_doorkey", "method=ero", "profile=smoke", "evaluation.every=300"])
+    check_refused(
+        r"evaluation\.every=300 leaves fewer than two .* less than 300",
+        plan,
+        ["suite=minigrid_doorkey", "method=ero", "profile=smoke", "evaluation.every=300"],
+    )

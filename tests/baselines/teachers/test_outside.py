@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.reports.commands import report
 from tests.baselines.guides.test_preference_runs import SMALL
+from tests.refusals import check_refused
 
 TEACHER = """
 from collections.abc import Mapping
@@ -108,8 +108,7 @@ def test_a_declaration_that_contradicts_the_guide_s_is_refused_with_the_plan(
     own = '"confidence": share("how sure the teacher is", optional=True)'
     assert own in TEACHER
     plugin("decisive_module", TEACHER.replace(own, declared), {"teacher": "decisive"})
-    with pytest.raises(UserError, match=message):
-        matrix.plan(["profile=smoke", *WORDS])
+    check_refused(message, matrix.plan, ["profile=smoke", *WORDS])
 
 
 @pytest.mark.parametrize(
@@ -127,5 +126,4 @@ def test_a_note_that_is_not_declared_or_not_the_teacher_s_to_tell_ends_the_run(
     plugin: Callable[..., Path], train: Callable[..., Path], noted: str, message: str
 ) -> None:
     plugin("decisive_module", TEACHER.replace('notes={"confidence"', f'notes={{"{noted}"'), {"teacher": "decisive"})
-    with pytest.raises(UserError, match=message):
-        train(*WORDS, packs=[(0,)])
+    check_refused(message, train, *WORDS, packs=[(0,)])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from guidebench.harness.capabilities import InstructsBySnapshot, Locates, Projects
-from guidebench.harness.errors import UserError
 from guidebench.suites.bin_sorting import BinSorting, layout, words
 from guidebench.suites.bin_sorting.calibration import Regressor, shown
 from guidebench.suites.bin_sorting.cameras import CAMERAS, project
 from guidebench.suites.bin_sorting.task import there
+from tests.refusals import check_refused
 
 from .conftest import STATE
 
@@ -80,28 +80,30 @@ def test_a_regressor_finds_a_quadratic_behind_outliers():
 def test_a_regressor_without_inliers_is_refused():
     rng = np.random.default_rng(0)
     points, noise = rng.uniform(0, 1, (60, 3)), rng.uniform(0, 100, (60, 2))
-    with pytest.raises(UserError, match=r"a regressor without inliers: \d+ of 60 calibration points agree within 2"):
-        Regressor(points, noise)
-    with pytest.raises(UserError, match="a regressor needs 20 calibration points or more, and 12 were given"):
-        Regressor(points[:12], noise[:12])
-    with pytest.raises(UserError, match="must be finite"):
-        Regressor(points, np.full((60, 2), np.nan))
-    with pytest.raises(UserError, match=r"points \[60, 3\] and pixels \[59, 2\]"):
-        Regressor(points, noise[1:])
-    with pytest.raises(UserError, match="without inliers"):  # all in one plane: ten of them determine no fit
-        Regressor(points * (1, 1, 0), noise)
+    check_refused(r"a regressor without inliers: \d+ of 60 calibration points agree within 2", Regressor, points, noise)
+    check_refused(
+        "a regressor needs 20 calibration points or more, and 12 were given", Regressor, points[:12], noise[:12]
+    )
+    check_refused("must be finite", Regressor, points, np.full((60, 2), np.nan))
+    check_refused(r"points \[60, 3\] and pixels \[59, 2\]", Regressor, points, noise[1:])
+    check_refused(
+        "without inliers", Regressor, points * (1, 1, 0), noise
+    )  # all in one plane: ten of them determine no fit
 
 
 def test_cameras_and_points_are_checked():
     assert isinstance(STATE, Projects) and STATE.cameras_of("forward") == ("top", "side") == tuple(CAMERAS)
-    with pytest.raises(UserError, match="unknown camera 'tip'; did you mean 'top'"):
-        STATE.project("forward", "tip", np.zeros((1, 3)), 100)
-    with pytest.raises(UserError, match=r"points of shape \[3\] cannot be projected; expected \[n, 3\]"):
-        STATE.project("forward", "top", np.zeros(3), 100)
-    with pytest.raises(UserError, match="a frame of 0 pixels"):
-        STATE.project("forward", "top", np.zeros((1, 3)), 0)
-    with pytest.raises(UserError, match="unknown task"):
-        BinSorting().project("task1", "top", np.zeros((1, 3)), 100)
+    check_refused("unknown camera 'tip'; did you mean 'top'", STATE.project, "forward", "tip", np.zeros((1, 3)), 100)
+    check_refused(
+        r"points of shape \[3\] cannot be projected; expected \[n, 3\]",
+        STATE.project,
+        "forward",
+        "top",
+        np.zeros(3),
+        100,
+    )
+    check_refused("a frame of 0 pixels", STATE.project, "forward", "top", np.zeros((1, 3)), 0)
+    check_refused("unknown task", BinSorting().project, "task1", "top", np.zeros((1, 3)), 100)
 
 
 @pytest.mark.parametrize("name", ("forward", "backward", "other", "sorting"))
@@ -125,12 +127,10 @@ def test_a_snapshot_tells_what_is_asked_and_where_the_block_and_its_place_are(na
 
 def test_snapshots_of_another_world_are_refused(tasks):
     shot = tasks("forward").snapshot()
-    with pytest.raises(UserError, match=r"shape \[330\] is none of bin_sorting's, \[331\]"):
-        STATE.located("forward", shot[1:])
+    check_refused(r"shape \[330\] is none of bin_sorting's, \[331\]", STATE.located, "forward", shot[1:])
     shot = shot.copy()
     shot[-3] = 9
-    with pytest.raises(UserError, match=r"asks for .* which no instruction of bin_sorting does"):
-        STATE.instruction_at("forward", shot)
+    check_refused(r"asks for .* which no instruction of bin_sorting does", STATE.instruction_at, "forward", shot)
 
 
 def test_the_tip_is_read_from_both_kinds_of_observation(opengl):

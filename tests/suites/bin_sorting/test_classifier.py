@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ReadsPrompts
 from guidebench.suites.bin_sorting import BinDrawing, BinSorting, ScriptedClassifier
 from guidebench.suites.bin_sorting.classifier import FACE, _unprojected, blob, named
+from tests.refusals import check_refused
 
 SUITE = BinSorting(observation="state")
 
@@ -70,13 +70,16 @@ def test_a_prompt_names_a_colour_and_a_place(prompt: str, found: tuple[str, str]
     ("prompt", "lacks"), [("put the pink block into the left bin", "colour"), ("lift the red block", "place")]
 )
 def test_a_prompt_without_a_known_colour_or_place_is_refused(prompt: str, lacks: str) -> None:
-    with pytest.raises(UserError, match=f"finds no {lacks} in .*it knows the colours red, green"):
-        named(prompt)
+    check_refused(f"finds no {lacks} in .*it knows the colours red, green", named, prompt)
 
 
 def test_a_frame_of_one_view_is_refused() -> None:
-    with pytest.raises(UserError, match=r"100 × 100 pixels .* set drawing\.camera=both"):
-        ScriptedClassifier().spawn(SUITE, "forward").judge(np.zeros((1, 100, 100, 3), np.uint8), "the red block, tray")
+    check_refused(
+        r"100 × 100 pixels .* set drawing\.camera=both",
+        ScriptedClassifier().spawn(SUITE, "forward").judge,
+        np.zeros((1, 100, 100, 3), np.uint8),
+        "the red block, tray",
+    )
 
 
 def test_a_blob_is_its_colours_pixels_and_nothing_elses() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from guidebench.harness.episodes import demonstrations
-from guidebench.harness.errors import UserError
 from guidebench.suites.bin_sorting import FAILURES, BinSorting, layout
+from tests.refusals import check_refused
 
 from .conftest import STATE
 
@@ -55,10 +55,8 @@ def test_the_wrong_place_of_a_bin_is_the_other_bin(tasks):
 
 
 def test_an_unknown_way_to_fail_is_named(tasks):
-    with pytest.raises(UserError, match="unknown failure 'mis'; did you mean 'miss'"):
-        STATE.fail("forward", 0, "mis")
-    with pytest.raises(UserError, match="unknown way to fail 'mis'; known: miss, drop, wrong place"):
-        tasks("forward").fail("mis")
+    check_refused("unknown failure 'mis'; did you mean 'miss'", STATE.fail, "forward", 0, "mis")
+    check_refused("unknown way to fail 'mis'; known: miss, drop, wrong place", tasks("forward").fail, "mis")
 
 
 def test_demonstrations_repeat_in_another_world_and_meet_all_events():

@@ -11,9 +11,9 @@ from guidebench import results
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import datasets
 from guidebench.harness.episodes.datasets import Dataset, Wanted
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix, variations
 from guidebench.suites.bin_sorting import BinSorting, BinSortingData, offline
+from tests.refusals import check_refused
 
 from .conftest import STATE
 
@@ -46,8 +46,7 @@ def test_the_grippers_action_has_the_size_that_is_set(data):
     full = obtained(demonstrations=1, failures=0, others=0, grip=1.0)
     np.testing.assert_array_equal(full.episodes[0].observation, data.episodes[0].observation)
     np.testing.assert_array_equal(full.episodes[0].action[:, 6], np.sign(data.episodes[0].action[:, 6]))
-    with pytest.raises(UserError, match=r"offline.grip=0.5"):
-        matrix.plan(["suite=bin_sorting", "method=bc", "offline.grip=0.5"])
+    check_refused(r"offline.grip=0.5", matrix.plan, ["suite=bin_sorting", "method=bc", "offline.grip=0.5"])
 
 
 def test_an_episode_begins_as_its_opening_says(data, tasks):
@@ -95,21 +94,30 @@ def test_the_papers_numbers_are_the_defaults_and_its_reductions_are_ablations():
 
 @pytest.mark.parametrize("name", ["demonstrations", "failures", "others"])
 def test_a_count_below_nothing_is_refused(name):
-    with pytest.raises(UserError, match=f"offline.{name}=-1"):
-        matrix.plan(["suite=bin_sorting", "method=bc", f"offline.{name}=-1"])
+    check_refused(f"offline.{name}=-1", matrix.plan, ["suite=bin_sorting", "method=bc", f"offline.{name}=-1"])
 
 
 def test_unknown_settings_and_other_suites_are_refused():
-    with pytest.raises(UserError, match=r"demonstratons.*demonstrations"):
-        matrix.plan(["suite=bin_sorting", "method=bc", "offline.demonstratons=3"])
-    with pytest.raises(UserError, match="it holds episodes of the suite bin_sorting alone"):
-        matrix.plan(["suite=point_maze", "task=umaze", "method=bc", "offline=bin_sorting"])
+    check_refused(
+        r"demonstratons.*demonstrations", matrix.plan, ["suite=bin_sorting", "method=bc", "offline.demonstratons=3"]
+    )
+    check_refused(
+        "it holds episodes of the suite bin_sorting alone",
+        matrix.plan,
+        ["suite=point_maze", "task=umaze", "method=bc", "offline=bin_sorting"],
+    )
 
 
 def test_an_episode_too_short_to_succeed_is_told_by_its_length():
     short = BinSorting(observation="state", length=3)
-    with pytest.raises(UserError, match=r"0 of 5 attempts gave demonstrations of forward and 1 are needed: raise"):
-        obtained(short, demonstrations=1, failures=0, others=0)
+    check_refused(
+        r"0 of 5 attempts gave demonstrations of forward and 1 are needed: raise",
+        obtained,
+        short,
+        demonstrations=1,
+        failures=0,
+        others=0,
+    )
 
 
 def test_data_without_a_success_are_refused_before_training(tmp_path, capsys):

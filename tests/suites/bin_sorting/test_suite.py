@@ -7,9 +7,10 @@ import functools
 import pytest
 
 from guidebench import results
-from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.errors import Stopped
 from guidebench.harness.plan import matrix
 from guidebench.suites.bin_sorting import BinSorting
+from tests.refusals import check_refused
 
 
 @pytest.mark.parametrize(
@@ -17,8 +18,7 @@ from guidebench.suites.bin_sorting import BinSorting
     [{"rebuild": 0}, {"length": 0}, {"observation": "state", "start": "lifted"}, {"cameras": "wrist"}],
 )
 def test_settings_out_of_range_are_refused(setting):
-    with pytest.raises(UserError, match=f"suite.{list(setting)[-1]}="):
-        BinSorting(**setting)
+    check_refused(f"suite.{list(setting)[-1]}=", BinSorting, **setting)
 
 
 def test_the_protocol_is_the_papers():

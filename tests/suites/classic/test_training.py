@@ -9,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.errors import Stopped
 from guidebench.harness.plan import config, matrix
 from guidebench.harness.plan.names import Names
 from guidebench.suites.classic import ClassicDrawing
 from guidebench.suites.mujoco import gl
 from tests.logs import logged
+from tests.refusals import check_refused
 
 SMALL = ("training.steps=200", "evaluation.every=100", "evaluation.episodes=1", "seeds=[0,1]")
 
@@ -122,8 +123,7 @@ def test_a_task_of_continuous_actions_means_sac_and_is_the_cell_that_naming_it_g
     ],
 )
 def test_a_learner_for_other_actions_is_refused_with_the_suites_own(overrides: list[str], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        matrix.plan(["suite=classic", "method=uer", *overrides])
+    check_refused(says, matrix.plan, ["suite=classic", "method=uer", *overrides])
 
 
 def test_only_the_tasks_on_mujoco_are_drawn_by_opengl(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,12 @@ import pytest
 
 pytest.importorskip("crafter")
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.crafter.drawing import CrafterDrawer
 from guidebench.suites.crafter.game import CODES, MATERIALS, SHOWN, Game
 from guidebench.suites.crafter.perturbations import FLOOR, SWAP
 from guidebench.suites.crafter.settings import CrafterDrawing
 from guidebench.suites.crafter.snapshots import Scene, pack, unpack
+from tests.refusals import check_refused
 
 WIDTH, HEIGHT = 9, 7
 
@@ -97,8 +97,7 @@ def test_a_snapshot_is_read_as_it_was_packed():
 
 
 def test_a_picture_too_small_for_its_cells_is_refused():
-    with pytest.raises(UserError, match=r"set drawing\.size to at least 18"):
-        CrafterDrawer(17).draw(scene())
+    check_refused(r"set drawing\.size to at least 18", CrafterDrawer(17).draw, scene())
 
 
 def cells(draw, *scenes):

@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("crafter")
 
 from guidebench import testing
-from guidebench.harness.errors import UserError
 from guidebench.suites.crafter import game as module
 from guidebench.suites.crafter.game import CODES, ITEMS, MATERIALS, SHOWN, Game, Members
+from tests.refusals import check_refused
 
 
 def same_step(game, peer, action):
@@ -160,5 +160,4 @@ def test_a_state_restored_at_night_beside_every_kind_of_creature_continues_ident
 def test_a_state_of_another_area_is_refused():
     small, large = Game(16, 9, 64, 100), Game(32, 9, 64, 100)
     small.begin(0)
-    with pytest.raises(UserError, match=r"\(16, 16\) cells does not fit an area of \(32, 32\)"):
-        large.load_state(small.state())
+    check_refused(r"\(16, 16\) cells does not fit an area of \(32, 32\)", large.load_state, small.state())

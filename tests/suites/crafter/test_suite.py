@@ -8,10 +8,10 @@ pytest.importorskip("crafter")
 from crafter import constants
 
 from guidebench import testing
-from guidebench.harness.errors import UserError
 from guidebench.harness.loop.evaluation import scored
 from guidebench.harness.plan import matrix
 from guidebench.suites.crafter import ACTIONS, EVENTS, Crafter
+from tests.refusals import check_refused
 
 
 def test_actions_and_events_are_the_packages():
@@ -82,8 +82,7 @@ def test_the_second_episode_follows_from_the_first_seed(peer):
     ],
 )
 def test_a_world_that_cannot_be_is_refused(settings, message):
-    with pytest.raises(UserError, match=message):
-        Crafter(**settings)
+    check_refused(message, Crafter, **settings)
 
 
 def test_profiles_observe_symbols_and_the_papers_pixels():
@@ -93,8 +92,9 @@ def test_profiles_observe_symbols_and_the_papers_pixels():
 
 
 def test_a_learner_that_cannot_read_text_is_refused():
-    with pytest.raises(UserError, match="part 'text' of the observations"):
-        matrix.plan(["suite=crafter", "suite.observation=text", "profile=smoke"])
+    check_refused(
+        "part 'text' of the observations", matrix.plan, ["suite=crafter", "suite.observation=text", "profile=smoke"]
+    )
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ from guidebench import results
 from guidebench.harness.capabilities import HasExpert, demonstrates, shows_goal
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes.solvers import solver
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.suites.crafter.game import ACHIEVEMENTS
 from guidebench.suites.crafter_ood import CrafterOod
+from tests.refusals import check_refused
 
 MASKED = {"impossible": "masked", "actions": "find", "observation": "text"}
 
@@ -102,16 +102,14 @@ def test_whatever_needs_the_scripted_player_or_a_goal_is_refused(capsys):
         lambda: suite.goal_snapshot("free_play", 0),
         lambda: solver(suite, "free_play", task, 0),
     ):
-        with pytest.raises(UserError, match=r"'free_play' of suite crafter_ood has no goal.*choose another task"):
-            call()
+        check_refused(r"'free_play' of suite crafter_ood has no goal.*choose another task", call)
     words = ["suite=crafter_ood", "task=free_play", "profile=smoke"]
     for more, message in (
         (["method=expert"], "no solver comes with the task 'free_play'"),
         (["method=vlm_rb", "judge=oracle"], "the task 'free_play' has no goal, so no event occurs in it"),
         (["training.demonstrations=1"], "no solver that demonstrates the task 'free_play'"),
     ):
-        with pytest.raises(UserError, match=message):
-            matrix.plan([*words, *more])
+        check_refused(message, matrix.plan, [*words, *more])
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ pytest.importorskip("crafter")
 
 from crafter import constants
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.crafter.observations import rows
 from guidebench.suites.crafter_ood.quests import ALIASES, FREE_PLAY, LONGEST, QUESTS, Quest, chop, find, make
+from tests.refusals import check_refused
 
 STEPS = {"1": 7, "2": 9, "3": 6, "4": 8, "5": 15, "6": 12, "7": 6, "8": 4, "9": 4, "9, steps as listed": 4, "10": 4}
 """Number of the task -> its process steps (DSADF, app. A.1.1)."""
@@ -49,26 +49,33 @@ def test_the_starts_of_short_tasks_hold_what_their_steps_take():
 
 
 def test_a_world_or_a_view_too_small_for_the_start_is_refused():
-    with pytest.raises(UserError, match=r"suite\.area=19 is too small for the task 'mine iron'.*iron.*at least 20$"):
-        QUESTS["mine_iron"].check(19, 9)
+    check_refused(
+        r"suite\.area=19 is too small for the task 'mine iron'.*iron.*at least 20$", QUESTS["mine_iron"].check, 19, 9
+    )
     QUESTS["mine_iron"].check(20, 9)
-    with pytest.raises(UserError, match=r"hardly ever hold diamond; set suite\.area to at least 24$"):
-        QUESTS["mine_diamond"].check(20, 9)
-    with pytest.raises(
-        UserError, match=r"suite\.view=5 is too small for the task 'make a stone sword', which starts be"
-    ):
-        QUESTS["stone_sword_short"].check(64, 5)
+    check_refused(r"hardly ever hold diamond; set suite\.area to at least 24$", QUESTS["mine_diamond"].check, 20, 9)
+    check_refused(
+        r"suite\.view=5 is too small for the task 'make a stone sword', which starts be",
+        QUESTS["stone_sword_short"].check,
+        64,
+        5,
+    )
     QUESTS["stone_sword_short"].check(64, 6)
     QUESTS["deforestation"].check(9, 5)
     assert rows(5) == 1 and rows(6) == 3  # of the world, in a view of so many cells
 
 
 def test_a_goal_satisfied_at_the_start_is_refused():
-    with pytest.raises(UserError, match=r"make a sword.*make wood sword, is satisfied at the start.*wood_sword: 1"):
-        Quest("0", "short", "make a sword", (make("wood_sword"),), {"wood_sword": 1})
+    check_refused(
+        r"make a sword.*make wood sword, is satisfied at the start.*wood_sword: 1",
+        Quest,
+        "0",
+        "short",
+        "make a sword",
+        (make("wood_sword"),),
+        {"wood_sword": 1},
+    )
     Quest("0", "short", "chop", (find("tree"), chop(4)), {"wood": 3})
-    with pytest.raises(UserError, match="is satisfied at the start"):
-        Quest("0", "short", "chop", (find("tree"), chop(4)), {"wood": 4})
-    with pytest.raises(UserError, match="has no sub-goals"):
-        Quest("0", "short", "idle", ())
+    check_refused("is satisfied at the start", Quest, "0", "short", "chop", (find("tree"), chop(4)), {"wood": 4})
+    check_refused("has no sub-goals", Quest, "0", "short", "idle", ())
     assert Quest("", "free", "idle", ()).found == QUESTS[FREE_PLAY].found == ()

@@ -7,12 +7,12 @@ pytest.importorskip("crafter")
 
 from crafter import objects
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.crafter.game import ACTIONS
 from guidebench.suites.crafter_ood import TASKS, CrafterOod
 from guidebench.suites.crafter_ood.expert import Expert
 from guidebench.suites.crafter_ood.quests import FREE_PLAY, QUESTS, Subgoal
 from guidebench.suites.crafter_ood.task import OodTask
+from tests.refusals import check_refused
 
 WITH_GOAL = [name for name in TASKS if name != FREE_PLAY]
 
@@ -137,12 +137,12 @@ def test_without_hunger_the_player_lives_on(field, act):
 def test_a_world_too_small_for_the_start_is_refused():
     suite = CrafterOod(area=9)
     for call in (suite.ready, suite.make):
-        with pytest.raises(UserError, match=r"suite\.area=9 is too small for the task 'make an iron sword'"):
-            call("iron_sword")
-    with pytest.raises(
-        UserError, match=r"none of 50 worlds of suite.area=9 holds the start of.*iron.*raise suite\.area"
-    ):
-        OodTask("iron_sword", suite).reset(0)
+        check_refused(r"suite\.area=9 is too small for the task 'make an iron sword'", call, "iron_sword")
+    check_refused(
+        r"none of 50 worlds of suite.area=9 holds the start of.*iron.*raise suite\.area",
+        OodTask("iron_sword", suite).reset,
+        0,
+    )
 
 
 def test_a_world_without_what_the_task_needs_is_passed_over():

@@ -12,6 +12,7 @@ from guidebench.harness.errors import UserError
 from guidebench.suites.housekeep import TABLE, Housekeep
 from guidebench.suites.housekeep.convert import Reader, convert, opened
 from guidebench.suites.housekeep.preferences import ours, read
+from tests.refusals import check_refused
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -53,8 +54,7 @@ class Harmful:
 def test_a_pickle_that_would_run_code_is_refused_by_name_and_runs_none(published, tmp_path):
     harmful = Harmful(tmp_path / "made")
     path = published({"ranks": harmful, "objects": [], "room_receptacles": []})
-    with pytest.raises(UserError, match=r"data\.npy: its pickle names posix\.mkdir.*could run code"):
-        convert(path, tmp_path / "out.parquet")
+    check_refused(r"data\.npy: its pickle names posix\.mkdir.*could run code", convert, path, tmp_path / "out.parquet")
     assert not (tmp_path / "made").exists() and not (tmp_path / "out.parquet").exists()
     call, given = harmful.__reduce__()
     call(*given)  # the call that the pickle names does make the directory
@@ -76,8 +76,7 @@ def test_a_pickle_that_would_run_code_is_refused_by_name_and_runs_none(published
     ],
 )
 def test_other_contents_are_refused_by_name(published, tmp_path, changed, message):
-    with pytest.raises(UserError, match=message):
-        convert(published(**changed), tmp_path / "out.parquet")
+    check_refused(message, convert, published(**changed), tmp_path / "out.parquet")
 
 
 @pytest.mark.parametrize(
@@ -101,23 +100,21 @@ def test_damaged_and_hostile_pickles_are_refused(tmp_path, pickled, message):
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "|O", "fortran_order": False, "shape": ()})
         file.write(pickled)
-    with pytest.raises(UserError, match=message):
-        convert(path, tmp_path / "out.csv")
+    check_refused(message, convert, path, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
 
 
 def test_names_of_files_are_checked(published, tmp_path):
     source = published()
-    with pytest.raises(UserError, match=r"none\.npy is no file"):
-        convert(tmp_path / "none.npy", tmp_path / "out.csv")
-    with pytest.raises(UserError, match=r"ends in '\.json'; name a file that ends in \.parquet or \.csv"):
-        convert(source, tmp_path / "out.json")
+    check_refused(r"none\.npy is no file", convert, tmp_path / "none.npy", tmp_path / "out.csv")
+    check_refused(
+        r"ends in '\.json'; name a file that ends in \.parquet or \.csv", convert, source, tmp_path / "out.json"
+    )
     with pytest.raises(UserError, match=r"data\.csv exists"):
         (tmp_path / "data.csv").touch()
         convert(source, tmp_path / "data.csv")
     (tmp_path / "text.npy").write_text("ranks")
-    with pytest.raises(UserError, match=r"text\.npy is no file of NumPy's"):
-        convert(tmp_path / "text.npy", tmp_path / "out.csv")
+    check_refused(r"text\.npy is no file of NumPy's", convert, tmp_path / "text.npy", tmp_path / "out.csv")
 
 
 def test_the_command_prints_how_to_use_the_table(published, tmp_path):

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.housekeep.floors import EYE, NEAR, RADIUS, SLOTS, clear, faced, floor, moved, standable
 from guidebench.suites.housekeep.furniture import FURNITURE
 from guidebench.suites.housekeep.preferences import ours
+from tests.refusals import check_refused
 
 KITCHEN = ours().receptacles("kitchen")
 OTHERS = (
@@ -120,7 +120,7 @@ def test_a_step_goes_a_quarter_of_a_metre_or_slides_or_stays(start, degrees, end
 
 
 def test_unknown_and_too_many_receptacles_are_refused():
-    with pytest.raises(UserError, match="receptacle 'throne' of the table of preferences is none of Housekeep's"):
-        floor(("table", "throne"), 0)
-    with pytest.raises(UserError, match="no floor plan holds the 2 receptacles microwave, table"):
-        floor(("microwave", "table"), 0)
+    check_refused(
+        "receptacle 'throne' of the table of preferences is none of Housekeep's", floor, ("table", "throne"), 0
+    )
+    check_refused("no floor plan holds the 2 receptacles microwave, table", floor, ("microwave", "table"), 0)

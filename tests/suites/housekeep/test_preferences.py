@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.housekeep import TABLE, Housekeep
 from guidebench.suites.housekeep.preferences import Votes, ours, read
+from tests.refusals import check_refused
 
 
 @pytest.mark.parametrize(
@@ -80,29 +80,30 @@ def changed(at, value, thing="mug", receptacle="sink"):
     ],
 )
 def test_a_table_of_another_shape_is_refused_by_name(table, change, message):
-    with pytest.raises(UserError, match=message):
-        read(table(change))
+    check_refused(message, read, table(change))
 
 
 def test_other_columns_and_files_are_refused(table, tmp_path):
-    with pytest.raises(UserError, match=r"has the columns room, place.*; a table of preferences has room, receptacle"):
-        read(table(columns=("room", "place", "object", "positive", "raters")))
-    with pytest.raises(UserError, match=r"ends in '\.txt'; a table of preferences ends in \.csv or \.parquet"):
-        read(table(name="table.txt"))
-    with pytest.raises(UserError, match=r"is no file; give a CSV or Parquet file"):
-        read(tmp_path / "none.csv")
+    check_refused(
+        r"has the columns room, place.*; a table of preferences has room, receptacle",
+        read,
+        table(columns=("room", "place", "object", "positive", "raters")),
+    )
+    check_refused(r"ends in '\.txt'; a table of preferences ends in \.csv or \.parquet", read, table(name="table.txt"))
+    check_refused(r"is no file; give a CSV or Parquet file", read, tmp_path / "none.csv")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no table PAR1")
-    with pytest.raises(UserError, match=r"broken\.parquet: reading its preferences fails"):
-        read(tmp_path / "broken.parquet")
+    check_refused(r"broken\.parquet: reading its preferences fails", read, tmp_path / "broken.parquet")
 
 
 def test_a_table_has_to_be_named_by_its_content(table):
     path = table(changed(3, "1"))
     name = read(path).name
-    with pytest.raises(UserError, match=rf"holds the table {name}.*: set suite\.table={name}"):
-        Housekeep(preferences=str(path)).ready("adjustment_1")
-    with pytest.raises(UserError, match=rf"suite\.table={name} names a table .*suite\.preferences="):
-        Housekeep(table=name).ready("adjustment_1")
+    check_refused(
+        rf"holds the table {name}.*: set suite\.table={name}", Housekeep(preferences=str(path)).ready, "adjustment_1"
+    )
+    check_refused(
+        rf"suite\.table={name} names a table .*suite\.preferences=", Housekeep(table=name).ready, "adjustment_1"
+    )
     task = Housekeep(preferences=str(path), table=name).make("adjustment_3")
     assert task.rules.correct.sum() == Housekeep().make("adjustment_3").rules.correct.sum() + 1
 
@@ -110,15 +111,17 @@ def test_a_table_has_to_be_named_by_its_content(table):
 def test_an_item_needs_a_correct_and_an_incorrect_receptacle(table):
     for value, told in (("0", "no receptacle.*cannot be placed"), ("1", "every receptacle.*cannot be misplaced")):
         path = table(lambda row, value=value: [*row[:3], value, "1"] if row[2] == "fork" else row)
-        with pytest.raises(UserError, match=rf"item 'fork' of task 'adjustment_1' belongs on {told}; choose another"):
-            Housekeep(preferences=str(path), table=read(path).name).ready("adjustment_1")
+        check_refused(
+            rf"item 'fork' of task 'adjustment_1' belongs on {told}; choose another",
+            Housekeep(preferences=str(path), table=read(path).name).ready,
+            "adjustment_1",
+        )
 
 
 def test_unknown_names_of_a_table_are_refused(table):
     def refused(change, message, task="adjustment_1", **settings):
         path = table(change)
-        with pytest.raises(UserError, match=message):
-            Housekeep(preferences=str(path), table=read(path).name, **settings).ready(task)
+        check_refused(message, Housekeep(preferences=str(path), table=read(path).name, **settings).ready, task)
 
     refused(lambda row: [row[0], row[1].replace("sink", "pond"), *row[2:]], "receptacle 'pond' .*none of Housekeep's")
     refused(lambda row: None if row[2] == "fork" else row, "unknown object of the table table.csv: 'fork'")
@@ -138,8 +141,11 @@ def test_objects_that_can_start_in_one_place_only_do_not_overfill_it(table):
 
     path = table(change)
     given = {"preferences": str(path), "table": read(path).name}
-    with pytest.raises(UserError, match=r"distractors=6, and 'spatula' and \d+ other .*on .* only .*at most 5"):
-        Housekeep(distractors=6, **given).ready("adjustment_1")
+    check_refused(
+        r"distractors=6, and 'spatula' and \d+ other .*on .* only .*at most 5",
+        Housekeep(distractors=6, **given).ready,
+        "adjustment_1",
+    )
     task = Housekeep(distractors=5, **given).make("adjustment_1")
     for seed in range(5):
         task.reset(seed)

@@ -6,13 +6,13 @@ import pytest
 
 from guidebench import testing
 from guidebench.harness.commands import cli
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.suites.housekeep import LONGEST_TEXT, NO_ADAPTER, RECEPTACLES, Housekeep
 from guidebench.suites.housekeep.layouts import MOST
 from guidebench.suites.housekeep.preferences import read
 from guidebench.suites.housekeep.snapshots import BOXES
 from guidebench.suites.housekeep.words import LONGEST
+from tests.refusals import check_refused
 
 
 def test_sizes_agree():
@@ -33,10 +33,8 @@ def test_tasks_can_be_named_by_the_papers_numbers():
 
 
 def test_settings_out_of_bounds_are_named():
-    with pytest.raises(UserError, match=r"suite\.distractors=18: expected int in \[0, 17\]"):
-        Housekeep(distractors=18)
-    with pytest.raises(UserError, match=r"suite\.layouts=0"):
-        Housekeep(layouts=0)
+    check_refused(r"suite\.distractors=18: expected int in \[0, 17\]", Housekeep, distractors=18)
+    check_refused(r"suite\.layouts=0", Housekeep, layouts=0)
 
 
 def test_a_tables_content_is_part_of_a_cells_id_and_its_path_is_not(table):

@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("metaworld")
 
 from guidebench.harness.capabilities import InstructsBySnapshot, Locates, Projects, Steers
-from guidebench.harness.errors import UserError
 from guidebench.suites.metaworld import CALIBRATED, MT10, TASKS, MetaWorld, MetaWorldDrawing, MetaWorldMT10
 from guidebench.suites.metaworld.cameras import UNMARKED
 from guidebench.suites.metaworld.task import record
+from tests.refusals import check_refused
 
 SUITE = MetaWorld()
 
@@ -69,8 +69,7 @@ def test_a_snapshot_tells_its_task_and_where_its_object_goes() -> None:
         np.testing.assert_allclose(place, env._target_pos, atol=1e-6)
     assert len(told) > 1
     shot[0] = 200
-    with pytest.raises(UserError, match="names task 200, and there are 10"):
-        suite.instruction_at("mt10", shot)
+    check_refused("names task 200, and there are 10", suite.instruction_at, "mt10", shot)
 
 
 @pytest.mark.slow
@@ -80,8 +79,7 @@ def test_the_places_of_tasks_are_the_packages_or_refused() -> None:
         task.reset(1)
         task.step(np.zeros(4, np.float32))
         if name in UNMARKED:
-            with pytest.raises(UserError, match=f"{name!r} marks no place"):
-                SUITE.located(name, task.snapshot())
+            check_refused(f"{name!r} marks no place", SUITE.located, name, task.snapshot())
             continue
         place = SUITE.located(name, task.snapshot())[1]
         np.testing.assert_allclose(place, task._env._target_pos, atol=1e-6, err_msg=name)
@@ -89,11 +87,9 @@ def test_the_places_of_tasks_are_the_packages_or_refused() -> None:
 
 
 def test_unknown_cameras_and_scenes_without_a_marked_place_are_refused() -> None:
-    with pytest.raises(UserError, match="unknown camera 'behindGripper'"):
-        SUITE.project("push", "behindGripper", np.zeros((1, 3)), 100)
+    check_refused("unknown camera 'behindGripper'", SUITE.project, "push", "behindGripper", np.zeros((1, 3)), 100)
     task = SUITE.make("coffee-button")
-    with pytest.raises(UserError, match="'coffee-button' marks no place"):
-        SUITE.located("coffee-button", task.snapshot())
+    check_refused("'coffee-button' marks no place", SUITE.located, "coffee-button", task.snapshot())
 
 
 def test_actions_towards_a_place_bring_the_fingers_there() -> None:

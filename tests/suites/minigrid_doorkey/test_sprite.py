@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.classic import Classic
 from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
 from guidebench.suites.minigrid_doorkey.task import LEFT, DoorKey
+from tests.refusals import check_refused
 from tests.there import there
 
 SUITE = MiniGridDoorKey()
@@ -137,14 +137,12 @@ def test_tiles_may_be_of_any_size_but_must_be_as_many_as_the_grid_has_cells(judg
     assert judge(drawn) == [1.0] * 3 and judge([clip[:1] for clip in drawn]) == [0.0] * 3
     for other in (drawn[0][:, :-1, :-1], drawn[0][:, :-6], np.zeros((1, 0, 0, 3), np.uint8)):
         height, width = other.shape[1:3]
-        with pytest.raises(UserError, match=f"{height}x{width} pixels given; expected a square of 8x8 tiles"):
-            judge([other])
+        check_refused(f"{height}x{width} pixels given; expected a square of 8x8 tiles", judge, [other])
 
 
 @pytest.mark.parametrize("frames", [np.zeros((2, 64, 64, 3)), np.zeros((2, 64, 64), np.uint8)])
 def test_what_is_not_frames_is_refused(judge, frames):
-    with pytest.raises(UserError, match="expected"):
-        judge([frames])
+    check_refused("expected", judge, [frames])
 
 
 def test_clips_of_one_frame_or_none_have_an_answer(judge):
@@ -159,5 +157,4 @@ def test_other_suites_are_refused_by_name():
     assert Sprite().fits(there({"suite": SUITE})) == "" and "minigrid_doorkey" in Sprite().fits(
         there({"suite": Classic()})
     )
-    with pytest.raises(UserError, match="Classic control"):
-        Sprite().spawn(Classic(), "CartPole-v1")
+    check_refused("Classic control", Sprite().spawn, Classic(), "CartPole-v1")

@@ -7,8 +7,8 @@ import pytest
 from minigrid.envs.doorkey import DoorKeyEnv
 from minigrid.wrappers import FullyObsWrapper
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.minigrid_doorkey.task import FORWARD, LEFT, PICKUP, RIGHT, TOGGLE, DoorKey
+from tests.refusals import check_refused
 
 TO_MINIGRID = (0, 1, 2, 3, 5)
 
@@ -109,8 +109,7 @@ def test_other_actions_are_refused(action):
 def test_a_state_of_another_size_is_refused():
     small, large = DoorKey(5), DoorKey(6)
     small.reset(0)
-    with pytest.raises(UserError, match=r"\(5, 5, 3\)"):
-        large.load_state(small.state())
+    check_refused(r"\(5, 5, 3\)", large.load_state, small.state())
 
 
 def test_events_are_what_the_state_tells_of_the_last_step():

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from guidebench.harness.commands import doctor_
-from guidebench.harness.errors import UserError
 from guidebench.suites.mujoco import gl
+from tests.refusals import check_refused
 
 
 @pytest.fixture(autouse=True)
@@ -40,14 +40,12 @@ def test_the_environment_decides_otherwise(monkeypatch):
 
 
 def test_nothing_to_draw_with_is_an_error_that_names_the_package(nothing):
-    with pytest.raises(UserError, match="apt-get install libosmesa6"):
-        gl.backend()
+    check_refused("apt-get install libosmesa6", gl.backend)
 
 
 def test_asking_for_what_is_not_there_is_an_error_too(nothing, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "egl")
-    with pytest.raises(UserError, match="MUJOCO_GL=egl, and EGL is missing"):
-        gl.backend()
+    check_refused("MUJOCO_GL=egl, and EGL is missing", gl.backend)
 
 
 def test_doctor_names_the_package(nothing):

@@ -7,9 +7,9 @@ pytest.importorskip("mujoco")
 pytest.importorskip("ogbench")
 
 from guidebench.harness.capabilities import Locates, Projects
-from guidebench.harness.errors import UserError
 from guidebench.suites.ogbench_scene import CALIBRATED, OgbenchScene, SceneDrawing
 from guidebench.suites.ogbench_scene.task import SNAPSHOT, Scene
+from tests.refusals import check_refused
 
 SUITE = OgbenchScene()
 
@@ -51,5 +51,4 @@ def test_the_drawer_is_to_be_pulled_out_and_the_button_stays_where_it_is(opengl)
     top, same = SUITE.located("button", Scene("button").snapshot())
     assert np.array_equal(top, same) and 0 < top[2] < 0.2
     assert isinstance(SUITE, Projects) and isinstance(SUITE, Locates)
-    with pytest.raises(UserError, match=r"shape \[3\] is none of ogbench_scene's"):
-        SUITE.located("button", np.zeros(3, np.uint8))
+    check_refused(r"shape \[3\] is none of ogbench_scene's", SUITE.located, "button", np.zeros(3, np.uint8))

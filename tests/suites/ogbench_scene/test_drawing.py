@@ -11,6 +11,7 @@ from guidebench.suites.mujoco import gl  # noqa: E402
 from guidebench.suites.ogbench_scene import SceneDrawing  # noqa: E402
 from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert  # noqa: E402
 from guidebench.suites.ogbench_scene.task import Scene  # noqa: E402
+from tests.refusals import check_refused  # noqa: E402
 
 
 @pytest.fixture
@@ -69,5 +70,4 @@ def test_a_machine_that_cannot_draw_is_told_so_before_training(monkeypatch, tmp_
     )
     output = f"output={tmp_path / 'study'}"
     given = ["suite=ogbench_scene", "method=vlm_rb", "profile=smoke", "seeds=1", output]
-    with pytest.raises(UserError, match="apt-get install libosmesa6"):
-        study.carry_out(matrix.plan(given))
+    check_refused("apt-get install libosmesa6", study.carry_out, matrix.plan(given))

@@ -8,12 +8,12 @@ import pytest
 mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("ogbench")
 
-from guidebench.harness.errors import UserError  # noqa: E402
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey  # noqa: E402
 from guidebench.suites.ogbench_scene import Motion, OgbenchScene, SceneDrawing, dynamics  # noqa: E402
 from guidebench.suites.ogbench_scene.motion import MotionJudge  # noqa: E402
 from guidebench.suites.ogbench_scene.perturbations import LOCKED, UNLOCKED  # noqa: E402
 from guidebench.suites.ogbench_scene.task import SNAPSHOT, Scene  # noqa: E402
+from tests.refusals import check_refused  # noqa: E402
 from tests.there import there  # noqa: E402
 
 LENGTH = 8
@@ -109,7 +109,5 @@ def test_it_recognises_no_motion_of_textured_objects(change, judge, opengl):
 
 def test_another_suite_and_other_frames_are_refused(judge):
     assert Motion().fits(there({"suite": OgbenchScene()})) == ""
-    with pytest.raises(UserError, match="choose another judge="):
-        Motion().spawn(MiniGridDoorKey(), "8x8")
-    with pytest.raises(UserError, match=r"uint8 \(4, 32, 48, 3\) given"):
-        judge([np.zeros((4, 32, 48, 3), np.uint8)])
+    check_refused("choose another judge=", Motion().spawn, MiniGridDoorKey(), "8x8")
+    check_refused(r"uint8 \(4, 32, 48, 3\) given", judge, [np.zeros((4, 32, 48, 3), np.uint8)])

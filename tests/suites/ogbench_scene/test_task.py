@@ -8,9 +8,9 @@ pytest.importorskip("ogbench")
 
 from ogbench.manipspace.envs.scene_env import SceneEnv
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.ogbench_scene import SUBGOALS
 from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
+from tests.refusals import check_refused
 
 from .conftest import STILL, Toucher, arrange, touching
 
@@ -221,8 +221,7 @@ def test_a_state_of_another_model_is_refused():
     task = Scene("drawer")
     state = task.state()
     state["simulation"]["integration"] = np.zeros(7)
-    with pytest.raises(UserError, match=r"integration has the shape \(7,\), the model's \(343,\)"):
-        task.load_state(state)
+    check_refused(r"integration has the shape \(7,\), the model's \(343,\)", task.load_state, state)
 
 
 def test_a_snapshot_holds_what_drawing_reads():

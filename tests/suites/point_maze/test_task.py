@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("gymnasium_robotics")
 
-from guidebench.harness.errors import UserError
 from guidebench.suites.point_maze import HORIZON, PointMaze
 from guidebench.suites.point_maze.task import SNAPSHOT, Maze, package
+from tests.refusals import check_refused
 
 TASKS = tuple(HORIZON)
 PACKAGE = PointMaze(steps=None, success="last")
@@ -116,8 +116,7 @@ def test_a_state_of_another_maze_is_refused():
     task = Maze("open", PACKAGE)
     state = task.state()
     state["simulation"]["integration"] = np.zeros(7)
-    with pytest.raises(UserError, match=r"integration has the shape \(7,\)"):
-        task.load_state(state)
+    check_refused(r"integration has the shape \(7,\)", task.load_state, state)
 
 
 def test_a_snapshot_holds_ball_and_target():

@@ -11,9 +11,10 @@ import pytest
 
 from guidebench.baselines.teachers.human import files as questions
 from guidebench.baselines.teachers.human.backend import HumanBackend
-from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.errors import BudgetReached
 from guidebench.harness.interfaces import Question
 from guidebench.harness.models.questions import QuestionQueue
+from tests.refusals import check_refused
 
 NOBODY = np.zeros((1, 0), bool)
 
@@ -112,5 +113,4 @@ def test_a_file_edited_by_hand_is_an_error_that_names_the_line(tmp_path: Path) -
     questions.answer(questions.read(run, 0), 0)
     path = run / questions.ANSWERS
     path.write_text(path.read_text().replace('"label": 0', '"label": 3'))
-    with pytest.raises(UserError, match=r"answers\.jsonl, line 1: expected .*0, 0\.5, 1 or null"):
-        asks.halted(6)
+    check_refused(r"answers\.jsonl, line 1: expected .*0, 0\.5, 1 or null", asks.halted, 6)

@@ -13,6 +13,7 @@ import pytest
 from guidebench.baselines.teachers.human import files as questions
 from guidebench.baselines.teachers.human.files import PendingQuestion
 from guidebench.harness.errors import UserError
+from tests.refusals import check_refused
 
 SNAPSHOTS = np.arange(12, dtype=np.uint8).reshape(4, 3)
 
@@ -59,10 +60,8 @@ def test_its_digest_is_of_all_that_is_asked_and_not_of_how_it_is_written(tmp_pat
 def test_a_question_changed_by_hand_is_named_with_what_mends_it(tmp_path: Path, change: Any) -> None:
     file = posed(tmp_path).file
     file.write_text(change(file.read_text()))
-    with pytest.raises(UserError, match=r"questions/0\.json is not what the run wrote .* writes it anew"):
-        questions.read(tmp_path, 0)
-    with pytest.raises(UserError, match=r"questions/5\.json is not what the run wrote"):
-        questions.read(tmp_path, 5)
+    check_refused(r"questions/0\.json is not what the run wrote .* writes it anew", questions.read, tmp_path, 0)
+    check_refused(r"questions/5\.json is not what the run wrote", questions.read, tmp_path, 5)
 
 
 def test_snapshots_that_are_others_cut_short_or_objects_are_refused(tmp_path: Path) -> None:
@@ -71,8 +70,7 @@ def test_snapshots_that_are_others_cut_short_or_objects_are_refused(tmp_path: Pa
     whole = file.read_bytes()
 
     def refused() -> bool:
-        with pytest.raises(UserError, match=r"questions/0\.npy is not what the run wrote"):
-            asked.snapshots()
+        check_refused(r"questions/0\.npy is not what the run wrote", asked.snapshots)
         return True
 
     assert file.write_bytes(whole[:-2]) and refused()

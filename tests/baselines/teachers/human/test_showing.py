@@ -12,10 +12,10 @@ import pytest
 
 from guidebench.baselines.teachers.human import files as questions
 from guidebench.baselines.teachers.human.showing import Pair, Pictures
-from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import write_cell
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
+from tests.refusals import check_refused
 
 MOVING = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]
 STILL = [[3.0, 4.0]] * 4
@@ -66,10 +66,8 @@ def test_a_segment_of_one_step_or_two_and_things_in_different_spaces(tmp_path: P
     ],
 )
 def test_a_content_that_no_teacher_asks_is_refused(tmp_path: Path, segments: Any) -> None:
-    with pytest.raises(UserError, match=r"questions/0\.json asks nothing that can be shown"):
-        Pair(question(tmp_path, segments))
-    with pytest.raises(UserError, match="asks nothing that can be shown"):
-        Pair(question(tmp_path, segments)._replace(content=segments))
+    check_refused(r"questions/0\.json asks nothing that can be shown", Pair, question(tmp_path, segments))
+    check_refused("asks nothing that can be shown", Pair, question(tmp_path, segments)._replace(content=segments))
 
 
 def test_what_would_steer_a_terminal_is_shown_as_an_escape(tmp_path: Path) -> None:
@@ -114,8 +112,6 @@ def test_the_first_segment_is_above_and_the_second_below_from_its_start_to_its_e
 
 def test_snapshots_of_no_pair_or_of_another_task_are_a_fault_that_is_named(tmp_path: Path) -> None:
     pictures = Pictures()
-    with pytest.raises(UserError, match="3 snapshots are not those of two segments"):
-        pictures(drawn(tmp_path, moments(3)))
-    with pytest.raises(UserError, match=r"3\.json cannot be drawn|expected"):
-        pictures(drawn(tmp_path, moments(4)[:, :-1]))
+    check_refused("3 snapshots are not those of two segments", pictures, drawn(tmp_path, moments(3)))
+    check_refused(r"3\.json cannot be drawn|expected", pictures, drawn(tmp_path, moments(4)[:, :-1]))
     assert pictures(drawn(tmp_path, moments(4))._replace(drawn="")) is None

@@ -6,13 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from guidebench.baselines.preference.teaching import Pair
 from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.teacher import LlmTeacher, demonstrated
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Coordinates
+from tests.refusals import check_refused
 from tests.there import there
 
 LENGTH = 4
@@ -63,8 +62,14 @@ def test_a_solver_that_fails_too_often_is_an_error_that_counts() -> None:
         def demonstrate(self, task: str, seed: int) -> Any:
             return None
 
-    with pytest.raises(UserError, match="of 15 attempts to demonstrate line 0 succeeded and 0 took more than"):
-        demonstrated(Hopeless(), "line", 5, LENGTH)
+    check_refused(
+        "of 15 attempts to demonstrate line 0 succeeded and 0 took more than",
+        demonstrated,
+        Hopeless(),
+        "line",
+        5,
+        LENGTH,
+    )
 
 
 def test_an_expert_is_learnt_from_up_to_its_first_success() -> None:
@@ -78,8 +83,7 @@ def test_an_expert_that_succeeds_within_a_segment_is_refused_before_training() -
     parts = {"suite": Line(), "guide": SimpleNamespace(segment=12)}
     wanted = Llm(augment="decision_transformer", expert_episodes=5)
     told = r"expert_episodes=5 .* line 10 succeeded and 0 took more than guide.segment=12 .*lower .* or guide.segment"
-    with pytest.raises(UserError, match=told):
-        wanted.ready(there(parts, "line"))
+    check_refused(told, wanted.ready, there(parts, "line"))
     Llm(expert_episodes=5).ready(there(parts, "line"))  # needs no expert
 
 
