@@ -10,8 +10,8 @@ import pytest
 
 from guidebench.baselines.frame_rewards import FrameRewardGuide
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
-from guidebench.harness.streams import Streams
+from guidebench.harness.interfaces import Question, Response, Transition
+from tests.baselines.building import build
 
 
 class World:
@@ -19,12 +19,7 @@ class World:
 
     def __init__(self, path: Path, stretch: int = 4) -> None:
         self.guide = FrameRewardGuide(2, stretch)
-        build = Build(
-            seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,
-            events=("x",), steps=100, device="cpu", streams=[Streams(0), Streams(1)],
-            directories=(path / "0", path / "1"), capacity=6, slots=8,
-        )  # fmt: skip
-        self.storage = Storage(build, self.guide.columns)
+        self.storage = Storage(build(path, events=("x",), capacity=6, slots=8), self.guide.columns)
         self.asked: list[Question] = []
         self.number = 0
 

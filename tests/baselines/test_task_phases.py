@@ -9,8 +9,8 @@ import pytest
 
 from guidebench.baselines.storage import Storage
 from guidebench.baselines.task_phases import TaskPhases
-from guidebench.harness.interfaces import Actions, Build, Observations, Transition
-from guidebench.harness.streams import Streams
+from guidebench.harness.interfaces import Transition
+from tests.baselines.building import build
 
 
 def happened(events: list[bool], ended: bool) -> Transition:
@@ -21,21 +21,9 @@ def happened(events: list[bool], ended: bool) -> Transition:
 
 @pytest.fixture
 def parts(tmp_path: Path) -> tuple[TaskPhases, Storage]:
-    build = Build(
-        seeds=(0,),
-        observations=Observations((1,), "float32"),
-        actions=Actions(count=2),
-        steps=50,
-        horizon=10,
-        events=("key", "door"),
-        device="cpu",
-        streams=[Streams(0)],
-        directories=(tmp_path,),
-        capacity=6,
-        slots=8,
-    )
-    phases = TaskPhases(1, build.events)
-    return phases, Storage(build, (), (phases.column,))
+    made = build(tmp_path, (0,), events=("key", "door"), capacity=6, slots=8)
+    phases = TaskPhases(1, made.events)
+    return phases, Storage(made, (), (phases.column,))
 
 
 def feed(phases: TaskPhases, storage: Storage, steps: list[tuple[list[bool], bool]]) -> None:

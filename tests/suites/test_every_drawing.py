@@ -29,7 +29,6 @@ def built(name: str, **settings: Any) -> Any:
         ("metaworld", {}, "drawer-open", {"size": 48, "perturbation": "texture"}),
         ("minigrid_doorkey", {}, "5x5", {"tile_size": 8, "perturbation": "sprite_swap"}),
         ("minigrid_doorkey", {}, "5x5", {"tile_size": 8, "perturbation": "texture"}),
-        ("ogbench_scene", {}, "task4", {"size": 48, "perturbation": "sprite_swap"}),
         ("ogbench_scene", {}, "task4", {"size": 48, "perturbation": "texture"}),
         ("point_maze", {}, "umaze", {"size": 48}),
     ],
@@ -91,7 +90,7 @@ def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(
 @pytest.mark.parametrize(
     ("name", "settings", "task", "how"),
     [
-        ("bin_sorting", STATE, "forward", {}), ("metaworld_mt10", {}, "mt10", {}), ("ogbench_scene", {}, "task3", {}),
+        ("bin_sorting", STATE, "forward", {}), ("metaworld_mt10", {}, "mt10", {}),
         ("ogbench_scene", {}, "task3", {"perturbation": "sprite_swap"}),
     ],
 )  # fmt: skip

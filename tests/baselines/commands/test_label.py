@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from guidebench.baselines.teachers.human import files as questions
 from guidebench.harness.commands import cli
 from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.study import StudyDirectory
+from tests import programs
 from tests.logs import logged
 
 RUN = (
@@ -26,17 +26,12 @@ RUN = (
 )  # fmt: skip
 
 
-def train(study: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "guidebench", *RUN, f"output={study}"]
-    return subprocess.run(words, capture_output=True, text=True, timeout=300)
-
-
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study whose two runs wait for two answers each."""
     where = tmp_path_factory.mktemp("label") / "study"
-    ended = train(where)
-    assert ended.returncode == 1 and f"`bench label {where}`" in ended.stdout, ended.stdout + ended.stderr
+    ended = programs.bench(*RUN, f"output={where}")
+    assert ended.code == 1 and f"`bench label {where}`" in ended.out, ended
     return where
 
 
@@ -266,8 +261,8 @@ def test_a_study_that_asks_nobody_is_refused(bench, tmp_path: Path) -> None:
 
 def test_a_labelled_study_is_finished_by_the_same_command_and_waits_no_more(bench, study: Path) -> None:
     assert bench(study, "--no-frames", types="1\n2\n1\n2\n")[0] == 0
-    ended = train(study)
-    assert ended.returncode == 0 and "2 finished" in ended.stdout, ended.stdout + ended.stderr
+    ended = programs.bench(*RUN, f"output={study}")
+    assert ended.code == 0 and "2 finished" in ended.out, ended
     for run in runs(study):
         rows = logged(run, "labels")
         assert [(row["step"], row["preference"], row["outcome"]) for row in rows] == [

@@ -227,10 +227,11 @@ COMMAND = (
 )  # fmt: skip
 
 
-def test_a_run_learns_offline_and_then_online(written: Path, plugin: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_run_learns_offline_and_then_online(
+    written: Path, plugin: Callable[..., Path], train: Callable[..., Path]
+) -> None:
     plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
-    study = tmp_path / "study"
-    assert cli.main(["run", *COMMAND, "seeds=2", f"output={study}", "report=false"]) == 0
+    study = train(*COMMAND, "seeds=[0,1]", packs=[(0, 1)])
     given = obtained(id=CARTPOLE)
     rows = results.load(study, what="fed").sort_values("step")
     for seed in (0, 1):

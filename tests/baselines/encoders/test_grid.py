@@ -78,21 +78,6 @@ def test_no_kernel_is_wider_than_the_grid(size: int, dilations: list[int]) -> No
     assert encoder.dilations == dilations
 
 
-def test_all_seeds_at_once_agree_with_each_alone() -> None:
-    """What a GPU computes (one grouped convolution) beside what a CPU computes (seed by seed), gradients included."""
-    encoder, x = GridEncoder(GRID, channels=8, features=16), codes(3, 4)
-    together, apart = initialised(encoder, 3), Parameters(encoder.specs(), 3, together=False)
-    apart.flat.copy_(together.flat)
-    packed = encoder(together.blocks[0].views, x)
-    single = [encoder(block.views, x[block.rows]) for block in apart.blocks]
-    torch.testing.assert_close(packed, torch.cat(single), atol=1e-5, rtol=1e-5)
-    gradients = [
-        together.gradient([packed.square().sum((1, 2))], together.empty_like()),
-        apart.gradient([result.square().sum((1, 2)) for result in single], apart.empty_like()),
-    ]
-    torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
-
-
 def test_layers_start_in_the_range_of_torch_modules() -> None:
     encoder = GridEncoder(GRID, channels=32, features=64)
     arrays = initialised(encoder, 1).arrays(0)

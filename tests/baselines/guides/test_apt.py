@@ -20,8 +20,8 @@ from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Batch, Observations, RunPhase
 from guidebench.harness.plan import matrix
-from tests.baselines.guides.conftest import VECTOR, build, step
-from tests.baselines.learners.conftest import GRID, RECORD, observed
+from tests.baselines.guides.conftest import build, step
+from tests.baselines.learners.conftest import GRID, observed
 from tests.refusals import check_refused
 
 PAIR = Observations((2,), "float32")
@@ -222,39 +222,6 @@ def test_training_tells_actions_by_the_features_and_moves_the_encoder(tmp_path: 
     told = guide.metrics()
     assert told["guide/inverse"][0] < 0.2 * math.log(2)
     assert (guide.networks.arrays(0)["trunk.weight"] != before["trunk.weight"]).all()
-
-
-@pytest.mark.parametrize("space", [VECTOR, GRID, RECORD], ids=["vector", "grid", "record"])
-@pytest.mark.parametrize("sample", [0, 9])
-def test_a_seed_has_the_same_bits_alone_and_beside_another_and_after_a_restart(
-    tmp_path: Path, space: Observations, sample: int
-) -> None:
-    config = Apt(**SMALL, sample=sample)
-
-    def trained(place: str, seeds: tuple[int, ...], restart: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Rewards of the last shaped batch [S, 4] and the networks [S, P]; with `restart`, another guide continues from
-        the state after step 7."""
-        made = build(tmp_path / place, seeds, space)
-        guide, store = AptGuide(config, made), Storage(made)
-        sources = [np.random.default_rng(seed) for seed in seeds]
-        for number in range(13):
-            seen, following = (np.concatenate([observed(space, rng, 1) for rng in sources]) for _ in range(2))
-            store.append(step(seen, following))
-            guide.before_update(store, LEARNER, CTX)
-            index = np.array([[0, number, number // 2, 0]] * len(seeds))
-            shaped = guide.shape(store.gather(index)).reward
-            if restart and number == 7:
-                states = [testing._stored({"guide": guide.state(row)})["guide"] for row in range(len(seeds))]
-                guide = AptGuide(config, made)  # the streams go on: they are in the checkpoint
-                for row, state in enumerate(states):
-                    guide.load_state(row, state)
-        return shaped, guide.networks.flat.numpy(force=True)
-
-    rewards, networks = trained("both", (3, 7))
-    for place, restart in (("alone", False), ("again", True)):
-        own, weights = trained(place, (7,), restart)
-        np.testing.assert_array_equal(own[0], rewards[1])
-        np.testing.assert_array_equal(weights[0], networks[1])
 
 
 # Settings and runs

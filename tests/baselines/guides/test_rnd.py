@@ -14,10 +14,10 @@ from guidebench import results, testing
 from guidebench.baselines.guides.rnd import Rnd
 from guidebench.baselines.guides.rnd.guide import LEAST, RndGuide
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Batch, Observations, RunPhase
+from guidebench.harness.interfaces import Batch, RunPhase
 from guidebench.harness.plan import matrix
-from tests.baselines.guides.conftest import VECTOR, build, step
-from tests.baselines.learners.conftest import GRID, RECORD, observed
+from tests.baselines.guides.conftest import build, step
+from tests.baselines.learners.conftest import RECORD, observed
 from tests.refusals import check_refused
 
 SMALL: dict[str, Any] = {"hidden": (8,), "out": 4, "channels": 4, "features": 6, "batch_size": 8, "every": 4}
@@ -101,34 +101,6 @@ def test_what_was_trained_on_is_less_novel_than_what_was_not(tmp_path: Path) -> 
         guide.learn(known)
     rows = np.zeros(4, np.int64)
     assert guide.bonus(known[0], rows).max() < 0.2 * guide.bonus(new[0], rows).min()
-
-
-@pytest.mark.parametrize("space", [VECTOR, GRID, RECORD], ids=["vector", "grid", "record"])
-def test_a_seed_has_the_same_bits_alone_and_beside_another_and_after_a_restart(
-    tmp_path: Path, space: Observations
-) -> None:
-    def trained(place: str, seeds: tuple[int, ...], guide: RndGuide | None = None) -> tuple[RndGuide, Storage]:
-        made = build(tmp_path / place, seeds, space)
-        own = guide or RndGuide(Rnd(**SMALL), made)
-        store = Storage(made)
-        sources = [np.random.default_rng(seed) for seed in seeds]
-        for _ in range(13):
-            seen, following = (np.concatenate([observed(space, rng, 1) for rng in sources]) for _ in range(2))
-            one = step(seen, following)
-            own.observed(store.append(one), one, store, CTX)
-            own.before_update(store, LEARNER, CTX)
-        return own, store
-
-    both, store = trained("both", (3, 7))
-    alone, _ = trained("alone", (7,))
-    held = store.gather(np.array([[1, 5, 12]] * 2))
-    own = held._replace(**{name: getattr(held, name)[1:] for name in ("observation", "reward", "next_observation")})
-    expected = both.shape(held).reward[1:]
-    np.testing.assert_array_equal(alone.shape(own).reward, expected)
-    np.testing.assert_array_equal(alone.predictor.flat.numpy(force=True)[0], both.predictor.flat.numpy(force=True)[1])
-    again = RndGuide(Rnd(**SMALL), build(tmp_path / "again", (7,), space))
-    again.load_state(0, testing._stored({"guide": both.state(1)})["guide"])
-    np.testing.assert_array_equal(again.shape(own).reward, expected)
 
 
 def test_statistics_need_a_replay_that_holds_what_they_count() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
 from guidebench.baselines.preference.seeing import States
 from guidebench.harness import registry
-from guidebench.harness.interfaces import Build
-from guidebench.harness.streams import Streams
+from tests.baselines.building import build
 
 TASK, LENGTH, STEPS = "button-press", 10, 150
 SUITE = registry.get("suite", "metaworld_pbrl")()
@@ -45,12 +42,9 @@ def test_the_learnt_reward_ranks_an_experts_trajectory_above_a_suboptimal_one() 
         labels.append(float(other[1] > one[1]))
     preferences.add(pairs, labels)
     observations, actions = SUITE.spaces(TASK)
-    build = Build(
-        seeds=(0,), observations=observations, actions=actions, steps=1, horizon=500, events=(), device="cpu",
-        streams=[Streams(0)], directories=(Path(),), capacity=1, slots=1,
-    )  # fmt: skip
-    ensemble = RewardEnsemble(build, States(build, (64, 64)).network, 3, 1e-3, 64, 0.0)
-    ensemble.train([preferences], np.array([True]), [build.streams[0].teach], 20, 0.97)
+    made = build(seeds=(0,), space=observations, actions=actions)
+    ensemble = RewardEnsemble(made, States(made, (64, 64)).network, 3, 1e-3, 64, 0.0)
+    ensemble.train([preferences], np.array([True]), [made.streams[0].teach], 20, 0.97)
 
     def returns(seed: int, clumsy: float) -> tuple[float, float]:
         states, rewards = trajectory(seed, clumsy)

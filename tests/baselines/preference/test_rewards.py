@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
 from guidebench.baselines.preference.seeing import States
 from guidebench.harness.interfaces import Array
@@ -127,36 +126,6 @@ def test_training_together_is_training_every_member_by_itself(size: int) -> None
         found = np.concatenate([value[member].ravel() for value in arrays.values()])
         assert found == pytest.approx(weights, abs=2e-5)
     assert fit.epochs.tolist() == [3] and 0 <= fit.accuracy[0] <= 1 and np.isfinite(fit.loss[0])
-
-
-def test_a_seed_is_bit_equal_alone_and_beside_others_that_have_more_or_fewer_labels() -> None:
-    sizes, seeds = (5, 30, 13), (0, 1, 2)
-    together = ensemble(seeds)
-    sets = [preferences(seed, size, wrong=0.2) for seed, size in zip(seeds, sizes, strict=True)]
-    both = train(together, sets, seeds, epochs=6, enough=0.9)
-    for row, seed in enumerate(seeds):
-        alone = ensemble((seed,))
-        one = train(alone, [sets[row]], (seed,), epochs=6, enough=0.9)
-        assert same(together.state(row), alone.state(0))
-        assert [each[row] for each in both] == [each[0] for each in one]
-        states = sets[1].seen[:, 0]
-        assert np.array_equal(together.reward(np.stack([states[0]] * 3))[row], alone.reward(states[:1])[0])
-
-
-def test_as_one_batched_product_seeds_learn_what_they_learn_by_themselves() -> None:
-    """As on a GPU, where all seeds are one part and those with fewer labels are padded."""
-    sizes, seeds = (5, 30, 13), (0, 1, 2)
-    sets = [preferences(seed, size, wrong=0.2) for seed, size in zip(seeds, sizes, strict=True)]
-    apart, batched = ensemble(seeds), ensemble(seeds)
-    whole = Parameters(batched.network.specs(), 3, members=3, together=True)
-    whole.flat.copy_(batched.parameters.flat)
-    batched.parameters, batched.gradient = whole, whole.empty_like()
-    batched.optimiser = type(batched.optimiser)(whole, 1e-2)
-    fits = [train(made, sets, seeds, epochs=3) for made in (apart, batched)]
-    assert torch.allclose(apart.parameters.flat, batched.parameters.flat, atol=2e-5)
-    assert fits[0].accuracy == pytest.approx(fits[1].accuracy) and fits[0].loss == pytest.approx(fits[1].loss, rel=1e-3)
-    pairs = sets[0].seen
-    assert batched.returns(2, pairs) == pytest.approx(apart.returns(2, pairs), abs=1e-4)
 
 
 def test_a_seed_stops_after_an_epoch_that_is_accurate_enough_while_others_go_on() -> None:

@@ -9,11 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
 from guidebench.baselines.preference.seeing import LAST, LAYERS, ConvNet, area_mean
 from guidebench.harness.interfaces import Array
-from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import build
 
 SIZE = 47
@@ -128,31 +126,6 @@ def test_networks_begin_as_the_papers_code_has_them() -> None:
     for layer, fan_in in enumerate((75, 144, 288, 576)):
         assert not arrays[f"reward.{layer}.bias"].any()
         assert 0.9 / np.sqrt(fan_in) < abs(arrays[f"reward.{layer}.weight"]).max() <= 1 / np.sqrt(fan_in)
-
-
-def test_a_seed_is_bit_equal_alone_and_beside_others_that_have_more_or_fewer_labels() -> None:
-    seeds, sizes = (0, 1, 2), (3, 9, 6)
-    sets = [preferences(seed, size) for seed, size in zip(seeds, sizes, strict=True)]
-    together, seen = ensemble(seeds), frames(4, 5)
-    both = train(together, sets, seeds)
-    for row, seed in enumerate(seeds):
-        alone = ensemble((seed,))
-        one = train(alone, [sets[row]], (seed,))
-        assert same(together.state(row), alone.state(0)) and [each[row] for each in both] == [each[0] for each in one]
-        assert np.array_equal(together.reward(np.stack([seen] * 3))[row], alone.reward(seen[None])[0])
-
-
-def test_as_one_batched_product_seeds_learn_what_they_learn_by_themselves() -> None:
-    """As on a GPU, where all seeds are one part and those with fewer labels are padded."""
-    sets, apart, batched = [preferences(0, 3), preferences(1, 7)], ensemble((0, 1)), ensemble((0, 1))
-    whole = Parameters(batched.network.specs(), 2, members=2, together=True)
-    whole.flat.copy_(batched.parameters.flat)
-    batched.parameters, batched.gradient = whole, whole.empty_like()
-    batched.optimiser = type(batched.optimiser)(whole, 1e-3)
-    fits = [train(made, sets, (0, 1)) for made in (apart, batched)]
-    assert fits[0].loss == pytest.approx(fits[1].loss, rel=1e-3)
-    seen = frames(5, 2, 3)
-    assert batched.reward(seen) == pytest.approx(apart.reward(seen), abs=1e-4)
 
 
 def test_pairs_of_frames_are_kept_as_they_are_and_restored() -> None:

@@ -14,10 +14,10 @@ from guidebench.baselines.parameters import Spec
 from guidebench.baselines.replay.aer import Aer
 from guidebench.baselines.replay.aer.sampler import AerSampler
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Transition
+from guidebench.harness.interfaces import Actions, Moment, Observations, Transition
 from guidebench.harness.parts import LearnerPart
 from guidebench.harness.plan.matrix import plan
-from guidebench.harness.streams import Streams
+from tests.baselines.building import build
 from tests.refusals import check_refused
 from tests.there import there
 
@@ -39,22 +39,9 @@ KNOWN = SimpleNamespace(encoder=lambda observations: Halving(), encoder_width=la
 
 
 def built(path: Path, learner: object, seeds: tuple[int, ...] = (0,), capacity: int = 30) -> tuple[AerSampler, Storage]:
-    build = Build(
-        seeds=seeds,
-        observations=PLANE,
-        actions=Actions(count=2),
-        steps=100,
-        horizon=10,
-        events=(),
-        device="cpu",
-        streams=[Streams(seed) for seed in seeds],
-        directories=tuple(path / f"seed-{seed}" for seed in seeds),
-        capacity=capacity,
-        slots=capacity + 40,
-        parts={"learner": learner},
-    )
-    sampler = AerSampler(Aer(), build)
-    return sampler, Storage(build, (), sampler.columns)
+    made = build(path, seeds, PLANE, horizon=10, capacity=capacity, slots=capacity + 40, parts={"learner": learner})
+    sampler = AerSampler(Aer(), made)
+    return sampler, Storage(made, (), sampler.columns)
 
 
 def store(sampler: AerSampler, storage: Storage, points: list[tuple[float, float]]) -> None:
@@ -138,35 +125,6 @@ def test_features_do_not_join_the_batch(tmp_path: Path) -> None:
     sampler, storage = built(tmp_path, KNOWN)
     store(sampler, storage, [(1, 0)])
     assert storage.gather(np.array([[0]])).columns == {}
-
-
-def test_a_seed_draws_alone_as_beside_others_and_after_a_restart(tmp_path: Path) -> None:
-    learner = Dqn(hidden=(8, 5))
-
-    def play(sampler: AerSampler, storage: Storage, rngs: list[np.random.Generator], steps: range) -> list[np.ndarray]:
-        drawn = []
-        for step in steps:
-            store(sampler, storage, [(np.sin(step), np.cos(3 * step))])
-            if step % 4 == 3:
-                here = np.full((len(rngs), 2), step / 50, np.float32)
-                drawn.append(sampler.draw(3, Moment(step, storage.live, rngs, here, storage)).index)
-        return drawn
-
-    together, storage = built(tmp_path / "together", learner, seeds=(3, 4))
-    rngs = [np.random.default_rng(seed) for seed in (3, 4)]
-    first = play(together, storage, rngs, range(42))  # two transitions are not yet encoded
-    state, kept, position = together.state(1), storage.state(1), rngs[1].bit_generator.state
-    rest = play(together, storage, rngs, range(42, 60))
-
-    alone, own = built(tmp_path / "alone", learner, seeds=(4,))
-    rng = [np.random.default_rng(4)]
-    assert [index[0].tolist() for index in play(alone, own, rng, range(42))] == [index[1].tolist() for index in first]
-    restored, own = built(tmp_path / "together", learner, seeds=(4,))
-    restored.load_state(0, state)
-    own.load_state(0, kept)
-    rng[0].bit_generator.state = position
-    again = play(restored, own, rng, range(42, 60))
-    assert [index[0].tolist() for index in again] == [index[1].tolist() for index in rest]
 
 
 def test_observations_that_the_learner_does_not_encode_are_refused() -> None:

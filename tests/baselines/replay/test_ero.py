@@ -9,9 +9,9 @@ import pytest
 
 from guidebench.baselines.replay.ero import Ero
 from guidebench.baselines.replay.ero.sampler import EroSampler
-from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Span, Transition, Update
+from guidebench.harness.interfaces import Moment, Span, Transition, Update
 from guidebench.harness.plan.matrix import plan
-from guidebench.harness.streams import Streams
+from tests.baselines.building import build
 from tests.refusals import check_refused
 
 SLOTS = 40
@@ -19,20 +19,7 @@ LIVE = Span(0, 32, SLOTS)
 
 
 def sampler_of(config: Ero, *seeds: int) -> EroSampler:
-    build = Build(
-        seeds=seeds,
-        observations=Observations((2,), "float32"),
-        actions=Actions(count=2),
-        steps=100,
-        horizon=10,
-        events=(),
-        device="cpu",
-        streams=[Streams(seed) for seed in seeds],
-        directories=(),
-        capacity=32,
-        slots=SLOTS,
-    )
-    return EroSampler(config, build)
+    return EroSampler(config, build(seeds=seeds, horizon=10, capacity=32, slots=SLOTS))
 
 
 def happened(reward: list[float], ended: list[bool]) -> Transition:
@@ -151,34 +138,6 @@ def test_features_are_reward_error_and_time_and_follow_what_is_learnt() -> None:
     assert sampler._features[0, :3] == pytest.approx(np.array([[0, 1, 0.1], [0.5, 1, 0.2], [0, 1, 0.1]]))
     sampler.feedback(np.array([[2, 0]]), Update(np.array([[-3.0, np.nan]]), {}))
     assert sampler._features[0, :3, 1].tolist() == [1.0, 1.0, 3.0]
-
-
-def test_a_seed_chooses_and_learns_alone_as_beside_others_and_after_a_restart() -> None:
-    def play(sampler: EroSampler, rngs: list[np.random.Generator], steps: range) -> list[np.ndarray]:
-        drawn = []
-        for step in steps:
-            live = Span(0, step + 1, SLOTS)
-            seeds = len(rngs)
-            sampler.added(step, live, happened([step / 10] * seeds, [step % 7 == 6] * seeds))
-            draw = sampler.draw(4, at(live, *rngs))
-            sampler.feedback(draw.index, Update(np.cos(draw.index), {}))
-            if step % 5 == 0:
-                sampler.evaluated(np.full(seeds, math.sin(step)))
-            drawn.append(draw.index)
-        return drawn
-
-    together = sampler_of(Ero(lr=0.1), 3, 4)
-    rngs = [np.random.default_rng(seed) for seed in (3, 4)]
-    first = play(together, rngs, range(20))
-    state, position = together.state(1), rngs[1].bit_generator.state
-    rest = play(together, rngs, range(20, 32))
-
-    alone, rng = sampler_of(Ero(lr=0.1), 4), [np.random.default_rng(4)]
-    assert [index[0].tolist() for index in play(alone, rng, range(20))] == [index[1].tolist() for index in first]
-    restored, rng = sampler_of(Ero(lr=0.1), 4), [np.random.default_rng(0)]
-    restored.load_state(0, state)
-    rng[0].bit_generator.state = position
-    assert [index[0].tolist() for index in play(restored, rng, range(20, 32))] == [index[1].tolist() for index in rest]
 
 
 def test_a_seed_without_a_return_keeps_its_policy_and_its_average() -> None:

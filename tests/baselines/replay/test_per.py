@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy.stats import chisquare
@@ -104,43 +102,3 @@ def test_slots_that_left_are_never_drawn() -> None:
         assert set(draw.index[0]) <= set(live.slots(np.arange(count)))
         sampler.feedback(draw.index, Update(np.full(draw.index.shape, 100.0), {}))
     assert set(draw.index[0]) == {1, 0, 4}  # the last three of twelve, (9, 10, 11) % 5
-
-
-def train(
-    sampler: PerSampler, rngs: list[np.random.Generator], seeds: list[int], start: int, stop: int
-) -> list[np.ndarray]:
-    """Store, draw and learn from errors that depend on (seed, step, slot) alone; the draws."""
-    drawn = []
-    for step in range(start, stop):
-        count = min(step + 1, 40)
-        live = Span((step + 1 - count) % 50, count, 50)
-        sampler.added(step % 50, live, None)
-        draw = sampler.draw(16, Moment(step, live, rngs, *UNSEEN))
-        errors = [np.sin(draw.index[row] * (seed + 2.0) + step) for row, seed in enumerate(seeds)]
-        sampler.feedback(draw.index, Update(np.array(errors, np.float32), {}))
-        drawn.append(draw.index)
-    return drawn
-
-
-@pytest.mark.parametrize("new_priority", ["small", "maximum"])
-def test_a_seed_draws_the_same_alone_and_beside_others(new_priority: str) -> None:
-    config = dataclasses.replace(Per(), new_priority=new_priority)
-    together = train(PerSampler(config, 3, 50), streams(0, 1, 2), [0, 1, 2], 0, 120)
-    for seed in range(3):
-        alone = train(PerSampler(config, 1, 50), streams(seed), [seed], 0, 120)
-        assert all(np.array_equal(one[seed], other[0]) for one, other in zip(together, alone, strict=True))
-
-
-def test_a_restored_sampler_goes_on_with_the_same_draws() -> None:
-    """Two seeds are saved at step 70 and go on in the other order."""
-    config = Per(new_priority="maximum")
-    sampler, rngs = PerSampler(config, 2, 50), streams(0, 1)
-    train(sampler, rngs, [0, 1], 0, 70)
-    states = [(sampler.state(row), rngs[row].bit_generator.state) for row in range(2)]
-    rest = train(sampler, rngs, [0, 1], 70, 120)
-    restored, resumed = PerSampler(config, 2, 50), streams(8, 9)
-    for row, (state, stream) in enumerate(reversed(states)):
-        restored.load_state(row, state)
-        resumed[row].bit_generator.state = stream
-    again = train(restored, resumed, [1, 0], 70, 120)
-    assert all(np.array_equal(one, other[::-1]) for one, other in zip(rest, again, strict=True))

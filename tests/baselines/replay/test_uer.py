@@ -19,12 +19,3 @@ def test_every_live_transition_is_equally_likely() -> None:
     assert draw.weight is None
     assert drawn[3:8].tolist() == [0, 0, 0, 0, 0]
     assert chisquare(drawn[[8, 9, 0, 1, 2]]).pvalue > 1e-3
-
-
-def test_a_seed_draws_the_same_alone_and_beside_others() -> None:
-    live = Span(0, 50, 64)
-    together = UerSampler().draw(32, Moment(1, live, [np.random.default_rng(seed) for seed in (3, 4, 5)], *UNSEEN))
-    alone = UerSampler().draw(32, Moment(1, live, [np.random.default_rng(4)], *UNSEEN))
-    assert together.index.shape == (3, 32)
-    assert np.array_equal(together.index[1], alone.index[0])
-    assert not np.array_equal(together.index[0], together.index[1])

@@ -20,7 +20,7 @@ def drawn() -> Any:
 
 
 def said(judge: ReadsPrompts, drawn: Any, episode: Any, instruction: str) -> list[float]:
-    return [judge.judge(frame[None], instruction) for frame in drawn(episode.snapshot)]
+    return [judge.judge(frame[None], instruction) for frame in drawn(episode.snapshot[1::2])]
 
 
 def test_a_demonstration_is_no_success_until_the_gripper_has_left_the_block_in_its_place(drawn: Any) -> None:
@@ -29,8 +29,8 @@ def test_a_demonstration_is_no_success_until_the_gripper_has_left_the_block_in_i
         episode = SUITE.demonstrate(task, 3)
         assert episode is not None
         found = np.array(said(judge, drawn, episode, SUITE.instruction_at(task, episode.snapshot[0]))) > 0
-        assert not found[~episode.success].any()
-        assert found[-10:].all()
+        assert not found[~episode.success[1::2]].any()
+        assert found[-5:].all()
 
 
 @pytest.mark.parametrize("how", ["miss", "drop", "wrong place"])

@@ -40,11 +40,11 @@ def changed(before, after, action):
 
 def test_captions_tell_what_changed_in_the_packages_environment(peer, keep_alive):
     told = collections.Counter()
-    for seed in range(2):
-        task, other = Crafter(area=32).make("game"), peer(seed, always=False, area=(32, 32))
+    for seed in (0, 5):
+        task, other = Crafter(area=48).make("game"), peer(seed, always=False, area=(48, 48))
         task.reset(seed)
         other.reset()
-        for number in np.random.default_rng(seed).integers(0, 17, 300).tolist():
+        for number in np.random.default_rng(seed).integers(0, 17, 400).tolist():
             keep_alive(task._game.player, other._player)
             for player in (task._game.player, other._player):
                 player.inventory.update(RICH, energy=9)  # fewer than nine things, so that what is gathered shows

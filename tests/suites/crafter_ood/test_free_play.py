@@ -74,7 +74,7 @@ def test_it_ends_by_death_or_its_length_and_counts_achievements_over_all_lives(f
     put(task, "water")
     act(task, "drink water")
     assert unlocked(task) == ["collect_drink", "collect_wood"] and task.score() == 2
-    other = CrafterOod(death="restart", length=5).make("free_play")
+    other = CrafterOod(death="restart", length=5, area=32).make("free_play")
     other.reset(7)
     other.load_state(task.state())
     assert other.score() == 2

@@ -2,8 +2,6 @@
 
 import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from guidebench.harness.errors import UserError
 from guidebench.suites.housekeep import TABLE, Housekeep
 from guidebench.suites.housekeep.convert import Reader, convert, opened
 from guidebench.suites.housekeep.preferences import ours, read
+from tests import programs
 from tests.refusals import check_refused
 
 
@@ -118,14 +117,8 @@ def test_names_of_files_are_checked(published, tmp_path):
 
 
 def test_the_command_prints_how_to_use_the_table(published, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "guidebench.suites.housekeep.convert",
-        str(published()),
-        str(tmp_path / "t.parquet"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert f"suite.preferences={tmp_path / 't.parquet'} suite.table={read(tmp_path / 't.parquet').name}" in done.stdout
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode == 2 and "exists; name a file that does not" in again.stderr
+    words = ["guidebench.suites.housekeep.convert", str(published()), str(tmp_path / "t.parquet")]
+    source = f"import runpy, sys; sys.argv = {words}; runpy.run_module({words[0]!r}, run_name='__main__')"
+    done, again = (programs.python(source) for _ in range(2))
+    assert f"suite.preferences={tmp_path / 't.parquet'} suite.table={read(tmp_path / 't.parquet').name}" in done.out
+    assert again.code == 2 and "exists; name a file that does not" in again.err

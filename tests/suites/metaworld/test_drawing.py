@@ -34,9 +34,7 @@ def package(name: str, camera: str) -> Any:
     ("name", "camera", "kinds"),
     (
         ("door-open", "corner2", ("upright", "package", "mirrored")),
-        ("push", "corner2", ("upright",)),
-        ("window-open", "corner", ("upright",)),
-        ("shelf-place", "topview", ("upright", "package", "mirrored")),
+        ("shelf-place", "topview", ("upright", "mirrored")),
     ),
 )
 def test_full_frames_are_those_of_the_packages_own_render(

@@ -10,7 +10,6 @@ from ogbench.manipspace.envs.scene_env import SceneEnv
 
 from guidebench.suites.ogbench_scene import SUBGOALS
 from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
-from tests.refusals import check_refused
 
 from .conftest import STILL, Toucher, arrange, touching
 
@@ -192,8 +191,8 @@ def uninterrupted():
     task, policy = Scene("task4"), Toucher(0)
     task.reset(0)
     actions, seen, states = [], [], {}
-    while len(states) < 8 or len(seen) < max(states) + AHEAD:
-        if len(states) < 8 and touching(task):
+    while len(states) < 44 or len(seen) < max(states) + AHEAD:
+        if len(states) < 44 and touching(task):
             states[len(seen)] = task.state()
         actions.append(policy(task))
         seen.append(shown(task, actions[-1]))
@@ -203,10 +202,11 @@ def uninterrupted():
 def test_continuations_in_contact_are_bit_identical(uninterrupted):
     actions, seen, states = uninterrupted
     task, identical = Scene("task4"), 0
-    for at, state in states.items():
+    chosen = [*states.items()][::5]
+    for at, state in chosen:
         task.load_state(state)
         identical += [shown(task, action) for action in actions[at : at + AHEAD]] == seen[at : at + AHEAD]
-    assert (identical, len(states)) == (8, 8)
+    assert identical == len(chosen) == 9
     assert len({*(states[at]["buttons"].tobytes() for at in states)}) > 1  # locks change in between
 
 
@@ -215,13 +215,6 @@ def test_taking_a_state_changes_nothing(uninterrupted):
     task = Scene("task4")
     task.reset(0)
     assert [shown(task, action) for action in actions] == seen
-
-
-def test_a_state_of_another_model_is_refused():
-    task = Scene("drawer")
-    state = task.state()
-    state["simulation"]["integration"] = np.zeros(7)
-    check_refused(r"integration has the shape \(7,\), the model's \(343,\)", task.load_state, state)
 
 
 def test_a_snapshot_holds_what_drawing_reads():

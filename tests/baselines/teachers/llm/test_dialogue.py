@@ -120,9 +120,3 @@ def test_no_dialogue_makes_more_calls_than_it_says(settings: dict[str, Any], cal
     ask = Ask(*["?"] * retries, "1", *["?"] * retries, "2", *["?"] * 9)
     talk(SEGMENTS, ask, Llm(**settings))
     assert len(ask.calls) == calls
-
-
-def test_a_reply_that_never_ends_is_not_read_back_to_the_model_whole() -> None:
-    ask = Ask("x" * 200_000 + "\n2", "1")
-    talk(SEGMENTS, ask, Llm(augment="none", double_check=False))
-    assert len(ask.asked(1)) < 1_000 and len(ask.calls[1].messages[1].content[0]) == 8_000

@@ -26,7 +26,7 @@ from tests.there import there
 
 NOWHERE: Any = None
 """It is given the suite, as every scripted part, and looks at nothing of it."""
-PAIRS = 400
+PAIRS = 160
 SURE: dict[str, Any] = {"error": 0.0, "first_bias": 0.0, "noise": 0.0}
 
 

@@ -50,15 +50,3 @@ def test_three_calls_make_a_label_and_an_imagined_segment_and_none_is_made_again
     assert found.imagined is not None and np.allclose(found.imagined[-1, :3], SEGMENTS[1, 0, 14:], atol=1e-4)
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"))
     assert billed == 0 and again.label == found.label and np.array_equal(again.imagined, found.imagined)
-
-
-def test_a_server_that_refuses_or_rambles_is_borne(tmp_path: Path) -> None:
-    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
-        return (400, {"error": {"message": "no"}}) if len(body["messages"]) > 1 else (200, completion("Trajectory 7!"))
-
-    with serving(answers) as url:
-        found, billed = verdict(tmp_path / "rambles", OpenAI(base_url=url, attempts=1), Models())
-    assert (found.outcome, found.label, found.notes, billed) == ("unreadable", None, {"retries": 1}, 2)
-    with serving(lambda path, body, headers: (500, {})) as url:
-        found, _ = verdict(tmp_path / "refuses", OpenAI(base_url=url, attempts=1), Models())
-    assert found == Verdict("failed")

@@ -59,15 +59,6 @@ def test_a_server_is_shown_both_images_and_nothing_is_asked_again_from_the_casse
     assert again == found and billed == 0
 
 
-def test_a_server_that_refuses_or_rambles_is_borne(tmp_path: Path) -> None:
-    with serving(lambda path, body, headers: (200, completion("Both are fine."))) as url:
-        found, billed = verdict(tmp_path / "rambles", OpenAI(base_url=url, attempts=1), Models())
-    assert (found.outcome, found.label, found.notes, billed) == ("unreadable", None, {"retries": 1}, 3)
-    with serving(lambda path, body, headers: (500, {})) as url:
-        found, _ = verdict(tmp_path / "refuses", OpenAI(base_url=url, attempts=1), Models())
-    assert found == Verdict("failed")
-
-
 def test_a_vision_language_model_that_runs_here_is_shown_both_images(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

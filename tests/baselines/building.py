@@ -1,0 +1,21 @@
+"""What parts of a few seeds are built for in tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from guidebench.harness.interfaces import Actions, Build, Observations
+from guidebench.harness.streams import Streams
+
+ONE = Observations((1,), "float32")
+
+
+def build(path: Path = Path(), seeds: tuple[int, ...] = (0, 1), space: Observations = ONE, **more: Any) -> Build:
+    """Return a build of two discrete actions, whose other fields may be given."""
+    usual = {
+        "seeds": seeds, "observations": space, "actions": Actions(count=2), "steps": 100, "horizon": 100, "events": (),
+        "device": "cpu", "streams": [Streams(seed) for seed in seeds], "capacity": 60, "slots": 80,
+        "directories": tuple(path / f"seed-{seed}" for seed in seeds),
+    }  # fmt: skip
+    return Build(**(usual | more))
