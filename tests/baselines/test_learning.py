@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import Stopped
 from tests.baselines.datasets.feeding import GUIDE
 
 LEARNER = """
@@ -77,16 +76,6 @@ def test_returns_are_in_batches_once_their_episode_has_ended(bounded: None, trai
     assert (unknown == -np.inf).all() and 0 < len(unknown) < len(known)
     alone = train(*TINY, "seeds=[0,1]", packs=[(0,), (1,)])
     assert kept(alone) == kept(study) and len(kept(study)) == 4
-
-
-def test_a_run_whose_learner_has_a_column_resumes_to_the_same_bytes(
-    bounded: None, train: Callable[..., Path], tmp_path: Path
-) -> None:
-    whole = train(*TINY, "seeds=[0]", packs=[(0,)])
-    calls = iter(range(1, 1000))
-    with pytest.raises(Stopped):
-        train(*TINY, "seeds=[0]", packs=[(0,)], directory=tmp_path / "parts", stop=lambda: next(calls) == 205)
-    assert kept(train(*TINY, "seeds=[0]", packs=[(0,)], directory=tmp_path / "parts")) == kept(whole)
 
 
 def test_returns_of_a_dataset_are_known_before_the_first_update(

@@ -22,12 +22,6 @@ def test_mass_falls_into_the_slot_whose_share_holds_it() -> None:
     assert tree.find(mass).tolist() == [[0, 0, 1, 1, 3, 3]]
 
 
-def test_draws_come_back_in_the_order_of_their_masses() -> None:
-    tree = SumTree(2, 4)
-    tree.set(np.array([[0, 1, 2, 3]] * 2), np.array([[1.0, 1.0, 1.0, 1.0], [4.0, 0.0, 0.0, 4.0]]))
-    assert tree.find(np.array([[3.5, 0.5, 2.5], [7.0, 1.0, 3.0]])).tolist() == [[3, 0, 2], [3, 0, 0]]
-
-
 def test_every_level_of_a_million_slots_adds_up() -> None:
     tree = SumTree(1, 1_000_000)
     slots = np.array([[0, 15, 16, 255, 256, 999_999]])
@@ -46,22 +40,6 @@ def test_slots_are_those_that_a_search_of_the_running_sum_finds(size: int) -> No
     tree.load_leaves(0, leaves)
     mass = rng.random((1, 2000)) * leaves.sum()
     assert np.array_equal(tree.find(mass)[0], np.cumsum(leaves).searchsorted(mass[0], side="right"))
-
-
-def test_the_last_priority_given_to_a_slot_counts() -> None:
-    tree = SumTree(1, 300)
-    tree.set(np.array([[7, 7, 7]]), np.array([[1.0, 5.0, 3.0]]))
-    assert tree.get(np.array([[7]])).tolist() == [[3.0]]
-    assert tree.total.tolist() == [3.0]
-
-
-def test_rows_are_apart() -> None:
-    tree = SumTree(3, 20)
-    tree.set_all_rows(4, np.array([1.0, 2.0, 3.0]))
-    tree.set_row(1, np.array([4, 9]), 10.0)
-    assert tree.total.tolist() == [1.0, 20.0, 3.0]
-    assert tree.get(np.array([[9], [9], [9]])).tolist() == [[0.0], [10.0], [0.0]]
-    assert tree.find(np.array([[0.5], [15.0], [2.5]])).tolist() == [[4], [9], [4]]
 
 
 @pytest.mark.parametrize("size", [1, 16, 300, 5000, 70_000])

@@ -16,7 +16,9 @@ from guidebench.harness.loop import checkpoints
 
 CASES: list[tuple[str, dict[str, Any], str, int]] = [
     ("bin_sorting", {"observation": "state"}, "backward", 11),
-    *(("classic", {}, task, 7) for task in ("CartPole-v1", "Acrobot-v1", "Pendulum-v1", "HalfCheetah-v5", "Hopper-v5")),
+    ("bin_sorting", {"observation": "state", "displaced": 0.03}, "forward", 0),
+    *(("classic", {}, task, 7) for task in ("CartPole-v1", "Acrobot-v1", "Pendulum-v1")),
+    *(("classic", {}, task, 40) for task in ("HalfCheetah-v5", "Hopper-v5")),
     ("crafter", {"observation": "semantic", "area": 32}, "game", 40),
     ("crafter_ood", {"area": 32, "death": "restart"}, "wood_sword", 30),
     ("housekeep", {"observation": "text"}, "adjustment_3", 60),

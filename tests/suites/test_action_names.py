@@ -34,14 +34,6 @@ def test_deeds_are_captions_of_what_is_done(suite, task):
     assert not {"wake up", "move left", ""} & set(deeds)
 
 
-def test_deeds_on_housekeep_are_captions_of_what_its_one_hand_does():
-    config = registry.get("suite", "housekeep")()
-    assert isinstance(config, NamesDeeds)
-    deeds = config.deeds("adjustment_1")
-    assert len(deeds) == len(set(deeds)) == 24 + 24 * 16
-    assert isinstance(config.make("adjustment_1"), Telling)
-
-
 def test_random_play_has_deeds_moves_and_no_other_captions():
     pytest.importorskip("crafter")
     from guidebench.suites.crafter.captions import DEEDS

@@ -182,15 +182,6 @@ def run(
 
 
 @BOTH
-def test_a_run_is_the_same_alone_and_beside_others(tmp_path: Path, learner_of: type) -> None:
-    config, steps = learner_of(**{**SMALL, "learning_starts": 40}), 120
-    both, told = run(tmp_path / "both", (1, 3), config, steps, Per())
-    alone, own = run(tmp_path / "alone", (3,), config, steps, Per())
-    assert same(both.learner.state(1), alone.learner.state(0))
-    assert [row[2:] for row in told.evaluations if row[1] == 1] == [row[2:] for row in own.evaluations]
-
-
-@BOTH
 def test_the_line_is_learnt(tmp_path: Path, learner_of: type) -> None:
     """Standing still returns −20 · 2/3 on average; going there at 0.3 a step about −1."""
     config = learner_of(

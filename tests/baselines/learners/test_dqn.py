@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.dqn.learner import DqnLearner
@@ -133,23 +132,3 @@ def test_update_descends_the_gradient_and_tells_what_it_saw() -> None:
     # Adam's first step is lr·sign(gradient)
     moved = learner.parameters(0)["head.0.weight"] - np.array([[1, 0], [0, 2]])
     np.testing.assert_allclose(moved, -4e-5 * np.sign(weight), rtol=1e-2)
-
-
-def test_q_values_of_a_chain_are_found() -> None:
-    """Two states: in A, 0 stays and 1 goes to B; in B, 0 goes to A and 1 ends with reward 1. With γ = ½:
-    Q(B, 1) = 1, Q(A, 1) = ½, Q(A, 0) = Q(B, 0) = ¼."""
-    a, b = [1.0, 0.0], [0.0, 1.0]
-    chain = Batch(
-        observation=np.array([[a, a, b, b]], np.float32),
-        action=np.array([[0, 1, 0, 1]]),
-        reward=np.array([[0, 0, 0, 1]], np.float32),
-        next_observation=np.array([[a, b, a, a]], np.float32),
-        terminated=np.array([[False, False, False, True]]),
-        weight=None,
-    )
-    learner = make(Dqn(batch_size=4, hidden=(32,), lr=3e-3, discount=0.5, target_every=10))
-    for step in range(1, 801):
-        learner.update(chain, np.ones(1, bool), step)
-    with torch.no_grad():
-        values = learner.network(learner.online.blocks[0].views, torch.eye(2)[None])[0]
-    np.testing.assert_allclose(values, [[0.25, 0.5], [0.25, 1.0]], atol=0.02)

@@ -100,26 +100,6 @@ def test_a_reward_of_frames_is_that_of_pytorchs_modules_and_of_its_members_in_th
     assert made.returns(1, pairs) == pytest.approx(alone[1].reshape(3, 2, 2), abs=1e-6)
 
 
-def test_training_is_that_of_pytorchs_modules_and_adam() -> None:
-    made, data = ensemble(members=1), preferences(3, 7)
-    network, generator = modules(made, 0, 0), np.random.default_rng(50)
-    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
-    for _ in range(2):
-        order = generator.permutation(7)
-        for start in (0, 4):
-            index = order[start : start + 4]
-            logits = network(channels_first(data.seen[index]).flatten(0, 2)).view(-1, 2)
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(logits, torch.tensor(data.labels[index]).long()).backward()
-            optimiser.step()
-    train(made, [data], (0,))
-    seen = frames(9, 1, 3)
-    with torch.no_grad():
-        wanted = network(channels_first(seen[0]))[:, 0].numpy()
-    # the last bias is moved by what rounding leaves of a gradient of nearly 0, so its last digits are nobody's
-    assert made.reward(seen)[0] == pytest.approx(wanted, abs=1e-4) and abs(wanted).min() > 0.02
-
-
 def test_networks_begin_as_the_papers_code_has_them() -> None:
     arrays = ensemble().parameters.arrays(0)
     assert abs(arrays["reward.4.weight"]).max() <= LAST and abs(arrays["reward.4.bias"]).max() <= LAST

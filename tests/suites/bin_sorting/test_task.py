@@ -298,15 +298,6 @@ def test_displaced_blocks_move_once_as_the_first_action_begins(tasks):
         assert np.abs(before[:, :2] - exact._world.poses[:, :2]).max() < 2e-3
 
 
-def test_a_displaced_episode_continues_from_its_saved_state():
-    tasks = [BinTask("forward", replace(STATE, displaced=0.03)) for _ in range(2)]
-    tasks[0].reset(3)
-    tasks[1].load_state(tasks[0].state())
-    for _ in range(3):
-        steps = [task.step(STILL) for task in tasks]
-    assert steps[0].observation.tobytes() == steps[1].observation.tobytes()
-
-
 def test_actions_towards_a_place_bring_the_tip_there(tasks):
     assert isinstance(STATE, Steers)
     task = tasks("forward")

@@ -34,3 +34,17 @@ def act():
         return task.step([str(action) for action in task._actions].index(name))
 
     return take
+
+
+def put(task, thing):
+    """Put a material or a creature in front of the player, who faces down."""
+    from crafter import objects
+
+    game = task._game
+    x, y = game.player.pos.tolist()
+    game.player.facing = (0, 1)
+    game.world[x, y + 1] = thing if isinstance(thing, str) else "grass"
+    if not isinstance(thing, str):
+        game.world.add(thing(game.world, (x, y + 1), *([game.player] if thing is not objects.Cow else [])))
+    game.changed()
+    task._seen.look(game)

@@ -8,23 +8,11 @@ pytest.importorskip("crafter")
 from crafter import objects
 
 from guidebench.suites.crafter_ood.actions import actions, primitive
+from tests.suites.crafter_ood.conftest import put
 
 
 def named(task):
     return {str(action): primitive(action, task._game) for action in task._actions}
-
-
-def ahead(task, thing):
-    """Put a material or a creature in front of the player, who faces down."""
-    game = task._game
-    x, y = game.player.pos.tolist()
-    game.world[x, y + 1] = "grass"
-    if isinstance(thing, str):
-        game.world[x, y + 1] = thing
-    else:
-        game.world.add(thing(game.world, (x, y + 1), *([game.player] if thing is not objects.Cow else [])))
-    game.changed()
-    task._seen.look(game)
 
 
 def test_there_are_28_pairs_36_with_find_and_ellms_139():
@@ -53,7 +41,7 @@ def test_there_are_28_pairs_36_with_find_and_ellms_139():
 )
 def test_do_is_possible_with_the_noun_that_the_player_faces_alone(field, thing, inventory, possible):
     task = field(actions="product")
-    ahead(task, thing)
+    put(task, thing)
     task._game.player.inventory.update(inventory)
     assert {name for name, does in named(task).items() if does == "do"} == possible
 
@@ -82,7 +70,7 @@ def test_placing_takes_the_materials_and_the_place(field):
     }
     inventory.update(wood=1, stone=3)
     assert (named(task)["place crafting table"], named(task)["place furnace"]) == (None, None)
-    ahead(task, "water")
+    put(task, "water")
     assert (named(task)["place stone"], named(task)["place plant"]) == ("place_stone", None)
 
 
@@ -103,8 +91,8 @@ def test_making_takes_the_materials_and_what_must_be_near(field):
 
 def test_an_impossible_action_changes_no_more_than_doing_nothing_and_is_counted(field, act):
     task, other = field(), field()
-    ahead(task, "tree")
-    ahead(other, "tree")
+    put(task, "tree")
+    put(other, "tree")
     for wrong in ("mine stone", "eat cow", "make wood sword", "sleep", "place furnace"):
         act(task, wrong)
         act(other, "do nothing")
@@ -120,7 +108,7 @@ def test_an_impossible_action_changes_no_more_than_doing_nothing_and_is_counted(
 
 def test_possible_actions_are_shown_if_asked_for(field, act):
     task = field(impossible="masked")
-    ahead(task, "tree")
+    put(task, "tree")
     seen = act(task, "do nothing").observation["admissible"]
     names = [str(action) for action, possible in zip(task._actions, seen, strict=True) if possible]
     assert names == ["do nothing", "move left", "move right", "move up", "move down", "chop tree"]

@@ -15,17 +15,9 @@ from guidebench.harness.plan import matrix
 from guidebench.suites.crafter.game import ACHIEVEMENTS
 from guidebench.suites.crafter_ood import CrafterOod
 from tests.refusals import check_refused
+from tests.suites.crafter_ood.conftest import put
 
 MASKED = {"impossible": "masked", "actions": "find", "observation": "text"}
-
-
-def put(task, thing):
-    """Put a material in front of the player, who faces down."""
-    game = task._game
-    x, y = game.player.pos.tolist()
-    game.player.facing = (0, 1)
-    game.world[x, y + 1] = thing
-    game.changed()
 
 
 def unlocked(task):
@@ -80,15 +72,6 @@ def test_it_ends_by_death_or_its_length_and_counts_achievements_over_all_lives(f
     assert other.score() == 2
     act(task, "do nothing")
     assert act(task, "do nothing").truncated
-
-
-def test_zombies_are_there_only_if_they_are_asked_for():
-    def zombies(**settings):
-        task = CrafterOod(**settings).make("free_play")
-        task.reset(1)
-        return sum(type(thing).__name__ == "Zombie" for thing in task._game.world.objects)
-
-    assert zombies() == 0 < zombies(zombies="on")
 
 
 def test_whatever_needs_the_scripted_player_or_a_goal_is_refused(capsys):

@@ -13,18 +13,9 @@ from guidebench.suites.crafter_ood.expert import Expert
 from guidebench.suites.crafter_ood.quests import FREE_PLAY, QUESTS, Subgoal
 from guidebench.suites.crafter_ood.task import OodTask
 from tests.refusals import check_refused
+from tests.suites.crafter_ood.conftest import put
 
 WITH_GOAL = [name for name in TASKS if name != FREE_PLAY]
-
-
-def put(task, thing, down=1):
-    """Put a material in front of the player, who faces down."""
-    game = task._game
-    x, y = game.player.pos.tolist()
-    game.player.facing = (0, 1)
-    game.world[x, y + down] = thing
-    game.changed()
-    task._seen.look(game)
 
 
 @pytest.mark.parametrize("name", TASKS)

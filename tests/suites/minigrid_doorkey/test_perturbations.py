@@ -12,22 +12,12 @@ from minigrid.core.world_object import Ball, Box, Floor, Lava
 from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
 from guidebench.suites.minigrid_doorkey.perturbations import SWAP, TEXTURED
 from guidebench.suites.minigrid_doorkey.task import DoorKey
+from tests.suites.minigrid_doorkey.test_sprite import scene
 
 PERTURBED = ("sprite_swap", "texture")
 TILE = 8
 WALL, DOOR, KEY, GOAL = 2, 4, 5, 8
 ASIDE, BEFORE_DOOR, IN_DOOR, AT_GOAL = (2, 2, 1), (3, 4, 0), (4, 4, 0), (6, 6, 1)
-
-
-def scene(key: bool, door: int, agent: tuple[int, int, int]) -> np.ndarray:
-    """A snapshot of a room of 8 x 8 with a key at (2, 3), a door at (4, 4) and a goal at (6, 6)."""
-    cells = np.zeros((8, 8, 3), np.uint8)
-    cells[:, :] = (1, 0, 0)
-    cells[[0, 7, 4], :] = cells[:, [0, 7]] = (WALL, 5, 0)
-    cells[4, 4], cells[6, 6] = (DOOR, 4, door), (GOAL, 1, 0)
-    if key:
-        cells[2, 3] = (KEY, 4, 0)
-    return np.concatenate([cells.reshape(-1), np.array(agent, np.uint8)])
 
 
 def tiles(snapshots: np.ndarray, perturbation: str = "none", **settings: Any) -> np.ndarray:
