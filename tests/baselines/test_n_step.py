@@ -100,18 +100,6 @@ def test_nothing_is_summed_across_a_break(tmp_path: Path) -> None:
     assert batch.next_observation[0, :, 0].tolist() == [4, 4, 4, 23], "the state before the break, not after"
 
 
-def test_stretches_are_the_same_after_a_restart(tmp_path: Path) -> None:
-    made = build(tmp_path, capacity=20, slots=24)
-    store = Storage(made)
-    fill(store, range(10))
-    again = Storage(made)
-    for row in range(2):
-        again.load_state(row, store.state(row))
-    one, other = (returns(each, [[4, 7, 8, 9]] * 2) for each in (store, again))
-    for name in ("reward", "next_observation", "terminated", "steps"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
 def test_a_transition_that_shaping_ends_ends_the_return() -> None:
     """A guide that marks the second of three transitions as terminated leaves two."""
 

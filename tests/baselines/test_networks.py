@@ -15,23 +15,13 @@ from guidebench.baselines.networks import (
 )
 from guidebench.baselines.parameters import Parameters, SeedBlock
 from guidebench.harness.interfaces import Observations
+from tests.baselines.building import codes, initialised
 
 GRID = Observations((5, 6, 3), "uint8", (11, 6, 4))
 
 
 def random(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))
-
-
-def codes(seeds: int, batch: int) -> torch.Tensor:
-    shape = (seeds, batch, *GRID.shape)
-    return torch.from_numpy(np.random.default_rng(0).integers(0, GRID.categories, shape).astype(np.uint8))
-
-
-def initialised(network: MLP, rows: int) -> Parameters:
-    parameters = Parameters(network.specs(), rows, together=True)
-    parameters.initialise([np.random.default_rng(seed) for seed in range(rows)])
-    return parameters
 
 
 def test_linear_multiplies_each_seed_by_its_own_weights() -> None:
@@ -53,7 +43,7 @@ def test_conv2d_sums_the_dilated_neighbourhood_and_sees_zero_outside(dilation: i
 
 def test_one_hot_times_tables_is_the_sum_of_embeddings() -> None:
     tables = [random(categories, 8) for categories in (11, 6, 4)]
-    x = codes(1, 2)
+    x = codes(GRID, 1, 2)
     expected = sum(table[x[..., channel].long()] for channel, table in enumerate(tables))
     torch.testing.assert_close(one_hot(x, (11, 6, 4)) @ torch.cat(tables), expected)
 
@@ -61,7 +51,7 @@ def test_one_hot_times_tables_is_the_sum_of_embeddings() -> None:
 def test_summed_tables_are_concatenated_embeddings_mixed_pointwise() -> None:
     narrow = [random(categories, 3) for categories in (11, 6, 4)]
     mix = random(9, 8)
-    x = codes(1, 2)
+    x = codes(GRID, 1, 2)
     concatenated = torch.cat([table[x[..., channel].long()] for channel, table in enumerate(narrow)], -1) @ mix
     tables = [table @ mix[3 * k : 3 * k + 3] for k, table in enumerate(narrow)]
     torch.testing.assert_close(one_hot(x, (11, 6, 4)) @ torch.cat(tables), concatenated)
@@ -69,7 +59,7 @@ def test_summed_tables_are_concatenated_embeddings_mixed_pointwise() -> None:
 
 def test_mlp_equals_torch_modules_for_each_seed() -> None:
     mlp = MLP(4, (7, 5), 2)
-    parameters, x = initialised(mlp, 2), random(2, 6, 4)
+    parameters, x = initialised(mlp, 2, together=True), random(2, 6, 4)
     result = mlp(parameters.blocks[0].views, x)
     for row in range(2):
         arrays = {name: torch.from_numpy(array) for name, array in parameters.arrays(row).items()}
@@ -94,7 +84,7 @@ def test_an_mlps_activation_may_be_another() -> None:
 def test_a_hidden_layer_is_normalised_before_its_relu() -> None:
     """x = (1, 2), identity weights: mean 1.5, deviation ½, normal (−1, 1); scale (2, 3), shift (3, −1) -> (1, 2)."""
     mlp = MLP(2, (2,), 1, norm=True)
-    parameters = initialised(mlp, 1)
+    parameters = initialised(mlp, 1, together=True)
     assert parameters.arrays(0)["mlp.0.scale"].tolist() == [1, 1] and "mlp.1.scale" not in parameters.specs
     given = {
         "mlp.0.weight": np.eye(2), "mlp.0.bias": np.zeros(2), "mlp.0.scale": [2, 3], "mlp.0.shift": [3, -1],

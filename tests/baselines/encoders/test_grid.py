@@ -9,19 +9,9 @@ import torch
 from guidebench.baselines.encoders.grid.network import GridEncoder, pool
 from guidebench.baselines.parameters import Parameters
 from guidebench.harness.interfaces import Observations
+from tests.baselines.building import codes, initialised
 
 GRID = Observations((5, 6, 3), "uint8", (11, 6, 4))
-
-
-def codes(seeds: int, batch: int) -> torch.Tensor:
-    shape = (seeds, batch, *GRID.shape)
-    return torch.from_numpy(np.random.default_rng(0).integers(0, GRID.categories, shape).astype(np.uint8))
-
-
-def initialised(network: GridEncoder, rows: int) -> Parameters:
-    parameters = Parameters(network.specs(), rows, together=True)
-    parameters.initialise([np.random.default_rng(seed) for seed in range(rows)])
-    return parameters
 
 
 def test_pooling_gives_the_average_then_the_maximum_of_each_channel() -> None:
@@ -69,7 +59,7 @@ def test_encoder_has_the_shapes_it_states() -> None:
     shapes = {name.removeprefix("encoder."): spec.shape for name, spec in encoder.specs().items()}
     assert shapes["embedding"] == (21, 8) and shapes["pooled.weight"] == (16, 256)
     assert shapes["block2.conv.weight"] == (4, 3, 3, 8) and shapes["block2.mix"] == (4, 8)
-    assert encoder(initialised(encoder, 2).blocks[0].views, codes(2, 3)).shape == (2, 3, 256)
+    assert encoder(initialised(encoder, 2, together=True).blocks[0].views, codes(GRID, 2, 3)).shape == (2, 3, 256)
 
 
 @pytest.mark.parametrize(("size", "dilations"), [(16, [1, 2, 4]), (12, [1, 2, 4]), (8, [1, 2, 3]), (5, [1, 2, 2])])
@@ -80,7 +70,7 @@ def test_no_kernel_is_wider_than_the_grid(size: int, dilations: list[int]) -> No
 
 def test_layers_start_in_the_range_of_torch_modules() -> None:
     encoder = GridEncoder(GRID, channels=32, features=64)
-    arrays = initialised(encoder, 1).arrays(0)
+    arrays = initialised(encoder, 1, together=True).arrays(0)
     bound = 1 / np.sqrt(32 * 9)  # of Conv2d(32, 16, 3)
     for part in ("weight", "bias"):
         assert 0.8 * bound < np.abs(arrays[f"encoder.block0.conv.{part}"]).max() <= bound

@@ -10,16 +10,11 @@ from guidebench.baselines.encoders import Image, Sizes
 from guidebench.baselines.encoders.image.network import ImageEncoder
 from guidebench.baselines.parameters import Parameters
 from guidebench.harness.interfaces import Observations
+from tests.baselines.building import initialised
 
 
 def pixels(*shape: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8))
-
-
-def initialised(encoder: ImageEncoder, rows: int, together: bool) -> Parameters:
-    parameters = Parameters(encoder.specs(), rows, together=together)
-    parameters.initialise([np.random.default_rng(seed) for seed in range(rows)])
-    return parameters
 
 
 def in_modules(encoder: ImageEncoder, arrays: dict[str, np.ndarray]) -> torch.nn.Sequential:
@@ -48,7 +43,7 @@ def in_modules(encoder: ImageEncoder, arrays: dict[str, np.ndarray]) -> torch.nn
 @pytest.mark.parametrize("together", [False, True])
 def test_features_and_gradients_are_those_of_torch_modules(shape: tuple[int, int, int], together: bool) -> None:
     encoder = ImageEncoder(Observations(shape, "uint8"), 6)
-    parameters, x = initialised(encoder, 2, together), pixels(2, 3, *shape)
+    parameters, x = initialised(encoder, 2, together=together), pixels(2, 3, *shape)
     found = [encoder(block.views, x[block.rows]) for block in parameters.blocks]
     losses = [(features * torch.arange(6)).sum((1, 2)) for features in found]
     gradient = parameters.empty_like()

@@ -16,7 +16,6 @@ from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.oracle import Oracle
 from guidebench.harness.interfaces import Array
 from tests.baselines.guides.test_preference import QUICK, Asking, Run, answer, parts
-from tests.baselines.learners.conftest import same
 from tests.there import there
 
 SIDE, SIZE = 94, 47
@@ -90,21 +89,6 @@ def test_learned_returns_are_of_frames(tmp_path: Path) -> None:
     assert [values["asked"] for _, values in made.notes[5:]] == [60] * 5
     told = np.array([[values["learned_0"], values["learned_1"]] for _, values in made.notes[5:]])
     assert told.std() > 0 and pairs.shape[0] == 5 and abs(told).max() < 1
-
-
-@pytest.mark.parametrize("sampling", ["uniform", "entropy"])
-def test_a_seed_is_bit_equal_alone_and_beside_others(tmp_path: Path, sampling: Any) -> None:
-    config, noisy = replace(CONFIG, sampling=sampling), Oracle(mistake=0.3, skip=0.5)
-    together = run(tmp_path / "all", (0, 1, 2), config, noisy)
-    alone = [run(tmp_path / str(seed), (seed,), config, noisy) for seed in (0, 1, 2)]
-    for each in (together, *alone):
-        each.play(65)
-    for row, each in enumerate(alone):
-        assert same(together.guide.state(row), each.guide.state(0))
-        assert [values for noted, values in together.notes if noted == row] == [values for _, values in each.notes]
-        for column in (REWARD, "frame"):
-            found = together.store.column(column, together.everywhere())[row]
-            assert np.array_equal(found, each.store.column(column, each.everywhere())[0])
 
 
 def test_a_state_restores_sessions_that_wait_with_their_frames(tmp_path: Path) -> None:

@@ -10,24 +10,10 @@ import pytest
 
 pytest.importorskip("metaworld")
 
-from metaworld.env_dict import ALL_V3_ENVIRONMENTS
-
 from guidebench.suites.metaworld import Camera, MetaWorld, MetaWorldDrawing, MetaWorldMT10, dynamics
+from tests.suites.metaworld.test_task import package
 
 SIZE = 96
-
-
-def package(name: str, camera: str) -> Any:
-    """The package's environment, laid out by seed 3, which draws."""
-    cls: Any = ALL_V3_ENVIRONMENTS[f"{name}-v3"]
-    env = cls(render_mode="rgb_array", camera_name=camera, width=SIZE, height=SIZE)
-    env._partially_observable = False
-    env.__dict__.pop("sawyer_observation_space", None)
-    env._set_task_called = env.seeded_rand_vec = True
-    env.seed(3)
-    env._freeze_rand_vec = False
-    env.reset()
-    return env
 
 
 @pytest.mark.parametrize(
@@ -41,7 +27,9 @@ def test_full_frames_are_those_of_the_packages_own_render(
     name: str, camera: Any, kinds: tuple[Any, ...], opengl: None
 ) -> None:
     """Only whether a camera hangs upside down decides how its frames are turned."""
-    env, task = package(name, camera), MetaWorld().make(name)
+    env = package(name, 3, render_mode="rgb_array", camera_name=camera, width=SIZE, height=SIZE)
+    task = MetaWorld().make(name)
+    env.reset()
     task.reset(3)
     drawers = {
         kind: MetaWorldDrawing(camera=camera, size=SIZE, quality="full", orientation=kind).spawn(name) for kind in kinds

@@ -23,9 +23,9 @@ TOUCHED = ("door-open", "door-unlock", "drawer-open", "pick-place")
 """Tasks whose experts are in contact after 60 steps: views into the simulation, free joints, hinges, slides."""
 
 
-def package(name: str, seed: int, hidden: bool = False) -> Any:
+def package(name: str, seed: int, hidden: bool = False, **how: Any) -> Any:
     """The package's environment with layouts by `seed`, as it is to be used."""
-    env: Any = ALL_V3_ENVIRONMENTS[f"{name}-v3"]()  # type: ignore[abstract]
+    env: Any = ALL_V3_ENVIRONMENTS[f"{name}-v3"](**how)  # type: ignore[abstract]
     env._partially_observable = hidden
     env.__dict__.pop("sawyer_observation_space", None)
     env._set_task_called = env.seeded_rand_vec = True
