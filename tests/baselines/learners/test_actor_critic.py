@@ -185,18 +185,11 @@ def run(
 def test_the_line_is_learnt(tmp_path: Path, learner_of: type) -> None:
     """Standing still returns −20 · 2/3 on average; going there at 0.3 a step about −1."""
     config = learner_of(
-        hidden=(32, 32),
-        batch_size=64,
-        learning_starts=200,
-        ensemble=2,
-        utd=1,
-        actor_utd=1,
-        critic_lr=3e-3,
-        actor_lr=3e-3,
-    )
-    _, notes = run(tmp_path, (0,), config, 1600)
-    returns = {step: np.mean([row[3] for row in notes.evaluations if row[0] == step]) for step in (400, 1600)}
-    assert returns[1600] > -3.0
+        hidden=(16, 16), batch_size=32, learning_starts=100, ensemble=2, utd=1, actor_utd=1, critic_lr=1e-2,
+        actor_lr=1e-2,
+    )  # fmt: skip
+    _, notes = run(tmp_path, (0,), config, 600)
+    assert np.mean([row[3] for row in notes.evaluations if row[0] == 600]) > -6.0
 
 
 @pytest.mark.parametrize("where", ["loss", "grad_norm", "action"])
