@@ -40,3 +40,4 @@ def test_the_protocol_is_the_papers():
 def test_the_judge_is_labelled_as_what_it_is():
     judge = get("judge", "sprite")
     assert (judge.backend, judge.privileged, judge.title) == ("scripted", False, "hand-written for this task")
+    assert judge().delay == 1024
