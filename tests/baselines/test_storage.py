@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Actions, Build, Observations, Transition, TransitionColumn
+from guidebench.harness.interfaces import Actions, Build, Observations, State, Transition, TransitionColumn
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.streams import Streams
 from tests.refusals import check_refused
@@ -50,6 +50,14 @@ def fill(storage: Storage, numbers: range, rows: int = 2) -> None:
                 success=ended,
             )
         )
+
+
+def restored(made: Build, states: list[State], columns: tuple[TransitionColumn, ...] = ()) -> Storage:
+    """Return a store that goes on from these states of its rows."""
+    storage = Storage(made, columns)
+    for row, state in enumerate(states):
+        storage.load_state(row, state)
+    return storage
 
 
 def test_the_successor_of_a_step_is_the_next_observation_or_the_episode_s_last(tmp_path: Path) -> None:
@@ -161,9 +169,7 @@ def test_a_restart_at_a_checkpoint_forgets_what_came_after_it(tmp_path: Path) ->
     states = [storage.state(row) for row in range(2)]
     before = storage.gather(np.array([[5, 1], [5, 1]]))
     fill(storage, range(10, 12))  # lost by the crash; two slots of slack keep the ring intact
-    again = Storage(build(tmp_path))
-    for row, state in enumerate(states):
-        again.load_state(row, state)
+    again = restored(build(tmp_path), states)
     after = again.gather(np.array([[5, 1], [5, 1]]))
     for field in ("observation", "next_observation", "reward", "terminated"):
         np.testing.assert_array_equal(getattr(before, field), getattr(after, field))
@@ -240,9 +246,7 @@ def test_a_byte_that_is_not_what_was_stored_is_noticed(tmp_path: Path, name: str
         states = [storage.state(row) for row in range(2)]
     path = tmp_path / "seed-1" / "replay" / f"{name}.bin"
     whole = path.read_bytes()
-    again = Storage(made)
-    for row, state in enumerate(states):
-        again.load_state(row, state)
+    restored(made, states)
     path.write_bytes(bytes(len(whole)))
     check_refused(
         rf"replay/{name}\.bin does not hold what was written to it, as transitions",
@@ -266,9 +270,7 @@ def test_what_is_stored_after_a_checkpoint_is_no_damage_to_it(tmp_path: Path) ->
         fill(storage, range(start, start + 8))
         states.append([storage.state(row) for row in range(2)])
         for before in states[-3:-1]:  # the older of two checkpoints, and the one before the newest
-            again = Storage(made, SIDE)
-            for row, state in enumerate(before):
-                again.load_state(row, state)
+            again = restored(made, before, SIDE)
             newest = np.full((2, 1), (again.written - 1) % again.size)
             assert again.written == before[0]["written"] < storage.written
             assert again.gather(newest).reward[:, 0].tolist() == [again.written - 1, 1 - again.written]
@@ -322,9 +324,7 @@ def test_a_score_that_came_after_the_checkpoint_does_not_survive_it(tmp_path: Pa
     storage.write("score", 0, np.array([1]), np.array([0.25]))
     states = [storage.state(row) for row in range(2)]
     storage.write("score", 0, np.array([2]), np.array([0.75]))
-    again = Storage(build(tmp_path), COLUMNS)
-    for row, state in enumerate(states):
-        again.load_state(row, state)
+    again = restored(build(tmp_path), states, COLUMNS)
     assert again.column("score", np.array([[1, 2], [1, 2]])).tolist() == [[0.25, -1], [-1, -1]]
 
 

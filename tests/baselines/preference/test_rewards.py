@@ -164,34 +164,3 @@ def test_a_state_restores_networks_optimiser_and_pairs() -> None:
     for each, pairs in ((made, data), (resumed, kept)):
         train(each, [pairs], (3,))
     assert same(made.state(0), resumed.state(0))
-
-
-def point(rng: np.random.Generator, skill: float, here: Array, place: Array, steps: int = 50) -> tuple[Array, Array]:
-    """A point goes to a place in the plane with so much skill, else anywhere. States [T, 4], rewards [T]."""
-    states, rewards = [], []
-    for _ in range(steps):
-        states.append(np.concatenate([here, place]))
-        rewards.append(-np.linalg.norm(here - place))
-        way = (place - here).clip(-0.1, 0.1) if rng.random() < skill else rng.uniform(-0.1, 0.1, 2)
-        here = (here + way).clip(-1, 1)
-    return np.array(states, np.float32), np.array(rewards)
-
-
-def test_from_preferences_alone_an_expert_trajectory_is_ranked_above_a_suboptimal_one() -> None:
-    rng, length = np.random.default_rng(0), 10
-    home, data = build((0,), observed=4), Preferences(length, 4)
-    made = RewardEnsemble(home, States(home, (32, 32)).network, 3, 1e-3, 32, 0.0)
-    episodes = [point(rng, skill, *rng.uniform(-1, 1, (2, 2))) for skill in np.linspace(0, 0.5, 40)]
-    for _ in range(300):
-        chosen = [(rng.integers(40), rng.integers(50 - length + 1)) for _ in range(2)]
-        pair = [tuple(part[start : start + length] for part in episodes[each]) for each, start in chosen]
-        first, second = (rewards.sum() for _, rewards in pair)
-        data.add([np.stack([states for states, _ in pair])], [float(second > first)])
-    fit = made.train([data], np.ones(1, bool), [rng], 40, 0.97)
-    assert fit.accuracy[0] > 0.9
-    for corner in (-0.8, 0.8):
-        here, place = np.array([corner, 0.8]), np.array([-corner, -0.8])
-        expert, poor = (point(rng, skill, here, place) for skill in (1.0, 0.1))
-        learned = [made.reward(states[None])[0] for states, _ in (expert, poor)]
-        assert learned[0].sum() > learned[1].sum() + 5
-        assert np.corrcoef(learned[0], expert[1])[0, 1] > 0.8

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from guidebench.harness.errors import Stopped
 from guidebench.harness.plan import config, matrix
 from guidebench.harness.plan.names import Names
 from guidebench.suites.classic import ClassicDrawing
@@ -26,10 +23,6 @@ def settings(task: str, learner: str, profile: str = "paper") -> dict[str, objec
     return {key: value.value for key, value in config.base_settings(names).items()}
 
 
-def files(study: Path, name: str) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in sorted(study.glob(f"*/*/*/seed-*/{name}"))}
-
-
 @pytest.mark.parametrize("learner", ["sac", "td3"])
 def test_a_learner_trains_on_pendulum_where_no_episode_succeeds(train, learner: str) -> None:
     study = train("suite=classic", "task=Pendulum-v1", f"learner={learner}", *SMALL, packs=[(0, 1)])
@@ -43,18 +36,6 @@ def test_a_learner_trains_on_pendulum_where_no_episode_succeeds(train, learner: 
         assert last["grad_norm"] > 0 and last["actor_grad_norm"] > 0 and last["loss"] >= 0
     first, second = (load_file(path / "policy.safetensors") for path in found)
     assert any(first[name].tobytes() != second[name].tobytes() for name in first), "seeds are not alike"
-
-
-def test_stopping_and_continuing_a_simulation_in_another_packing_changes_no_byte(train) -> None:
-    given = ("suite=classic", "task=Hopper-v5", "learner=sac", *SMALL)
-    whole = train(*given, packs=[(0, 1)], checkpoint_every=70)
-    directory = whole.with_name("interrupted")
-    stop = (call == 157 for call in range(1, 10_000)).__next__
-    with pytest.raises(Stopped):
-        train(*given, packs=[(0, 1)], checkpoint_every=70, directory=directory, stop=stop)
-    train(*given, packs=[(0,), (1,)], checkpoint_every=70, directory=directory)
-    for name in ("evaluations.parquet", "policy.safetensors"):
-        assert files(directory, name) == files(whole, name) and len(files(whole, name)) == 2
 
 
 def test_sac_has_the_zoos_settings_and_otherwise_stable_baselines3s() -> None:
