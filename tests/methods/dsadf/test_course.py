@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from guidebench.methods.dsadf.course import Course
 from guidebench.methods.dsadf.plans import Subgoal
 
 PLAN = (Subgoal("find tree"), Subgoal("chop tree", 2), Subgoal("make wood sword"))
+MUG = (Subgoal("grab mug"), Subgoal("find table"), Subgoal("put mug on table"))
 
 
 def test_sub_goals_follow_each_other() -> None:
@@ -28,48 +33,39 @@ def test_sub_goals_follow_each_other() -> None:
     assert course.last and str(course.present) == "make wood sword", "the last sub-goal stays until the episode ends"
 
 
-def test_without_a_mask_every_action_counts_and_only_the_performer_ends_a_search() -> None:
-    course = Course(PLAN)
-    course.look(None)
-    course.acted({"find tree"})
-    assert str(course.present) == "find tree" and course.steps == 1
-    course.end()
-    assert course.steps == 0
-    course.acted({"chop tree"})
-    course.acted({"chop tree"})
-    assert str(course.present) == "make wood sword"
-    course.end()
-    assert str(course.present) == "make wood sword", "the last one does not end"
-
-
-def test_a_search_is_not_over_because_another_search_follows() -> None:
-    course = Course((Subgoal("find tree"), Subgoal("find cow"), Subgoal("attack cow")))
-    course.look({"find cow", "attack cow"})
-    assert str(course.present) == "find tree"
-
-
-def test_a_partial_plan_is_over_once_its_last_sub_goal_is_reached() -> None:
-    course = Course((Subgoal("grab mug"), Subgoal("find table"), Subgoal("put mug on table")), partial=True)
-    course.acted([])
-    course.acted(["grab mug"])
-    assert str(course.present) == "find table" and not course.last
-    course.look({"put mug on sink": 5})
-    assert str(course.present) == "find table"
-    course.look({"put mug on table": 5})
-    assert str(course.present) == "put mug on table" and not (course.last or course.over)
-    course.acted(["put mug on table"])
-    assert course.present is None and course.over and course.last, "then the task itself is the goal"
-    course.end()
-    assert course.at == 3
-    search = Course((Subgoal("find mug"),), partial=True)
-    search.look({"grab mug"})
-    assert not search.over, "only the performer ends a search that nothing follows"
-    search.end()
-    assert search.over and not Course(partial=True).over
-
-
-def test_without_a_plan_the_task_is_the_goal() -> None:
-    course = Course()
-    course.look({"chop tree"})
-    course.acted({"chop tree"})
-    assert course.present is None and course.last
+@pytest.mark.parametrize(
+    ("plan", "partial", "events", "ends"),
+    [
+        # Without a mask every action counts; only the performer ends a search, and nothing ends the last sub-goal.
+        (PLAN, False, [
+            ("look", None, "find tree", 0), ("acted", {"find tree"}, "find tree", 1), ("end", "chop tree (2 times)", 0),
+            ("acted", {"chop tree"}, "chop tree (2 times)", 1), ("acted", {"chop tree"}, "make wood sword", 0),
+            ("end", "make wood sword", 0),
+        ], (False, True)),
+        # A search is not over because another search follows.
+        ((Subgoal("find tree"), Subgoal("find cow"), Subgoal("attack cow")), False,
+         [("look", {"find cow", "attack cow"}, "find tree", 0)], (False, False)),
+        # A partial plan is over once its last sub-goal is reached; then the task itself is the goal.
+        (MUG, True, [
+            ("acted", [], "grab mug", 1), ("acted", ["grab mug"], "find table", 0),
+            ("look", {"put mug on sink": 5}, "find table", 0), ("look", {"put mug on table": 5}, "put mug on table", 0),
+        ], (False, False)),
+        (MUG[2:], True, [("acted", ["put mug on table"], "None", 0), ("end", "None", 0)], (True, True)),
+        # Only the performer ends a search that nothing follows.
+        ((Subgoal("find mug"),), True, [("look", {"grab mug"}, "find mug", 0)], (False, False)),
+        ((Subgoal("find mug"),), True, [("end", "None", 0)], (True, True)),
+        # Without a plan the task is the goal, and no plan is over.
+        ((), False, [("look", {"chop tree"}, "None", 0), ("acted", {"chop tree"}, "None", 1)], (False, True)),
+        ((), True, [], (False, True)),
+    ],
+)  # fmt: skip
+def test_what_ends_a_sub_goal_and_a_plan(
+    plan: tuple[Subgoal, ...], partial: bool, events: list[Any], ends: tuple[bool, bool]
+) -> None:
+    """After each event are stated the present sub-goal and its steps, and after the last whether the plan is over and
+    whether its last sub-goal is present."""
+    course = Course(plan, partial)
+    for event, *given, present, steps in events:
+        getattr(course, event)(*given)
+        assert (str(course.present), course.steps) == (present, steps)
+    assert (course.over, course.last) == ends

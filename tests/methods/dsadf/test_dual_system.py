@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,8 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Episode, Place, Question, Told, Transition
-from guidebench.harness.loop.building import make_build
-from guidebench.harness.loop.evaluation import EvaluationContext
-from guidebench.harness.plan import matrix
-from tests.methods.dsadf.worlds import inheriting
+from guidebench.harness.interfaces import Place, Told
+from tests.methods.dsadf.rehearsal import Rehearsal
 
 pytest.importorskip("crafter")
 WORDS = (
@@ -26,74 +22,50 @@ WORDS = (
 MOVES = ("move left", "move right")
 GRASS = "you see grass. you are targeting grass."
 VECTORS = {"chop tree": [3, 4], "mine coal": [4, 3]}
-"""Vectors of these texts; all others are orthogonal to them."""
 Performer = Callable[[Mapping[str, Any]], str]
 
 
-class Dual:
-    """An agent of one seed, with answers that a test gives."""
+class Dual(Rehearsal):
+    """A dual system in Crafter."""
 
-    def __init__(self, directory: Path, *words: str, scores: Sequence[float | None] = (), count: int = 1) -> None:
-        (cell,) = matrix.plan(inheriting([*WORDS, *words], "deforestation")).cells
-        self.build = make_build(cell, [0], "cpu", [directory])
-        self.agent: Any = self.build.parts["agent"].spawn(self.build)
-        self.plan: list[list[Any]] = []
-        self.performer: Performer = lambda content: "move left"
-        self.asked, self.scores, self.count = list[tuple[str, Any]](), [*scores], count
-        self.met: dict[str, int] = {}
-        self.ctx: Any = EvaluationContext(100, self.build.streams, np.zeros(1, np.int64), answer=self._answers)
+    def __init__(
+        self, directory: Path, *words: str, scores: Sequence[float | None] = (), count: int = 1,
+        begins: list[list[Any]] | None = None,
+    ) -> None:  # fmt: skip
+        """`begins`: the plan of an episode of training that begins."""
+        super().__init__(directory, [*WORDS, *words], "deforestation", count)
+        self.vectors, self.scores, self.plan = VECTORS, [*scores], list[list[Any]]()
+        self.acts: Performer = lambda content: "move left"
+        if begins is not None:
+            self.begin(begins)
 
-    def _answers(self, questions: Sequence[Question]) -> list[Any]:
-        return [self._answer(question.to, json.loads(question.content)) for question in questions]
+    def planner(self, content: Any) -> Any:
+        return {"plan": self.plan, "thoughts": "", "fault": "", "retries": 0} if self.plan else None
 
-    def _answer(self, role: str, content: Any) -> Any:
-        self.asked.append((role, content))
-        if role == "planner":
-            return {"plan": self.plan, "thoughts": "", "fault": "", "retries": 0} if self.plan else None
-        if role == "performer":
-            return {"action": self.performer(content), "faults": [], "said": ""}
-        if role == "scorer":
-            p = self.scores.pop(0)
-            return None if p is None else {"proficiency": p, "said": "so"}
-        vector = np.zeros((1, 16), np.float32)
-        vector[0, : len(VECTORS.get(content, ()))] = VECTORS.get(content, ())
-        if content not in VECTORS:
-            vector[0, 2 + self.met.setdefault(content, len(self.met))] = 1
-        return vector
+    def performer(self, content: Any) -> Any:
+        return {"action": self.acts(content), "faults": [], "said": ""}
 
-    def questions(self, role: str) -> list[Any]:
-        return [content for to, content in self.asked if to == role]
+    def scorer(self, content: Any) -> Any:
+        p = self.scores.pop(0)
+        return None if p is None else {"proficiency": p, "said": "so"}
 
     def shown(self, possible: Sequence[str], text: str = GRASS) -> Any:
-        seen = np.zeros(self.count, self.build.parts["suite"].spaces("wood_sword")[0].numpy)
-        seen["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
+        seen = self.observing(text)
         seen["admissible"] = [name in possible for name in self.agent.names]
         return seen
 
-    def logged(self, log: str) -> list[dict[str, Any]]:
-        return [dict(note.values) for note in self.ctx.notes if note.log == log]
-
     # Training
 
-    def begin(self, plan: list[list[Any]], possible: Sequence[str] = MOVES) -> None:
+    def begin(self, plan: list[list[Any]]) -> None:
         self.plan = plan
-        self.agent.begin(np.zeros(1, np.int64), self.shown(possible), self.ctx)
+        self.agent.begin(np.zeros(1, np.int64), self.shown(MOVES), self.ctx)
 
     def step(
         self, action: str, before: Sequence[str], after: Sequence[str], caption: str = "", success: bool = False
     ) -> float:
-        """Observe a step; the reward that is stored."""
-        no = np.zeros(1, bool)
-        self.agent.observe(
-            Transition(
-                self.shown(before), np.array([self.agent.names.index(action)]), np.array([9], np.float32), no, no,
-                self.shown(after), np.zeros((1, len(self.build.events)), bool), None, np.array([success]),
-                None, Told((GRASS,), (caption,)),
-            ),
-            self.ctx,
-        )  # fmt: skip
-        store = self.agent.experience.store
-        return float(store.column("reward", np.array([[store.written - 1]]))[0, 0])
+        """Observe a step, which the task rewards by 9."""
+        told = Told((GRASS,), (caption,))
+        return self.observed(self.shown(before), action, self.shown(after), told, 9, success)
 
     # Evaluation
 
@@ -102,17 +74,21 @@ class Dual:
             skill = self.agent.memories[0].skill(name.replace("_", " "))
             skill.rewarded, skill.proficiency = True, p
 
-    def play(self, plan: list[list[Any]]) -> None:
-        self.plan = plan
+    def play(self, **proficiencies: float) -> Dual:
+        """Begin episodes with the plan below, where these sub-goals are in memory."""
+        self.knows(**proficiencies)
+        self.plan = PLAN
         self.actor = self.agent.actor([Place(0, episode) for episode in range(self.count)])
         self.ctx.rows = np.zeros(self.count, np.int64)
         self.actor.begin(self.shown(MOVES), self.ctx)
+        return self
 
     def act(self, possible: Sequence[str], text: str = GRASS, near: int = 0) -> str:
         """The first episode's action; `near`: code of an object two cells to the right of the player."""
         seen = self.shown(possible, text)
-        columns, rows = seen["local"].shape[1:3]
-        seen["local"][:, columns // 2 + 2, rows // 2, 1] = near
+        if near:
+            columns, rows = seen["local"].shape[1:3]
+            seen["local"][:, columns // 2 + 2, rows // 2, 1] = near
         return str(self.agent.names[self.actor.act(seen, np.arange(self.count), self.ctx)[0]])
 
     def end(self) -> None:
@@ -125,8 +101,7 @@ CHOPS = (*MOVES, "chop tree")
 
 def test_the_progressive_reward_replaces_the_tasks(tmp_path: Path) -> None:
     """By hand: .5 for each completed sub-goal, .2·cos for a caption of the present one, 1 for the task, once."""
-    dual = Dual(tmp_path)
-    dual.begin(PLAN)
+    dual = Dual(tmp_path, begins=PLAN)
     assert dual.step("move left", MOVES, MOVES, "move left") == 0
     assert dual.step("move left", MOVES, CHOPS, "move left") == 0.5, "the tree is found"
     assert dual.step("chop tree", CHOPS, CHOPS, "mine coal") == 0, "cos = .96, and β = .99"
@@ -134,7 +109,7 @@ def test_the_progressive_reward_replaces_the_tasks(tmp_path: Path) -> None:
     assert dual.step("chop tree", CHOPS, CHOPS, "chop tree") == 0, "the present sub-goal is another one"
     assert dual.step("mine coal", ("mine coal",), MOVES, "mine coal", success=True) == pytest.approx(1.7)
     assert dual.step("move left", MOVES, MOVES, success=True) == 0, "the task is solved once"
-    dual.agent.end([Episode(0, 0.0, 7, True)], dual.ctx)
+    dual.ended(7, True)
     assert dual.logged("progress") == [{
         "episode": 0, "length": 7, "plan": 4, "completed": 3, "proximity": 2.0, "reward": pytest.approx(2.9),
         "succeeded": True,
@@ -143,15 +118,13 @@ def test_the_progressive_reward_replaces_the_tasks(tmp_path: Path) -> None:
 
 def test_weights_and_similarity_are_settings(tmp_path: Path) -> None:
     words = ("agent.gamma_task=2", "agent.gamma_subgoals=3", "agent.gamma_proximity=0.5", "agent.beta=0.95")
-    dual = Dual(tmp_path, *words)
-    dual.begin(PLAN[1:])
+    dual = Dual(tmp_path, *words, begins=PLAN[1:])
     assert dual.step("chop tree", CHOPS, CHOPS, "mine coal") == pytest.approx(0.48), ".5·.96"
     assert dual.step("chop tree", CHOPS, CHOPS, success=True) == 5
 
 
 def test_without_a_plan_the_task_is_the_goal_and_nothing_enters_memory(tmp_path: Path) -> None:
-    dual = Dual(tmp_path)
-    dual.begin([])
+    dual = Dual(tmp_path, begins=[])
     assert dual.step("chop tree", CHOPS, CHOPS, "chop tree", success=True) == 1
     assert dual.build.suite(0).make("wood_sword").instruction in dual.questions("text_embedder")
     assert not dual.agent.memories[0].skills
@@ -159,8 +132,7 @@ def test_without_a_plan_the_task_is_the_goal_and_nothing_enters_memory(tmp_path:
 
 def test_what_the_learner_sees(tmp_path: Path) -> None:
     """The vector of the present sub-goal before the step and after it, and no sentences."""
-    dual = Dual(tmp_path)
-    dual.begin(PLAN[1:])
+    dual = Dual(tmp_path, begins=PLAN[1:])
     dual.step("chop tree", CHOPS, CHOPS)
     dual.step("chop tree", CHOPS, CHOPS)
     batch = dual.agent.experience.store.gather(np.array([[0, 1]]))
@@ -171,24 +143,23 @@ def test_what_the_learner_sees(tmp_path: Path) -> None:
 
 
 def test_memory_holds_what_was_rewarded_with_all_attempts(tmp_path: Path) -> None:
-    dual = Dual(tmp_path, scores=[0.9, None])
-    dual.begin(PLAN)
+    dual = Dual(tmp_path, scores=[0.9, None], begins=PLAN)
     dual.step("move left", MOVES, MOVES)
     dual.step("move left", MOVES, CHOPS)
     dual.step("chop tree", CHOPS, CHOPS)
-    dual.agent.end([Episode(0, 0.0, 3, False)], dual.ctx)
+    dual.ended(3)
     memory = dual.agent.memories[0]
     assert [*memory.skills] == ["find tree"] and memory.skill("chop tree").recent == [(1, False)]
     dual.begin(PLAN[1:])
     dual.step("chop tree", CHOPS, CHOPS, "chop tree")
-    dual.agent.end([Episode(0, 0.0, 1, False)], dual.ctx)
+    dual.ended(1)
     assert memory.skill("find tree").recent == [(2, True)]
     assert memory.skill("chop tree").recent == [(1, False), (1, False)], "rewarded by its caption, never reached"
 
     dual.agent._score(dual.ctx)
     assert [content["subgoal"] for content in dual.questions("scorer")] == ["find tree", "chop tree"]
     assert memory.proficiency("find tree") == 0.9 and memory.proficiency("chop tree") == 0.0, "no answer came"
-    assert [(row["noun"], row["failed"]) for row in dual.logged("memory")] == [("tree", False), ("tree", True)]
+    assert dual.logged("memory", "noun", "failed") == [("tree", False), ("tree", True)]
     dual.scores = [0.2]
     dual.agent._score(dual.ctx)
     assert memory.proficiency("chop tree") == 0.2 and len(dual.questions("scorer")) == 3, "what is known is not asked"
@@ -197,12 +168,8 @@ def test_memory_holds_what_was_rewarded_with_all_attempts(tmp_path: Path) -> Non
 def test_memory_is_scored_before_evaluations_alone(tmp_path: Path) -> None:
     dual = Dual(tmp_path, scores=[0.9])
     dual.knows(chop_tree=0.0)
-
-    class Training(EvaluationContext):
-        phase = dual.agent.phases()[0]
-
     for step, asked in ((99, 0), (100, 1), (101, 1), (200, 1)):
-        dual.agent.update(Training(step, dual.build.streams, np.zeros(1, np.int64), answer=dual._answers))
+        dual.agent.update(dual.at(step))
         assert len(dual.questions("scorer")) == asked
 
 
@@ -221,43 +188,34 @@ def test_a_policy_carries_network_and_memory(tmp_path: Path) -> None:
 
 
 def test_sub_goals_are_divided_by_their_proficiency(tmp_path: Path) -> None:
-    dual = Dual(tmp_path)
-    dual.knows(find_tree=0.7, chop_tree=0.6)
-    dual.play(PLAN)
+    dual = Dual(tmp_path).play(find_tree=0.7, chop_tree=0.6)
     assert dual.act(MOVES) in MOVES and not dual.questions("performer"), "System 1, among the possible actions"
-    dual.performer = lambda content: "chop tree"
+    dual.acts = lambda content: "chop tree"
     assert [dual.act(CHOPS) for _ in range(2)] == ["chop tree"] * 2
     assert [content["subgoal"] for content in dual.questions("performer")] == ["chop tree (2 times)"] * 2
-    dual.performer = lambda content: "move right"
+    dual.acts = lambda content: "move right"
     assert dual.act(MOVES) == "move right"
     dual.end()
-    told = [tuple(row.get(name) for name in ("subgoal", "by", "why", "proficiency", "steps", "reached"))
-            for row in dual.logged("routes")]  # fmt: skip
-    assert told == [
+    assert dual.logged("routes", "subgoal", "by", "why", "proficiency", "steps", "reached") == [
         ("find tree", "learner", "proficient", 0.7, 1, True),
         ("chop tree", "performer", "not proficient", 0.6, 2, True),
         ("mine coal", "performer", "it is not in memory", None, 1, False),
     ]
-    (trial,) = dual.logged("trials")
-    assert (trial["steps"], trial["fast"], trial["performed"], trial["emergencies"]) == (4, 1, 3, 0)
+    assert dual.logged("trials", "steps", "fast", "performed", "emergencies") == [(4, 1, 3, 0)]
 
 
 def test_a_sub_goal_that_the_performer_declares_reached_gives_way_to_system_1_in_the_same_step(tmp_path: Path) -> None:
-    dual = Dual(tmp_path)
-    dual.knows(chop_tree=1.0)
-    dual.play(PLAN)
-    dual.performer = lambda content: "done"
+    dual = Dual(tmp_path).play(chop_tree=1.0)
+    dual.acts = lambda content: "done"
     assert dual.act(MOVES) in MOVES and len(dual.questions("performer")) == 1
     assert dual.logged("routes")[0]["reached"] is True
     dual.end()
-    assert [(row["subgoal"], row["steps"]) for row in dual.logged("routes")] == [("find tree", 0), ("chop tree", 1)]
+    assert dual.logged("routes", "subgoal", "steps") == [("find tree", 0), ("chop tree", 1)]
 
 
 @pytest.mark.parametrize(("router", "fast"), [("rl", True), ("model", False)])
 def test_one_system_may_act_alone(tmp_path: Path, router: str, fast: bool) -> None:
-    dual = Dual(tmp_path, f"agent.router={router}", "agent.trains=false")
-    dual.knows(find_tree=1.0 - fast)
-    dual.play(PLAN)
+    dual = Dual(tmp_path, f"agent.router={router}", "agent.trains=false").play(find_tree=1.0 - fast)
     dual.act(MOVES, near=ZOMBIE)
     assert len(dual.questions("performer")) == (0 if fast else 1), "and a danger changes nothing"
 
@@ -267,10 +225,8 @@ ZOMBIE, ARROW = 7, 9
 
 
 def test_an_unknown_danger_nearby_is_an_emergency_of_one_step(tmp_path: Path) -> None:
-    dual = Dual(tmp_path)
-    dual.knows(find_tree=1.0)
-    dual.play(PLAN)
-    dual.performer = lambda content: "move right"
+    dual = Dual(tmp_path).play(find_tree=1.0)
+    dual.acts = lambda content: "move right"
     dual.act(MOVES)
     assert not dual.questions("performer")
     assert dual.act(MOVES, near=ZOMBIE) == "move right"
@@ -288,24 +244,14 @@ def test_an_unknown_danger_nearby_is_an_emergency_of_one_step(tmp_path: Path) ->
 
 
 def test_without_distances_a_danger_is_near_when_it_is_the_target(tmp_path: Path) -> None:
-    dual = Dual(tmp_path, "suite.observation=grey_text", "suite.size=20")
-    dual.knows(find_tree=1.0)
-    dual.play(PLAN)
-
-    def act(text: str) -> None:
-        dual.actor.act(dual.shown(MOVES, text), np.arange(1), dual.ctx)
-
-    act("you see zombie. you are targeting grass.")
-    assert not dual.questions("performer")
-    act("you see zombie. you are targeting zombie.")
-    assert len(dual.questions("performer")) == 1
+    dual = Dual(tmp_path, "suite.observation=grey_text", "suite.size=20").play(find_tree=1.0)
+    for target, count in (("grass", 0), ("zombie", 1)):
+        dual.act(MOVES, f"you see zombie. you are targeting {target}.")
+        assert len(dual.questions("performer")) == count
 
 
 def test_all_episodes_are_asked_about_in_one_batch(tmp_path: Path) -> None:
-    dual = Dual(tmp_path, count=3)
-    batches = []
-    answers = dual.ctx.answer
-    dual.ctx.answer = lambda questions: batches.append(len(questions)) or answers(questions)
-    dual.play(PLAN)
-    dual.act(MOVES)
+    dual, batches = Dual(tmp_path, count=3), list[int]()
+    dual.ctx.answer = lambda questions: batches.append(len(questions)) or dual.answers(questions)
+    dual.play().act(MOVES)
     assert batches == [3, 3]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,11 @@ import pytest
 from guidebench import results, testing
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
-from guidebench.harness.interfaces import Episode, Place, Question, Told, Transition
-from guidebench.harness.loop.building import make_build
-from guidebench.harness.loop.evaluation import EvaluationContext
+from guidebench.harness.interfaces import Place, Told
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.run import study
-from tests.methods.dsadf.worlds import inheriting
+from tests.methods.dsadf.rehearsal import Rehearsal
 from tests.skeletons.test_skeletons import kept, survives
 
 SCRIPTED = ("suite=housekeep", "planner=scripted", "reflector=scripted", "performer=scripted")
@@ -34,55 +31,33 @@ GRAB, PUT = {"objects": ("mug", 1.0)}, {"receptacles": ("table", 1.0), "held": "
 CARRY = {"held": "mug"}
 
 
-class Room:
-    """An agent of one seed, with answers that a test gives."""
+class Room(Rehearsal):
+    """A dual system in Housekeep."""
 
     def __init__(self, directory: Path, *words: str) -> None:
-        told = ("method=dsadf", "task=task13", "profile=smoke", "agent.reflect=false", "agent.history=3", *words)
-        (cell,) = matrix.plan(inheriting([*SYSTEMS, *told], "task12")).cells
-        self.build = make_build(cell, [0], "cpu", [directory])
-        self.agent: Any = self.build.parts["agent"].spawn(self.build)
+        given = ("method=dsadf", "task=task13", "profile=smoke", "agent.reflect=false", "agent.history=3", *words)
+        super().__init__(directory, [*SYSTEMS, *given], "task12")
         self.plans, self.targets = [PLAN] * 9, [{"target": "put the mug away", "fault": "", "retries": 1}]
-        self.asked, self.met = list[tuple[str, Any]](), dict[str, int]()
-        self.ctx: Any = self.at(0)
+        self.acts = "look up"
+        self.at(0)
 
-    def at(self, step: int) -> Any:
-        class Training(EvaluationContext):
-            phase = self.agent.phases()[0]
-            active = np.ones(1, bool)
-
-        self.ctx = Training(step, self.build.streams, np.zeros(1, np.int64), answer=self._answers)
-        return self.ctx
-
-    def _answers(self, questions: Sequence[Question]) -> list[Any]:
-        return [self._answer(question.to, json.loads(question.content)) for question in questions]
-
-    def _answer(self, role: str, content: Any) -> Any:
-        self.asked.append((role, content))
-        if role == "planner" and "history" in content:
+    def planner(self, content: Any) -> Any:
+        if "history" in content:
             return self.targets.pop(0)
-        if role == "planner":
-            return {"plan": self.plans.pop(0), "thoughts": "", "fault": "", "retries": 0}
-        if role == "performer":
-            return {"action": "look up", "faults": [], "said": ""}
-        if role == "scorer":
-            return {"proficiency": 0.9, "said": ""}
-        vector = np.zeros((1, 16), np.float32)
-        vector[0, self.met.setdefault(content, len(self.met))] = 1
-        return vector
+        return {"plan": self.plans.pop(0), "thoughts": "", "fault": "", "retries": 0}
 
-    def questions(self, role: str) -> list[Any]:
-        return [content for to, content in self.asked if to == role]
+    def performer(self, content: Any) -> Any:
+        return {"action": self.acts, "faults": [], "said": ""}
+
+    def scorer(self, content: Any) -> Any:
+        return {"proficiency": 0.9, "said": ""}
 
     def shown(self, held: str = "", text: str = "you hold nothing.", **things: tuple[str, float]) -> Any:
-        suite = self.build.parts["suite"]
-        seen = np.zeros(1, suite.spaces("adjustment_3")[0].numpy)
-        stands = suite.deed_forms("adjustment_3").stands
+        seen, stands = self.observing(text), self.build.parts["suite"].deed_forms("adjustment_3").stands
         for kind, (name, metres) in things.items():
             at = 5 * stands["OBJECT" if kind == "objects" else "RECEPTACLE"].index(name)
             seen[kind][0, at : at + 5] = 1, metres, 0, 1, 0
         seen["held"] = 1 + stands["OBJECT"].index(held) if held else 0
-        seen["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
         return seen
 
     def begin(self) -> None:
@@ -92,31 +67,28 @@ class Room:
         self, before: Any, action: str, after: Any, caption: str = "", reward: float = 0, truncated: bool = False
     ) -> float:
         """Observe a step between two states; the reward that is stored."""
-        no = np.zeros(1, bool)
-        self.agent.observe(
-            Transition(
-                self.shown(**before), np.array([self.agent.names.index(action)]), np.array([reward], np.float32), no,
-                np.array([truncated]), self.shown(**after), np.zeros((1, len(self.build.events)), bool), None, no,
-                None, Told(("",), (caption,)),
-            ),
-            self.ctx,
-        )  # fmt: skip
-        store = self.agent.experience.store
-        return float(store.column("reward", np.array([[store.written - 1]]))[0, 0])
+        told = Told(("",), (caption,))
+        return self.observed(self.shown(**before), action, self.shown(**after), told, reward, truncated=truncated)
 
-    def tidy(self) -> None:
+    def waits(self, steps: int) -> None:
+        """Observe steps in which nothing happens."""
+        for _ in range(steps):
+            self.step({}, "look up", {})
+
+    def infers(self, step: int) -> None:
+        """Be updated at a step."""
+        self.agent.update(self.at(step))
+
+    def tidy(self) -> Room:
         """Let the target be inferred, and an episode begin."""
         self.agent._inferring[:] = False
         self.begin()
-
-    def logged(self, log: str) -> list[dict[str, Any]]:
-        return [dict(note.values) for note in self.ctx.notes if note.log == log]
+        return self
 
 
 def test_a_part_of_the_room_is_put_in_order_plan_by_plan(tmp_path: Path) -> None:
     """By hand: .5 for each of four sub-goals, the last one too, and .2 for a caption of the present one."""
-    room = Room(tmp_path)
-    room.tidy()
+    room = Room(tmp_path).tidy()
     assert room.step({}, "move forward", GRAB) == 0.5, "the mug is found"
     assert room.step(GRAB, "look up", GRAB) == 0
     assert room.step(GRAB, "grab or release", CARRY, "grab mug") == pytest.approx(0.7)
@@ -129,29 +101,20 @@ def test_a_part_of_the_room_is_put_in_order_plan_by_plan(tmp_path: Path) -> None
         "find": {"mug": 0.0, "table": 0.0}, "grab": {"mug": 0.0}, "put": {"mug on table": 0.0},
     }  # fmt: skip
     assert memory.skill("grab mug").recent == [(2, True)]
-    room.agent.end([Episode(0, 0.0, 5, False)], room.ctx)
-    assert room.logged("progress")[0]["completed"] == 4
+    room.ended(5)
+    assert room.logged("progress", "completed") == [(4,)]
 
 
 def test_a_sub_goal_that_takes_too_long_is_planned_again_but_not_as_the_episode_ends(tmp_path: Path) -> None:
-    room = Room(tmp_path, "agent.patience=3", "agent.replans=1")
-    room.tidy()
-    for _ in range(2):
-        room.step({}, "look up", {})
-    assert len(room.questions("planner")) == 1
-    room.step({}, "look up", {})
-    assert len(room.questions("planner")) == 2
-    assert room.agent.memories[0].skill("find mug").recent == [(3, False)]
-    for _ in range(9):
-        room.step({}, "look up", {})
-    assert len(room.questions("planner")) == 2, "agent.replans"
-    other = Room(tmp_path / "other", "agent.patience=3")
-    other.tidy()
-    for _ in range(2):
-        other.step({}, "look up", {})
+    room, other = Room(tmp_path, "agent.patience=3", "agent.replans=1").tidy(), Room(tmp_path / "b", "agent.patience=3")
+    for steps, plans in ((2, 1), (1, 2), (9, 2)):
+        room.waits(steps)
+        assert len(room.questions("planner")) == plans, "after three steps, and once by agent.replans"
+    assert room.agent.memories[0].skill("find mug").recent[0] == (3, False)
+    other.tidy().waits(2)
     other.step({}, "look up", {}, truncated=True)
     assert len(other.questions("planner")) == 1
-    assert [row["number"] for row in room.logged("plans")] == [0, 1]
+    assert room.logged("plans", "number") == [(0,), (1,)]
 
 
 def test_the_target_is_inferred_from_the_first_steps_and_is_the_goal_of_all_prompts(tmp_path: Path) -> None:
@@ -164,21 +127,19 @@ def test_the_target_is_inferred_from_the_first_steps_and_is_the_goal_of_all_prom
         room.agent.update(room.ctx)
     (asked,) = room.questions("planner")
     assert "Action: grab or release (grab mug). Reward: 0." in asked["history"] and "Reward: 0.2." in asked["history"]
-    (row,) = room.logged("targets")
-    assert (row["steps"], row["target"], row["fault"], row["retries"]) == (3, "put the mug away", "", 1)
-    assert row["told"].startswith("Step 1. Seen: you hold nothing.")
+    ((*row, told),) = room.logged("targets", "steps", "target", "fault", "retries", "told")
+    assert row == [3, "put the mug away", "", 1] and told.startswith("Step 1. Seen: you hold nothing.")
     room.begin()
     assert room.questions("planner")[1]["goal"] == "put the mug away"
     actor = room.agent.actor([Place(0, 0)])
     actor.begin(room.shown(), room.ctx)
     actor.act(room.shown(**GRAB), np.arange(1), room.ctx)
-    (told,) = room.questions("performer")
-    assert (told["goal"], told["effects"]) == ("put the mug away", {"grab or release": "grab mug"})
+    (content,) = room.questions("performer")
+    assert (content["goal"], content["effects"]) == ("put the mug away", {"grab or release": "grab mug"})
     room.agent.memories[0].skill("grab mug").rewarded = True
     room.agent._score(room.ctx)
     assert room.questions("scorer")[0]["goal"] == "put the mug away"
-    room.at(4)
-    room.agent.update(room.ctx)
+    room.infers(4)
     assert len([each for each in room.questions("planner") if "history" in each]) == 1, "once"
 
 
@@ -187,11 +148,9 @@ def test_without_an_answer_the_tasks_instruction_stands(tmp_path: Path, answer: 
     room = Room(tmp_path)
     room.targets = [answer]
     room.begin()
-    room.at(3)
-    room.step({}, "look up", {})
-    room.agent.update(room.ctx)
-    (row,) = room.logged("targets")
-    assert (row["target"], row["fault"]) == ("", "failed" if answer is None else "long")
+    room.waits(1)
+    room.infers(3)
+    assert room.logged("targets", "target", "fault") == [("", "failed" if answer is None else "long")]
     room.begin()
     assert "goal" not in room.questions("planner")[1]
     instruction = room.build.suite(0).make("adjustment_3").instruction
@@ -199,52 +158,46 @@ def test_without_an_answer_the_tasks_instruction_stands(tmp_path: Path, answer: 
 
 
 def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
+    def restored() -> Any:
+        room = Room(tmp_path / "one")
+        room.agent.load_state(0, one.agent.state(0))
+        return room.agent
+
     one = Room(tmp_path / "one")
     one.begin()
     one.step({}, "look up", {}, "grab mug")
-    state = one.agent.state(0)
-    two = Room(tmp_path / "one")
-    two.agent.load_state(0, state)
-    assert two.agent._histories[0].told() == one.agent._histories[0].told() != "" and two.agent._inferring[0]
-    one.at(3)
-    one.agent.update(one.ctx)
-    state = one.agent.state(0)
-    two = Room(tmp_path / "one")
-    two.agent.load_state(0, state)
-    assert two.agent.target(0) == "put the mug away" and not two.agent._inferring[0]
+    again = restored()
+    assert again._histories[0].told() == one.agent._histories[0].told() != "" and again._inferring[0]
+    one.infers(3)
+    again = restored()
+    assert again.target(0) == "put the mug away" and not again._inferring[0]
 
-    held = one.agent.parameters(0)
-    third = Room(tmp_path / "three", "agent.trains=false")
-    third.agent.load_parameters(0, held)
-    assert third.agent.target(0) == "put the mug away"
-    assert all(np.array_equal(held[name], values) for name, values in third.agent.parameters(0).items())
-    less = {name: values for name, values in held.items() if name != "target"}
+    held, third = one.agent.parameters(0), Room(tmp_path / "three", "agent.trains=false").agent
+    third.load_parameters(0, held)
+    assert third.target(0) == "put the mug away"
+    assert all(np.array_equal(held[name], values) for name, values in third.parameters(0).items())
     with pytest.raises(UserError, match=r"no target, since its run inferred none; set agent\.infer=false"):
-        third.agent.load_parameters(0, less)
-    told = Room(tmp_path / "four", "agent.infer=false")
-    told.agent.load_parameters(0, held)
-    assert told.agent.target(0) == "" and "target" not in told.agent.parameters(0)
+        third.load_parameters(0, {name: values for name, values in held.items() if name != "target"})
+    fourth = Room(tmp_path / "four", "agent.infer=false").agent
+    fourth.load_parameters(0, held)
+    assert fourth.target(0) == "" and "target" not in fourth.parameters(0)
 
 
 def test_evaluations_follow_one_plan_after_another(tmp_path: Path) -> None:
     room = Room(tmp_path, "agent.router=model", "agent.trains=false", "agent.replans=1")
-    room.plans = [PLAN, [["find mug", 1], ["grab mug", 1]]]
+    room.plans, room.acts = [PLAN, PLAN[:2]], "grab or release"
     actor = room.agent.actor([Place(0, 0)])
     actor.begin(room.shown(), room.ctx)
-    act = room.agent.names.index("grab or release")
-    room._answer = lambda role, content: (  # type: ignore[method-assign]
-        {"action": "grab or release", "faults": [], "said": ""} if role == "performer"
-        else Room._answer(room, role, content)
-    )  # fmt: skip
     for state in (GRAB, PUT, {}, GRAB, GRAB):
-        assert actor.act(room.shown(**state), np.arange(1), room.ctx) == [act]
+        (action,) = actor.act(room.shown(**state), np.arange(1), room.ctx)
+        assert room.agent.names[action] == "grab or release"
     actor.end(np.arange(1), room.ctx)
-    assert [(row["number"], row["subgoal"], row["steps"], row["reached"]) for row in room.logged("routes")] == [
+    assert room.logged("routes", "number", "subgoal", "steps", "reached") == [
         (0, "find mug", 0, True), (0, "grab mug", 1, True), (0, "find table", 0, True),
         (0, "put mug on table", 1, True), (1, "find mug", 1, True), (1, "grab mug", 1, True),
         (1, "", 1, False),
     ]  # fmt: skip
-    assert room.logged("trials")[0]["reached"] == 6 and room.logged("trials")[0]["plans"] == 2
+    assert room.logged("trials", "reached", "plans") == [(6, 2)]
 
 
 # Whole runs
