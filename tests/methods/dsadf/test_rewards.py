@@ -12,11 +12,6 @@ from guidebench.methods.dsadf.rewards import Completed, Terms, advance, proximit
 E = np.array([3, 4], np.float32)
 
 
-def test_the_total_weighs_three_terms() -> None:
-    """1·1 + .5·2 + .2·.995 = 2.199."""
-    assert Terms(1, 2, 0.995).total((1, 0.5, 0.2)) == pytest.approx(2.199)
-
-
 @pytest.mark.parametrize(
     ("caption", "beta", "expected"),
     [
@@ -28,27 +23,28 @@ def test_the_total_weighs_three_terms() -> None:
         ([-3, -4], 0.99, 0.0),
     ],
 )
-def test_proximity(caption: list[float], beta: float, expected: float) -> None:
+def test_proximity_and_the_sum_of_three_terms(caption: list[float], beta: float, expected: float) -> None:
+    """Of the terms 1, 2 and .995 the sum is 1·1 + .5·2 + .2·.995 = 2.199."""
+    assert Terms(1, 2, 0.995).total((1, 0.5, 0.2)) == pytest.approx(2.199)
     assert proximity(np.array(caption, np.float32), E, beta) == pytest.approx(expected)
 
 
 def test_sub_goals_are_completed_once_in_their_order() -> None:
     course = Course([Subgoal("find tree"), Subgoal("chop tree", 2), Subgoal("find cow"), Subgoal("eat cow")])
     moves, chops = {"move left"}, {"move left", "chop tree"}
-    assert advance(course, ["move left"], moves) == []
-    assert advance(course, ["move left"], chops) == [Completed("find tree", 2)]
-    assert advance(course, ["chop tree"], chops) == []
-    assert advance(course, [], chops) == [], "it was not possible, so it did nothing"
-    assert advance(course, ["chop tree"], {"eat cow"}) == [Completed("chop tree", 3), Completed("find cow", 0)]
+    assert [advance(course, *step) for step in (
+        (["move left"], moves), (["move left"], chops), (["chop tree"], chops),
+        ([], chops),  # it was not possible, so it did nothing
+        (["chop tree"], {"eat cow"}),
+    )] == [[], [Completed("find tree", 2)], [], [], [Completed("chop tree", 3), Completed("find cow", 0)]]  # fmt: skip
     assert course.present == Subgoal("eat cow")
-    assert advance(course, ["eat cow"], moves) == [], "T is left out"
-    assert advance(Course(), ["eat cow"], moves) == []
+    assert advance(course, ["eat cow"], moves) == [] == advance(Course(), ["eat cow"], moves), "T is left out"
 
 
 def test_the_last_sub_goal_of_a_partial_plan_is_completed_too() -> None:
     course = Course([Subgoal("find mug"), Subgoal("grab mug"), Subgoal("put mug on table")], partial=True)
-    assert advance(course, [], ["grab mug"]) == [Completed("find mug", 1)]
-    assert advance(course, ["grab mug"], ["put mug on table"]) == [Completed("grab mug", 1)]
-    assert advance(course, ["put mug on sink"], ["grab mug"]) == []
-    assert advance(course, ["put mug on table"], ["grab mug"]) == [Completed("put mug on table", 2)]
+    put = "put mug on table"
+    assert [advance(course, *step) for step in (
+        ([], ["grab mug"]), (["grab mug"], [put]), (["put mug on sink"], ["grab mug"]), ([put], ["grab mug"]),
+    )] == [[Completed("find mug", 1)], [Completed("grab mug", 1)], [], [Completed(put, 2)]]  # fmt: skip
     assert course.over and advance(course, ["grab mug"], []) == []
