@@ -71,6 +71,12 @@ class Played:
             self.guide.answered([Response(question.row, question.key, given, question.to)], self.store, self.ctx)
         self.ctx.asked.clear()
 
+    def live(self, *steps: str) -> Any:
+        """Play an episode and answer all questions."""
+        self.play(*steps)
+        self.answer()
+        return self
+
     def train(self, times: int = 1) -> None:
         for _ in range(times):
             self.guide.before_update(self.store, self.learner, self.ctx)
@@ -115,8 +121,7 @@ def test_without_a_vector_of_the_instruction_the_run_ends(tmp_path: Path) -> Non
 def test_liv_proj_rewards_by_heads_that_never_change(tmp_path: Path) -> None:
     played = Played(tmp_path, LivProj(rho=1.0, **HEADS))
     assert isinstance(played.guide, LivProjGuide) and not isinstance(played.guide, FurlGuide)
-    played.play("00", "01", "01")
-    played.answer()
+    played.live("00", "01", "01")
     own, before = played.guide.heads.parameters.arrays(1), played.heads()
 
     def head(kind: str, vector: Array) -> Array:
@@ -152,8 +157,7 @@ def test_furl_ranks_by_the_goal_until_a_seed_succeeds_and_contrasts_afterwards(t
     played.train()
     assert chosen == [("_rank", [True, True])]
     assert all((played.heads(row) != before[row]).any() for row in range(2))
-    played.play("00", "01", "01")  # seed 5 succeeds
-    played.answer()
+    played.live("00", "01", "01")  # seed 5 succeeds
     chosen.clear()
     played.train()
     assert chosen == [("_rank", [True, False]), ("_contrast", [False, True])]
@@ -176,14 +180,9 @@ def test_demonstrations_are_episodes_of_their_own(tmp_path: Path) -> None:
 def test_heads_learn_that_frames_of_success_are_nearer_to_the_instruction(tmp_path: Path) -> None:
     played = Played(tmp_path, Furl(**ALIGNED), seeds=(3,))
     played.play(*"0000")
-    played.play(*"0011")
-    played.answer()
-
-    def cosines() -> Array:
-        return played.guide.cosines(played.store.column(FRAME, np.arange(8)[None]))[0]
-
-    played.train(400)
-    found = cosines()
+    played.live(*"0011")
+    played.train(200)
+    found = played.guide.cosines(played.store.column(FRAME, np.arange(8)[None]))[0]
     assert found[[6, 7]].min() > found[:4].max() + 0.1, "successes are beyond failures by the margin"
     assert found[7] > found[6], "and beyond the frame one step earlier"
 
@@ -196,8 +195,7 @@ def test_without_a_goal_image_heads_wait_for_the_first_success(tmp_path: Path) -
     before = played.heads()
     played.train()
     np.testing.assert_array_equal(played.heads(), before)
-    played.play(*"001")
-    played.answer()
+    played.live(*"001")
     played.train()
     assert (played.heads() != before).any()
 
@@ -210,8 +208,7 @@ def test_a_solver_that_never_succeeds_is_told_with_the_way_out(tmp_path: Path) -
 def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> None:
     def life(played: Played) -> None:
         width = len(played.seeds)
-        played.play("0" * width, "0" * width, "0" * width)
-        played.answer()
+        played.live("0" * width, "0" * width, "0" * width)
         played.train(2)
         played.step((False,) * width)
 

@@ -53,6 +53,7 @@ class World:
         width: int = 3,
         follows: bool = False,
         spacing: int = 1,
+        column: float = 20.0,
         **shape: Any,
     ):
         sight = Sight(Line(), "line", 100, False)
@@ -71,7 +72,7 @@ class World:
         self.notes: list[dict[str, Any]] = []
         self.step = 1
         self.shot = np.array([7, 0], np.uint8)
-        self.column = 20.0
+        self.column = column
         """Where episodes of the run begin."""
 
     @property
@@ -106,8 +107,16 @@ class World:
             shown = self.transition(column, last, success and last, opening if number == 0 else None)
             self.guide.given(self.stores["offline"].append(shown), shown, "offline", self.ctx)
 
-    def begin(self) -> None:
+    def begin(self) -> World:
         self.guide.begun(np.array([0, 1]), self.stores[""], self.ctx)
+        return self
+
+    def roles(self, row: int = 0) -> list[str]:
+        return [each.to for each in self.asked if each.row == row]
+
+    def metric(self, name: str) -> list[float]:
+        values: list[float] = self.guide.metrics()[f"guide/{name}"].tolist()
+        return values
 
     def play(self, column: float, ended: bool = False, success: bool = False) -> None:
         shown = self.transition(column, ended, success)
@@ -117,21 +126,39 @@ class World:
         response = Response(question.row, question.key, value, question.to)
         self.guide.answered([response], self.stores[""], self.ctx)
 
-    def lead(self, question: Question, way: Any = WAY, grasp: int = 2) -> None:
+    def segment(self, question: Question) -> Question:
+        """Answer the segmenter's question; the one about waypoints, which follows."""
+        self.answer(question, {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
+        return self.asked[-1]
+
+    def lead(self, question: Question, way: Any = WAY, grasp: int = 2) -> World:
         """Answer the segmenter's question and that about waypoints, which follows."""
         self.answer(question, {"grasp": [[0.3, 1.2], [0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
         said = {"grasp": grasp, "waypoints": way, "blocks": [["a1", 0]], "retries": 1}
         self.answer(self.asked.pop(), None if way is None else said)
+        return self
+
+    def restore(self, path: Path, other: World, **settings: Any) -> None:
+        """Go on with the guide of another process, from the state of another world's."""
+        guide = World(path, **settings).guide
+        for row in (0, 1):
+            guide.load_state(row, json_like(other.guide.state(row)))
+        guide.connect(self.stores, self.rewarded)
+        self.guide = guide
+
+
+def led(path: Path, way: Any = WAY, **settings: Any) -> World:
+    """A world in which an episode has begun, whose waypoints the first seed knows."""
+    world = World(path, **settings).begin()
+    return world.lead(world.asked[0], way)
 
 
 def test_a_segmenter_is_asked_first_and_then_the_model_about_its_points(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.begin()
+    world = World(tmp_path).begin()
     assert [(each.to, each.row, json.loads(each.content)) for each in world.asked] == [
         ("segmenter", row, {"instruction": "go to 7"}) for row in (0, 1)
     ]
-    world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
-    told = world.asked[-1]
+    told = world.segment(world.asked[0])
     assert (told.to, told.measures) == ("waypoints", None)
     content = json.loads(told.content)
     assert content.pop("start") == pytest.approx([0.2, 0.5, 0.5])
@@ -145,11 +172,8 @@ def test_a_segmenter_is_asked_first_and_then_the_model_about_its_points(tmp_path
 )
 def test_the_model_is_told_where_the_gripper_is(column: float, settings: Any, told: Any, tmp_path: Path) -> None:
     """By the first state's observation; not where that shows no place, nor unless it is asked for."""
-    world = World(tmp_path, **settings)
-    world.column = column
-    world.begin()
-    world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
-    start = json.loads(world.asked[-1].content).get("start")
+    world = World(tmp_path, column=column, **settings).begin()
+    start = json.loads(world.segment(world.asked[0]).content).get("start")
     assert start == (told if told is None else pytest.approx(told))
 
 
@@ -158,33 +182,25 @@ def test_of_the_datas_episodes_the_first_observation_tells_where_the_gripper_was
     world.give([25, 50], opening=3)
     world.give([35, 50], opening=4)
     world.begin()
-    for question in [each for each in world.asked if each.row == 1]:
-        world.answer(question, {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
-    starts = [json.loads(each.content)["start"][0] for each in world.asked if each.to == "waypoints"]
+    questions = [each for each in world.asked if each.row == 1]
+    starts = [json.loads(world.segment(each).content)["start"][0] for each in questions]
     assert starts == pytest.approx([0.25, 0.35, 0.2])
 
 
-def test_an_oracle_is_told_where_both_are_as_fractions(tmp_path: Path) -> None:
-    world = World(tmp_path, oracles=("waypoints",))
-    world.begin()
-    world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
-    measures = world.asked[-1].measures
-    assert measures is not None and measures.dtype == np.float32
-    assert measures.tolist() == [pytest.approx([0.1, 0.2, 0.3]), pytest.approx([0.4, 0.5, 0.6])]
-
-
-def test_questions_tell_places_to_those_roles_alone_that_an_oracle_fills(tmp_path: Path) -> None:
-    world = World(tmp_path, oracles=("segmenter",))
-    world.begin()
-    world.answer(world.asked[0], {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
-    first, last = world.asked[0], world.asked[-1]
-    assert (first.to, last.to) == ("segmenter", "waypoints") and last.measures is None
-    assert first.measures is not None and first.measures[0].tolist() == pytest.approx([0.1, 0.2, 0.3])
+@pytest.mark.parametrize("oracle", ["waypoints", "segmenter"])
+def test_questions_tell_places_as_fractions_to_the_role_that_an_oracle_fills(oracle: str, tmp_path: Path) -> None:
+    world = World(tmp_path, oracles=(oracle,)).begin()
+    world.segment(world.asked[0])
+    measures = {each.to: each.measures for each in world.asked}
+    assert {*measures} == {"segmenter", "waypoints"} and [role for role in measures if measures[role] is not None] == [
+        oracle
+    ]
+    assert measures[oracle].dtype == np.float32
+    assert measures[oracle].tolist() == [pytest.approx([0.1, 0.2, 0.3]), pytest.approx([0.4, 0.5, 0.6])]
 
 
 def test_rewards_begin_when_the_waypoints_are_there_and_cover_what_came_before(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.begin()
+    world = World(tmp_path).begin()
     world.play(25)
     world.play(35)
     assert world.rewards("", [0, 1]) == [0, 0]
@@ -199,30 +215,26 @@ def test_rewards_begin_when_the_waypoints_are_there_and_cover_what_came_before(t
     assert [(each["row"], each["first"], each["failed"], each["retries"]) for each in world.noted()] == [
         (0, 0, False, 1), (1, 0, False, 1),
     ]  # fmt: skip
-    world.begin()
-    world.play(50)
+    world.begin().play(50)
     assert world.rewards("", [4]) == [0], "every episode needs waypoints of its own"
 
 
 def test_the_dense_formulation_does_without_successes(tmp_path: Path) -> None:
-    world = World(tmp_path, both=False, source="none")
-    world.begin()
-    world.lead(world.asked[0])
+    world = led(tmp_path, both=False, source="none")
     world.play(50, ended=True, success=True)
     assert world.rewards("", [0]) == [AT] and world.rewards("", [0], row=1) == [0]
-    assert not world.guide.wants_snapshots
+    assert not world.guide.wants_snapshots and world.roles() == ["segmenter"], "it follows no object"
+    assert not {"films", "untracked"} & {*world.guide.state(0)} and "guide/untracked" not in world.guide.metrics()
 
 
 @pytest.mark.parametrize("way", [None, [[0.5, 0.5, 0.5]], [[0.5, 0.5, 0.5], [1.5, 0.5, 0.5]]])
 def test_an_episode_without_usable_waypoints_has_the_sparse_reward_and_is_counted(way: Any, tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.begin()
-    world.lead(world.asked[0], way)
+    world = led(tmp_path, way)
     world.answer(world.asked[1], None)  # the segmenter saw nothing
     world.play(50)
     world.play(50, ended=True, success=True)
     assert world.rewards("", [0, 1]) == world.rewards("", [0, 1], row=1) == [0, 1]
-    assert world.guide.metrics()["guide/failed"].tolist() == [1, 1]
+    assert world.metric("failed") == [1, 1]
     assert [(each["row"], each["role"]) for each in world.noted("questions")] == [(0, "waypoints"), (1, "segmenter")]
     assert json.loads(world.noted("questions")[1]["asked"]) == {"instruction": "go to 7"}
     assert [each["failed"] for each in world.noted()] == [True, True] and "path" not in world.noted()[0]
@@ -246,7 +258,7 @@ def test_the_datas_episodes_are_relabelled_once_the_run_collects(tmp_path: Path)
     assert world.rewards("offline", range(6)) == [OFF, AT, AT, AT, 1, 0]
     assert world.returns == [("offline", 0, [0, 1], [OFF, AT]), ("offline", 0, [2, 3, 4], [AT, AT, 1])]
     assert world.rewards("offline", range(6), row=1) == [0, 0, 0, 0, 1, 0]
-    assert world.guide.metrics()["guide/unknown"].tolist() == [1, 1]
+    assert world.metric("unknown") == [1, 1]
     world.play(50, ended=True)
     asked = len(world.asked)
     world.begin()
@@ -257,9 +269,7 @@ def test_onward_rewards_follow_the_farthest_waypoint_reached(tmp_path: Path) -> 
     way = [[0.0, 0.5, 0.5], [0.5, 0.5, 0.5], [0.9, 0.5, 0.5]]
     found = []
     for onward in (False, True):
-        world = World(tmp_path / str(onward), onward=onward)
-        world.begin()
-        world.lead(world.asked[0], way)
+        world = led(tmp_path / str(onward), way, onward=onward)
         for column in (50, 10):
             world.play(column)
         found.append(world.rewards("", [0, 1]))
@@ -269,12 +279,10 @@ def test_onward_rewards_follow_the_farthest_waypoint_reached(tmp_path: Path) -> 
 
 
 def test_late_waypoints_reward_only_what_is_still_stored(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.begin()
-    first = world.asked[0]
+    world = World(tmp_path).begin()
     for number in range(15):  # 12 are live
         world.play(50, ended=number == 14)
-    world.lead(first)
+    world.lead(world.asked[0])
     assert world.returns[-1] == ("", 0, [*range(3, 15)], [AT] * 12)
 
 
@@ -282,20 +290,11 @@ def test_a_guide_of_another_process_goes_on(tmp_path: Path) -> None:
     world, other = World(tmp_path / "one"), World(tmp_path / "other")
     for each in (world, other):
         each.give([25, 50], opening=3)
-    restored = World(tmp_path / "third").guide
-    for row in (0, 1):
-        restored.load_state(row, json_like(world.guide.state(row)))
-    restored.connect(other.stores, other.rewarded)
-    other.guide = restored
+    other.restore(tmp_path / "third", world)
     for each in (world, other):
-        each.begin()
-        each.play(35)
+        each.begin().play(35)
         each.lead(each.asked[0])
-    again = World(tmp_path / "fourth").guide
-    for row in (0, 1):
-        again.load_state(row, json_like(other.guide.state(row)))
-    again.connect(other.stores, other.rewarded)
-    other.guide = again
+    other.restore(tmp_path / "fourth", other)
     for each in (world, other):
         each.lead(each.asked[1])
         each.play(50, ended=True)
@@ -306,9 +305,7 @@ def test_a_guide_of_another_process_goes_on(tmp_path: Path) -> None:
 
 def followed(path: Path, **settings: Any) -> tuple[World, Question]:
     """A world whose first seed has played an episode at the columns 25 and 35, and the question about its object."""
-    world = World(path, follows=True, **settings)
-    world.begin()
-    world.lead(world.asked[0])
+    world = led(path, follows=True, **settings)
     world.play(25)
     assert [each.to for each in world.asked] == ["segmenter", "segmenter"]
     world.play(35, ended=True)
@@ -336,7 +333,7 @@ def test_the_objects_reward_joins_the_grippers(tmp_path: Path) -> None:
     assert world.rewards("", [0, 1]) == [mean, ON], "25 and 15 pixels off; then the object is lost"
     assert world.returns == [("", 0, [0, 1], [mean, ON])]
     assert world.notes[-1] == {"log": "tracked", "row": 0, "first": 0, "failed": False, "states": 2, "seen": 1}
-    assert world.guide.metrics()["guide/untracked"].tolist() == [0, 0]
+    assert world.metric("untracked") == [0, 0]
     assert world.rewards("", [0, 1], row=1) == [0, 0], "it has no waypoints yet"
 
 
@@ -347,19 +344,17 @@ def test_without_the_object_the_grippers_reward_stays_and_the_episode_is_counted
     world, told = followed(tmp_path)
     world.returns.clear()
     world.answer(told, said)
-    assert world.rewards("", [0, 1]) == [OFF, ON] and not world.returns
-    assert world.guide.metrics()["guide/untracked"].tolist() == [1, 0]
+    assert world.rewards("", [0, 1]) == [OFF, ON] and not world.returns and world.metric("untracked") == [1, 0]
     assert world.notes[-1] == {"log": "tracked", "row": 0, "first": 0, "failed": failed, "states": 2, "seen": 0}
 
 
 def test_an_object_that_the_side_view_does_not_show_is_not_asked_about(tmp_path: Path) -> None:
     """The first candidate is at v = 1.2, which is the side view's column here."""
-    world = World(tmp_path, follows=True)
-    world.begin()
+    world = World(tmp_path, follows=True).begin()
     world.lead(world.asked[0], grasp=1)
     world.play(35, ended=True)
     assert [each.to for each in world.asked] == ["segmenter", "segmenter"] and world.rewards("", [0]) == [ON]
-    assert world.guide.metrics()["guide/untracked"].tolist() == [1, 0] and world.noted("tracked")[-1]["failed"]
+    assert world.metric("untracked") == [1, 0] and world.noted("tracked")[-1]["failed"]
 
 
 def test_episodes_without_waypoints_and_those_of_the_data_are_not_followed(tmp_path: Path) -> None:
@@ -373,13 +368,11 @@ def test_episodes_without_waypoints_and_those_of_the_data_are_not_followed(tmp_p
     world.play(50, ended=True)
     assert {each.to for each in world.asked} == {"segmenter"}
     assert world.rewards("offline", [0, 1]) == [OFF, AT]
-    assert world.guide.metrics()["guide/untracked"].tolist() == [0, 0] and not world.guide.state(0)["films"]
+    assert world.metric("untracked") == [0, 0] and not world.guide.state(0)["films"]
 
 
 def test_a_late_object_rewards_what_is_still_stored_by_its_own_frames(tmp_path: Path) -> None:
-    world = World(tmp_path, follows=True)
-    world.begin()
-    world.lead(world.asked[0])
+    world = led(tmp_path, follows=True)
     for number in range(15):  # 12 are live: transitions 3 to 14
         world.play(50, ended=number == 14)
     there, away = [0.5, 0.5, 0.5], [0.35, 0.5, 0.5]
@@ -390,9 +383,7 @@ def test_a_late_object_rewards_what_is_still_stored_by_its_own_frames(tmp_path: 
 
 def test_an_object_follows_the_farthest_waypoint_that_it_has_reached(tmp_path: Path) -> None:
     way = [[0.0, 0.5, 0.5], [0.5, 0.5, 0.5], [0.9, 0.5, 0.5]]
-    world = World(tmp_path, follows=True, onward=True)
-    world.begin()
-    world.lead(world.asked[0], way)
+    world = led(tmp_path, way, follows=True, onward=True)
     world.play(90)
     world.play(90, ended=True)
     world.answer(world.asked[-1], [None, [0.5, 0.5, 0.5], [0.1, 0.5, 0.5]])
@@ -402,40 +393,21 @@ def test_an_object_follows_the_farthest_waypoint_that_it_has_reached(tmp_path: P
 
 def test_a_guide_that_follows_objects_goes_on_in_another_process(tmp_path: Path) -> None:
     """In an episode, and while the tracker's answer is awaited."""
-    world, other = (World(tmp_path / name, follows=True) for name in ("one", "other"))
+    world, other = (led(tmp_path / name, follows=True) for name in ("one", "other"))
     for each in (world, other):
-        each.begin()
-        each.lead(each.asked[0])
         each.play(25)
-
-    def go_on(path: str) -> None:
-        restored = World(tmp_path / path, follows=True).guide
-        for row in (0, 1):
-            restored.load_state(row, json_like(other.guide.state(row)))
-        restored.connect(other.stores, other.rewarded)
-        other.guide = restored
-
-    go_on("third")
+    other.restore(tmp_path / "third", other, follows=True)
     for each in (world, other):
         each.play(35, ended=True)
     mine, its = world.asked[-1], other.asked[-1]
     assert mine.snapshots is not None and its.snapshots is not None and np.array_equal(mine.snapshots, its.snapshots)
     assert (its.to, its.content) == (mine.to, mine.content)
-    go_on("fourth")
+    other.restore(tmp_path / "fourth", other, follows=True)
     for each in (world, other):
         each.answer(each.asked[-1], [[0.1, 0.5, 0.5], [0.35, 0.5, 0.5], None])
         each.lead(each.asked[1], None)
     assert other.returns == world.returns and other.rewards("", [0, 1]) == [round((OFF + ON) / 2, 5), ON]
     assert not any(other.guide.state(row)["films"] for row in (0, 1))
-
-
-def test_a_guide_that_follows_no_object_keeps_nothing_of_it(tmp_path: Path) -> None:
-    world = World(tmp_path, source="none")
-    world.begin()
-    world.lead(world.asked[0])
-    world.play(35, ended=True)
-    assert not world.guide.wants_snapshots and {each.to for each in world.asked} == {"segmenter"}
-    assert not {"films", "untracked"} & {*world.guide.state(0)} and "guide/untracked" not in world.guide.metrics()
 
 
 def json_like(state: Any) -> Any:

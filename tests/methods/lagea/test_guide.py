@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from guidebench.baselines.frame_vectors import FRAME
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Response
-from guidebench.harness.settings import fields
 from guidebench.methods.furl.dialogue import INSTRUCTION
-from guidebench.methods.lagea import WEIGHT, Lagea, keyframes, rewards
+from guidebench.methods.lagea import WEIGHT, Lagea, keyframes
 from guidebench.methods.lagea.feedback.prompts import earlier_attempts
 from tests.methods.furl.test_guide import Played
 
@@ -31,6 +29,10 @@ WROTE = {
     "explanation": "it turned", "secondary": [], "frames": [1], "fix": "go back", "confidence": 0.5, "summary": "no",
 }  # fmt: skip
 EMPTY = {**WROTE, "text": "", "empty": True, "retries": 3, "outcome": "", "code": ""}
+
+
+def lagea(**changed: Any) -> Lagea:
+    return Lagea(**SMALL | changed)
 
 
 class Attempts(Played):
@@ -89,12 +91,8 @@ def frame(attempts: Attempts, k: float, row: int = 0) -> Array:
     return unit_vector(attempts, "image", math.cos(k), math.sin(k), row=row)
 
 
-def test_every_setting_has_a_meaning_and_a_source() -> None:
-    assert all(field.meaning and field.source for field in fields(Lagea).values())
-
-
 def test_an_episode_becomes_a_question_with_its_key_frames_and_its_history(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL))
+    attempts = Attempts(tmp_path, lagea())
     attempts.play("00", "00", "00", "01")
     assert not [question for question in attempts.ctx.asked if question.to == "feedback"], "no frame is embedded yet"
     attempts.answer()
@@ -108,29 +106,24 @@ def test_an_episode_becomes_a_question_with_its_key_frames_and_its_history(tmp_p
     shown = [100 if at == 0 else at - 1 for at in content["frames"]]  # step t is transition t − 1 of this store
     assert first.snapshots[:, 0].tolist() == shown
     assert [json.loads(question.content) for question in attempts.asked("text_embedder")] == ["it drifts away"] * 2
-    attempts.play("00", "00")
-    attempts.answer()
+    attempts.live("00", "00")
     told = {"outcome": "failure", "code": "drift_from_goal", "fix": "go back", "summary": "no"}
     assert json.loads(attempts.asked("feedback")[-1].content)["history"] == [told]
 
 
 def test_the_history_holds_the_newest_episodes_alone(tmp_path: Path) -> None:
     for history, expected in ((2, ["b", "c"]), (0, [])):
-        attempts = Attempts(tmp_path / str(history), Lagea(**SMALL, history=history), seeds=(3,))
+        attempts = Attempts(tmp_path / str(history), lagea(history=history), seeds=(3,))
         for fix in "abc":
             attempts.wrote = {**WROTE, "fix": fix}
-            attempts.play("0", "0")
-            attempts.answer()
-        attempts.play("0", "0")
-        attempts.answer()
+            attempts.live("0", "0")
+        attempts.live("0", "0")
         told = json.loads(attempts.asked("feedback")[-1].content)["history"]
         assert [each["fix"] for each in told] == expected
 
 
 def test_weights_of_an_episode_follow_from_its_frames(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, floor=0.2), seeds=(3,))
-    attempts.play(*"00000")
-    attempts.answer()
+    attempts = Attempts(tmp_path, lagea(floor=0.2), seeds=(3,)).live(*"00000")
     goal = unit_vector(attempts, "image", 0, 1)
     similarity = np.array([frame(attempts, k) @ goal for k in range(-1, 5)])
     found = keyframes.salient(similarity, (0.5, 0.25, 0.25), 3, 1)
@@ -142,67 +135,65 @@ def test_weights_of_an_episode_follow_from_its_frames(tmp_path: Path) -> None:
     assert [values["weight"] for values in logged] == pytest.approx(expected[found].tolist(), rel=1e-4)
 
 
-def test_without_key_frames_every_step_has_the_same_weight(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, keyframes="none"), seeds=(3,))
-    attempts.play(*"0000")
-    attempts.answer()
-    assert attempts.store.column(WEIGHT.name, np.arange(4)[None]).tolist() == [[1, 1, 1, 1]]
-    assert json.loads(attempts.asked("feedback")[0].content)["frames"] == [0, 2, 4]
+def test_without_key_frames_steps_have_equal_weights_and_the_model_sees_evenly_spread_frames(tmp_path: Path) -> None:
+    for settings, equal in (({"keyframes": "none"}, True), ({"shown": "even"}, False)):
+        attempts = Attempts(tmp_path / str(equal), lagea(**settings), seeds=(3,)).live(*"00000000")
+        assert (attempts.store.column(WEIGHT.name, np.arange(8)[None]) == 1).all() == equal
+        assert json.loads(attempts.asked("feedback")[0].content)["frames"] == [0, 4, 8]
 
 
-def expected_terms(attempts: Attempts, k: int, weight: float, discount: float = 0.99) -> tuple[float, float, float]:
+def phi(attempts: Attempts, k: int) -> float:
+    """The goal potential of a frame, by hand; 2τ = 1."""
+    aims = unit_vector(attempts, "text", 1, 0), unit_vector(attempts, "image", 0, 1)
+    return sum(math.tanh(frame(attempts, k) @ aim) for aim in aims) / 2
+
+
+def psi(attempts: Attempts, k: int) -> float:
+    """The feedback potential of a frame of the first episode, by hand."""
+    return float(frame(attempts, k) @ unit_vector(attempts, "feedback", 1, 0, 1))
+
+
+def slope(after: float, before: float) -> float:
+    return math.tanh((0.99 * after - before) / 0.5)
+
+
+def expected_terms(attempts: Attempts, k: int, weight: float) -> tuple[float, float, float]:
     """r^goal, r^fb and α of transition k, whose episode began with transition 0, by hand."""
-    text, goal = unit_vector(attempts, "text", 1, 0), unit_vector(attempts, "image", 0, 1)
-    spoken = unit_vector(attempts, "feedback", 1, 0, 1)
-    images = [frame(attempts, k - 1), frame(attempts, k)]
-    phi = [(math.tanh(image @ text / 1.0) + math.tanh(image @ goal / 1.0)) / 2 for image in images]  # 2τ = 1
-    psi = [image @ spoken for image in images]
-    share = min(max(0.5 * (1 + text @ spoken) / 2, 0.1), 0.9)
-    r_goal = math.tanh((discount * phi[1] - phi[0]) / 0.5)
-    return r_goal, weight * math.tanh((discount * psi[1] - psi[0]) / 0.5), share
+    agreed = unit_vector(attempts, "text", 1, 0) @ unit_vector(attempts, "feedback", 1, 0, 1)
+    r_goal, r_fb = (slope(potential(attempts, k), potential(attempts, k - 1)) for potential in (phi, psi))
+    return r_goal, weight * r_fb, min(max(0.5 * (1 + agreed) / 2, 0.1), 0.9)
 
 
-@pytest.mark.parametrize("k", range(5))
-def test_the_reward_is_the_papers(k: int, tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False, rho=0.5), seeds=(3,))
-    attempts.play(*"000001")
-    attempts.answer()
+def test_the_reward_is_the_papers(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, lagea(adaptive=False, rho=0.5), seeds=(3,)).live(*"000001")
     episodes, ramp = attempts.guide.episodes[0], np.linspace(0.5, 2, 7).astype(np.float32)
     episodes.weights[0] = ramp[0]  # each frame has a weight of its own, so that a neighbour's is not taken for it
     attempts.store.apply(WEIGHT.name, 0, np.arange(6), ramp[1:])
-    r_goal, r_fb, share = expected_terms(attempts, k, float(ramp[k]))
-    fused = min(max((1 - share) * r_goal + share * r_fb, -1), 1)
-    assert attempts.rewarded(k) == pytest.approx([0.5 * fused], rel=5e-3, abs=1e-4)
-    assert attempts.rewarded(5) == [0], "a success is not shaped"
+    terms = [expected_terms(attempts, k, float(ramp[k])) for k in range(5)]
+    fused = np.array([min(max((1 - share) * r_goal + share * r_fb, -1), 1) for r_goal, r_fb, share in terms])
+    rewarded = [*0.5 * fused, 0]
+    assert attempts.rewarded(*range(6)) == pytest.approx(rewarded, rel=5e-3, abs=1e-4), "a success is not shaped"
     along = attempts.guide.along(0, 0, 5, attempts.store)
-    assert along.fused[k].item() == pytest.approx(fused, rel=5e-3, abs=1e-4)
+    assert along.fused[:5].numpy() == pytest.approx(fused, rel=5e-3, abs=1e-4)
 
 
 def test_the_first_transition_of_a_later_episode_begins_with_its_own_frame(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False, rho=1.0), seeds=(3,))
-    attempts.play(*"000")
-    attempts.answer()
+    attempts = Attempts(tmp_path, lagea(adaptive=False, rho=1.0), seeds=(3,)).live(*"000")
     attempts.wrote = EMPTY
-    attempts.play(*"00")
-    attempts.answer()
-    text, goal = unit_vector(attempts, "text", 1, 0), unit_vector(attempts, "image", 0, 1)
-    ends = frame(attempts, -1), frame(attempts, 3)
-    phi = [(math.tanh(image @ text) + math.tanh(image @ goal)) / 2 for image in ends]
-    expected = math.tanh((0.99 * phi[1] - phi[0]) / 0.5)
+    attempts.live(*"00")
+    expected = slope(phi(attempts, 3), phi(attempts, -1))
     assert attempts.rewarded(3) == pytest.approx([expected], rel=5e-3, abs=1e-4)
 
 
 def test_the_task_reward_is_minus_one_or_one_for_both_learners(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, goal_delta=False, feedback_delta=False))
-    attempts.play("01", "00")
-    attempts.answer()
+    attempts = Attempts(tmp_path, lagea(goal_delta=False, feedback_delta=False)).live("01", "00")
     batch = attempts.store.gather(np.array([[0, 1], [0, 1]]))
     assert attempts.guide.unguided(batch).reward.tolist() == [[-1, -1], [1, -1]]
     assert attempts.guide.shape(batch).reward.tolist() == [[-1, -1], [1, -1]], "all potentials are dropped"
 
 
 def test_without_feedback_the_goal_alone_is_rewarded(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False, rho=1.0), seeds=(3,))
+    attempts = Attempts(tmp_path, lagea(adaptive=False, rho=1.0), seeds=(3,))
     attempts.play(*"000")
     assert attempts.rewarded(1) == [0], "no frame has its vector yet"
     attempts.wrote = EMPTY
@@ -212,133 +203,105 @@ def test_without_feedback_the_goal_alone_is_rewarded(tmp_path: Path) -> None:
     assert [values["empty"] for log, _, values in attempts.ctx.noted if log == "feedback"] == [True]
     assert not attempts.asked("text_embedder")
     attempts.wrote = None  # the model gave no answer at all
-    attempts.play(*"000")
-    attempts.answer()
+    attempts.live(*"000")
     assert attempts.guide.metrics()["guide/empty"].tolist() == [2]
 
 
 def test_each_ablation_of_the_reward_removes_its_term(tmp_path: Path) -> None:
-    def played(**changed: Any) -> tuple[Attempts, float, tuple[float, float, float]]:
-        attempts = Attempts(tmp_path / str(changed), Lagea(**SMALL, adaptive=False, rho=1.0, **changed), seeds=(3,))
-        attempts.play(*"000")
-        attempts.answer()
+    for ablation in ("goal_delta", "feedback_delta", "differenced"):
+        config = lagea(adaptive=False, rho=1.0, **{ablation: False})
+        attempts = Attempts(tmp_path / ablation, config, seeds=(3,)).live(*"000")
         weight = float(attempts.store.column(WEIGHT.name, np.array([[0]]))[0, 0])
-        return attempts, float(attempts.rewarded(1)[0]), expected_terms(attempts, 1, weight)
+        r_goal, r_fb, share = expected_terms(attempts, 1, weight)
+        plain = (1 - share) * phi(attempts, 1) + share * weight * psi(attempts, 1)
+        expected = {
+            "goal_delta": share * r_fb, "feedback_delta": (1 - share) * r_goal, "differenced": min(max(plain, -1), 1)
+        }  # fmt: skip
+        assert attempts.rewarded(1)[0] == pytest.approx(expected[ablation], rel=5e-3, abs=1e-4), ablation
 
-    _, found, (r_goal, r_fb, share) = played(goal_delta=False)
-    assert found == pytest.approx(share * r_fb, rel=5e-3, abs=1e-4)
-    _, found, (r_goal, r_fb, share) = played(feedback_delta=False)
-    assert found == pytest.approx((1 - share) * r_goal, rel=5e-3, abs=1e-4)
-    attempts, found, (_, _, share) = played(differenced=False)
-    weight = float(attempts.store.column(WEIGHT.name, np.array([[0]]))[0, 0])
-    text, goal = unit_vector(attempts, "text", 1, 0), unit_vector(attempts, "image", 0, 1)
-    image, spoken = frame(attempts, 1), unit_vector(attempts, "feedback", 1, 0, 1)
-    phi = (math.tanh(image @ text) + math.tanh(image @ goal)) / 2
-    expected = min(max((1 - share) * phi + share * weight * (image @ spoken), -1), 1)
-    assert found == pytest.approx(expected, rel=5e-3, abs=1e-4)
+
+def rising(attempts: Attempts) -> float:
+    """The squared share of the first episode's three transitions whose potential rises, by hand."""
+    return float(np.mean([expected_terms(attempts, k, 1.0)[0] > 0 for k in range(3)]) ** 2)
 
 
 def test_rho_falls_with_success_and_with_rising_potentials(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, success_rate=0.5, rho_min=0.1, rho_max=0.9), seeds=(3,))
-    attempts.play(*"000")
-    attempts.answer()
-    batch = attempts.store.gather(np.array([[0, 1, 2]]))
-    terms = [expected_terms(attempts, k, 1.0)[0] for k in range(3)]
-    rising = (sum(term > 0 for term in terms) / 3) ** 2
-    attempts.guide.shape(batch)
-    assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.1 + 0.8 * (1 - rising)])
+    attempts = Attempts(tmp_path, lagea(success_rate=0.5, rho_min=0.1, rho_max=0.9), seeds=(3,)).live(*"000")
+    attempts.rewarded(0, 1, 2)
+    assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.1 + 0.8 * (1 - rising(attempts))])
     attempts.play(*"010")
-    attempts.play(*"100")
-    attempts.answer()
-    assert attempts.guide.metrics()["guide/success_rate"] == pytest.approx([0.75])
-    attempts.guide.shape(batch)
-    assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.1 + 0.8 * (1 - max(rising, 0.75))])
+    attempts.live(*"100").rewarded(0, 1, 2)
+    metrics = attempts.guide.metrics()
+    assert metrics["guide/success_rate"] == pytest.approx([0.75])
+    assert metrics["guide/rho"] == pytest.approx([0.1 + 0.8 * (1 - max(rising(attempts), 0.75))])
 
 
 def test_the_released_code_averages_rho_and_limits_the_shaping(tmp_path: Path) -> None:
-    released = Lagea(**SMALL, rho=0.25, rho_min=0.05, rho_max=0.99, rho_rate=0.1, limit=0.01)
-    attempts = Attempts(tmp_path, released, seeds=(3,))
-    attempts.play(*"000")
-    attempts.answer()
+    released = lagea(rho=0.25, rho_min=0.05, rho_max=0.99, rho_rate=0.1, limit=0.01)
+    attempts = Attempts(tmp_path, released, seeds=(3,)).live(*"000")
     found = attempts.rewarded(0, 1, 2)
-    rising = (sum(expected_terms(attempts, k, 1.0)[0] > 0 for k in range(3)) / 3) ** 2
-    target = float(rewards.strength(torch.tensor(rising), 0.05, 0.99))
+    target = 0.05 + 0.94 * (1 - rising(attempts))
     assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.25 + 0.1 * (target - 0.25)])
     assert np.abs(found).max() == pytest.approx(0.01, rel=1e-4)
 
 
 def test_free_text_is_remembered_by_its_words(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, structured=False), seeds=(3,))
+    attempts = Attempts(tmp_path, lagea(structured=False), seeds=(3,))
     attempts.wrote = {**WROTE, "outcome": "", "code": "", "fix": "", "summary": "It never came near."}
     for _ in range(2):
-        attempts.play("0", "0")
-        attempts.answer()
+        attempts.live("0", "0")
     content = json.loads(attempts.asked("feedback")[-1].content)
     assert earlier_attempts(content["history"]) == "- It never came near."
 
 
-def test_the_model_may_see_evenly_spread_frames_alone(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, shown="even"), seeds=(3,))
-    attempts.play(*"00000000")
-    attempts.answer()
-    assert json.loads(attempts.asked("feedback")[0].content)["frames"] == [0, 4, 8]
-
-
 def test_the_first_frame_of_equal_starts_is_embedded_once(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL), seeds=(3,))
+    attempts = Attempts(tmp_path, lagea(), seeds=(3,))
     for opening in (100, 100, 101):
         attempts.opening = opening
-        attempts.play("0", "0")
-        attempts.answer()
+        attempts.live("0", "0")
     keys = [int(question.key[0]) for question in attempts.asked("embedder") if question.key[0] <= -3]
     assert keys == [-3, -7], "the episodes from transitions 0 and 4"
     assert np.isfinite(attempts.guide.episodes[0].openings).all()
 
 
 def test_heads_learn_from_feedback_once_it_is_there(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, l2=99.0))  # no two frames are ranked by FuRL's first loss
+    attempts = Attempts(tmp_path, lagea(l2=99.0, batch_size=32))  # no two frames are ranked by FuRL's first loss
     attempts.play("00", "01", "01", "01")
     before = attempts.heads(0)
     attempts.train()
     np.testing.assert_array_equal(attempts.heads(0), before)
     attempts.answer()
-    attempts.train(300)
+    attempts.train(60)
     assert (attempts.heads(0) != before).any()
     told = attempts.guide.metrics()
-    assert told["guide/success_cosine"][1] > told["guide/failure_cosine"][1] + 0.1, "the second seed has both"
-    assert np.isnan(told["guide/success_cosine"][0]) and told["guide/failure_cosine"][0] < -0.3
+    success, failure = told["guide/success_cosine"], told["guide/failure_cosine"]
+    assert success[1] > failure[1] + 0.1, "the second seed has both"
+    assert np.isnan(success[0]) and failure[0] < -0.3
     assert np.isfinite([told[f"guide/{name}"] for name in ("bce", "contrast", "alignment", "uniformity")]).all()
 
 
 def test_frozen_heads_stay_as_they_are(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, alignment="frozen"))
-    attempts.play("00", "01", "01")
-    attempts.answer()
+    attempts = Attempts(tmp_path, lagea(alignment="frozen")).live("00", "01", "01")
     before = attempts.heads(1)
     attempts.train(5)
     np.testing.assert_array_equal(attempts.heads(1), before)
 
 
 def test_the_symmetric_loss_waits_if_it_is_told_to(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, contrast_from="success"))
-    attempts.play("00", "01", "01")
-    attempts.answer()
-    attempts.train()
-    assert np.isfinite(attempts.guide.metrics()["guide/contrast"]).tolist() == [False, True]
-    late = Attempts(tmp_path / "late", Lagea(**SMALL, contrast_after=50))
-    late.play("00", "01", "01")
-    late.answer()
-    late.train()
-    assert (
-        np.isnan(late.guide.metrics()["guide/contrast"]).all() and np.isfinite(late.guide.metrics()["guide/bce"]).all()
-    )
+    attempts = Attempts(tmp_path, lagea(contrast_from="success")).live("00", "01", "01")
+    late = Attempts(tmp_path / "late", lagea(contrast_after=50)).live("00", "01", "01")
+    for each, trained in ((attempts, [False, True]), (late, [False, False])):
+        each.train()
+        metrics = each.guide.metrics()
+        assert np.isfinite(metrics["guide/contrast"]).tolist() == trained and np.isfinite(metrics["guide/bce"]).all()
 
 
 def test_frames_that_failed_leave_the_tasks_reward(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False), seeds=(3,))
+    attempts = Attempts(tmp_path, lagea(adaptive=False), seeds=(3,))
     attempts.play(*"000")
-    of_frames = [question for question in attempts.ctx.asked if not -3 < question.key[0] < 0]
-    attempts.ctx.asked[:] = [question for question in attempts.ctx.asked if -3 < question.key[0] < 0]
+    pending = attempts.ctx.asked
+    of_frames = [question for question in pending if not -3 < question.key[0] < 0]
+    pending[:] = [question for question in pending if -3 < question.key[0] < 0]
     for question in of_frames:
         attempts.guide.answered([Response(0, question.key, None, question.to)], attempts.store, attempts.ctx)
     assert attempts.guide.metrics()["guide/failed"].tolist() == [4], "three frames and the first one"
@@ -347,20 +310,20 @@ def test_frames_that_failed_leave_the_tasks_reward(tmp_path: Path) -> None:
     assert len(attempts.asked("feedback")) == 1, "the model still sees the episode"
 
 
-def test_feedback_measures_are_kept_for_an_oracle_alone(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path, Lagea(**SMALL), seeds=(3,))
+def test_it_keeps_frames_and_weights_and_measures_for_an_oracle_alone(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, lagea(), seeds=(3,))
+    assert [column.name for column in attempts.guide.columns] == [FRAME, WEIGHT.name]
     assert not attempts.guide.wants_measures
     parts = {**attempts.build.parts, "feedback": SimpleNamespace(backend="oracle")}
-    assert Lagea(**SMALL).spawn(dataclasses.replace(attempts.build, parts=parts)).wants_measures  # type: ignore[attr-defined]
+    assert lagea().spawn(dataclasses.replace(attempts.build, parts=parts)).wants_measures  # type: ignore[attr-defined]
 
 
 def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> None:
-    config = Lagea(**SMALL)
+    config = lagea()
 
     def life(attempts: Attempts) -> None:
         width = len(attempts.seeds)
-        attempts.play("0" * width, "0" * width, "0" * width)
-        attempts.answer()
+        attempts.live("0" * width, "0" * width, "0" * width)
         attempts.train(2)
         attempts.guide.begun(np.arange(width), attempts.store, attempts.ctx)
         attempts.step((False,) * width)
@@ -396,8 +359,3 @@ def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> 
 def test_settings_that_contradict_each_other_are_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Lagea(**changed)
-
-
-def test_frames_keep_their_column(tmp_path: Path) -> None:
-    names = [column.name for column in Attempts(tmp_path, Lagea(**SMALL)).guide.columns]
-    assert names == [FRAME, WEIGHT.name]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, Observations
 from guidebench.harness.streams import Streams
@@ -157,4 +156,3 @@ def test_it_needs_a_prior_of_all_actions_and_takes_no_double_target() -> None:
     assert "it needs discrete actions" in config.fits(there(observations=SPACE, actions=Actions(shape=(2,))))
     with pytest.raises(UserError, match=r"learner\.double=true does not apply to prior_dqn"):
         PriorDqn(double=True)
-    assert all(field.meaning and field.source for field in settings.fields(PriorDqn).values())

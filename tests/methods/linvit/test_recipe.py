@@ -9,7 +9,6 @@ import pytest
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import config, matrix
-from guidebench.methods.linvit import PriorDqn, PriorGuided, ScriptedPrior
 
 
 def planned(*words: str) -> Any:
@@ -80,8 +79,3 @@ def test_what_does_not_fit_is_refused_with_what_to_do(words: tuple[str, ...], me
 def test_the_chat_for_priors_answers_nobody_else() -> None:
     with pytest.raises(UserError, match="weighs actions, for agent=prior_guided alone"):
         matrix.plan(["suite=metaworld_pbrl", "method=pebble_llm", "chat=scripted_prior", "profile=smoke"])
-
-
-@pytest.mark.parametrize("part", [PriorDqn, PriorGuided, ScriptedPrior])
-def test_every_setting_has_a_meaning_and_a_source(part: type) -> None:
-    assert all(field.meaning and field.source for field in settings.fields(part).values())

@@ -81,12 +81,6 @@ def test_states_that_cannot_be_told_in_words_are_refused_with_the_reason() -> No
         matrix.plan(["method=rl_sallm_f", "suite=classic", "task=Pendulum-v1"])
 
 
-def test_every_setting_of_its_parts_says_what_it_means_and_where_its_default_is_from() -> None:
-    for kind, name in (("teacher", "llm"), ("chat", "scripted")):
-        for field in settings.fields(registry.get(kind, name)).values():
-            assert field.meaning and field.source, (kind, field.name)
-
-
 def labels(directory: Path) -> dict[str, bytes]:
     return {path.parent.name: path.read_bytes() for path in directory.glob("*/*/*/seed-*/labels.parquet")}
 

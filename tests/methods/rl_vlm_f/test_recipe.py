@@ -72,8 +72,3 @@ def test_every_task_of_a_suite_that_draws_and_resets_critics_is_taught(suite: st
 def test_what_cannot_work_is_refused_with_the_reason(given: list[str], says: str) -> None:
     with pytest.raises(UserError, match=says):
         matrix.plan([METHOD, "task=drawer-open", *given])
-
-
-def test_every_setting_of_its_teacher_says_what_it_means_and_where_its_default_is_from() -> None:
-    for field in settings.fields(registry.get("teacher", "vlm")).values():
-        assert field.meaning and field.source, field.name

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from guidebench.harness import registry, settings
+from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.parts import AskingPart
 from guidebench.methods.robofume.dialogue import question
@@ -41,7 +41,6 @@ def fits(judge: Any, suite: Any = None, camera: str = "both") -> str:
 def test_each_is_named_by_its_role_and_judges_no_clips(name: str) -> None:
     assert registry.meant("judge", name, "classifier") == f"{name}_classifier"
     config = registry.get("judge", f"{name}_classifier")
-    assert all(field.meaning and field.source for field in settings.fields(config).values())
     assert "single states" in config().fits(there({"suite": BinSorting(), "judge": config()}))
     assert fits(config()) == ""
 
