@@ -3,9 +3,12 @@ for the sections of methods in reports."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,3 +27,16 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     base = tmp_path_factory.mktemp("tiny")
     return lambda name: getattr(tiny_models, name)(base / name)
+
+
+@pytest.fixture(scope="session")
+def babbling(tiny: Callable[[str], Path]) -> Any:
+    """A vision-language chat of random weights, whose replies are noise."""
+    from guidebench.harness.models.chats.transformers_ import Transformers
+
+    model = tiny("qwen_vl").with_name("babbling")
+    shutil.copytree(tiny("qwen_vl"), model)
+    about = json.loads((model / "config.json").read_text())
+    about["text_config"]["max_position_embeddings"] = 16_384  # its tokens are hardly longer than letters
+    (model / "config.json").write_text(json.dumps(about))
+    return Transformers(model=str(model), dtype="float32", max_tokens=24, temperature=1.0)

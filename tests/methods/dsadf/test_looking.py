@@ -13,6 +13,7 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 from guidebench.methods.dsadf.looking import UNCHANGED, FrameVector, StepCaption, changes, classes
+from tests.methods import local
 
 BEFORE, AFTER = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 9, np.uint8)
 
@@ -69,19 +70,10 @@ def test_equal_frames_need_no_model_and_a_failed_call_has_no_answer() -> None:
 
 
 def test_a_real_clip_captions_a_step_and_encodes_a_frame(tiny: Callable[..., Path]) -> None:
-    from guidebench.harness.models.backends.transformers_.loaded import Source
-    from guidebench.harness.models.backends.transformers_.model import TransformersModel
-
-    model = TransformersModel(Source(str(tiny("clip")), dtype="float32"))
-
-    async def ask(call: Call) -> CallResult:
-        reply = await model.answer(call)
-        return CallResult(reply.value, usage=reply.usage)
-
-    async def both() -> tuple[Any, Any]:
+    async def both(ask: Any) -> tuple[Any, Any]:
         told = await StepCaption(("chop tree", "mine stone"))("", np.stack([BEFORE, AFTER]), ask)
         return told, await FrameVector()("", AFTER[None], ask)
 
-    told, vector = asyncio.run(both())
+    told, vector = local.converse(local.transformers(tiny("clip")), both)
     assert told["caption"] in ("", "chop tree", "mine stone") and told["score"] >= 0
     assert vector.shape == (1, 16) and np.isfinite(vector).all()

@@ -13,6 +13,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, SegmentCall
 from guidebench.harness.models.calls.segment import mask_json, mask_of
 from guidebench.methods.kagi.keypoints import Keypoints, chosen, core, farthest, halves, sample, spread, things
+from tests.methods import local
 from tests.methods.kagi.test_colours import painted
 
 SIZE = 40
@@ -23,6 +24,12 @@ def box(top: int, left: int, height: int, width: int) -> Array:
     mask = np.zeros((SIZE, SIZE), bool)
     mask[top : top + height, left : left + width] = True
     return mask
+
+
+def shows(mask: Array, points: Any) -> Array:
+    """Whether a mask holds each of these points, fractions of the view."""
+    columns, rows = (np.array(points) * SIZE).astype(int).T
+    return mask[rows, columns]
 
 
 BLOCK, OTHER, BIN, TRAY = box(10, 10, 5, 5), box(20, 30, 4, 6), box(5, 20, 15, 15), box(25, 2, 14, 20)
@@ -55,36 +62,30 @@ def test_named_masks_are_sampled_and_unnamed_ones_only_counted() -> None:
     masks = [mask_json(OTHER, 1.0), mask_json(BLOCK, 1.0, "thing"), mask_json(BIN, 1.0, "place")]
     said = chosen(masks, SIZE, 0.9)
     assert said is not None and said["objects"] == 3
-    for name, mask in (("grasp", BLOCK), ("target", BIN)):
-        points = np.array(said[name]) * SIZE
-        assert len(points) == 5 and mask[points[:, 1].astype(int), points[:, 0].astype(int)].all()
+    assert len(said["grasp"]) == len(said["target"]) == 5
+    assert shows(BLOCK, said["grasp"]).all() and shows(BIN, said["target"]).all()
     assert said["grasp"][0] == [12.5 / SIZE, 12.5 / SIZE], "the middle of the block comes first"
     assert said["target"][0] == [27.5 / SIZE, 12.5 / SIZE]
 
 
 def test_an_object_that_nobody_sees_has_no_points() -> None:
-    assert chosen([mask_json(OTHER, 1.0), mask_json(BIN, 1.0, "place")], SIZE, 0.9) is None
-    assert chosen([mask_json(BLOCK, 1.0, "thing"), mask_json(BIN, 1.0)], SIZE, 0.9) is None
-    assert chosen([mask_json(BLOCK, 1.0)], SIZE, 0.9) is None, "there is nowhere to put it"
-    assert chosen([mask_json(BLOCK, 0.5), mask_json(BIN, 0.5)], SIZE, 0.9) is None, "such masks are no things"
-    assert chosen([], SIZE, 0.9) is None
-    place, everything = mask_json(BIN, 1.0, "place"), box(0, 0, SIZE, SIZE)
-    for shown in (np.zeros_like(BLOCK), everything):
-        assert chosen([mask_json(shown, 1.0, "thing"), place], SIZE, 0.9) is None, (
-            "nothing, and the ground, are no thing"
-        )
-    assert chosen([mask_json(BLOCK, 1.0, "thing"), mask_json(np.zeros_like(BIN), 1.0, "place")], SIZE, 0.9) is None
+    nothing, everything, thing, place = box(0, 0, 0, 0), box(0, 0, SIZE, SIZE), (1.0, "thing"), (1.0, "place")
+    for masks in (
+        [(OTHER, 1.0), (BIN, *place)], [(BLOCK, *thing), (BIN, 1.0)],
+        [(BLOCK, 1.0)],  # there is nowhere to put it
+        [(BLOCK, 0.5), (BIN, 0.5)],  # such masks are no things
+        [], [(nothing, *thing), (BIN, *place)], [(everything, *thing), (BIN, *place)],
+        [(BLOCK, *thing), (nothing, *place)],
+    ):  # fmt: skip
+        assert chosen([mask_json(*mask) for mask in masks], SIZE, 0.9) is None  # type: ignore[misc]
 
 
 def test_without_words_small_things_are_grasped_and_large_ones_are_targets() -> None:
     masks = [mask_json(mask, score) for mask, score in ((TRAY, 0.99), (OTHER, 0.95), (BIN, 0.97), (BLOCK, 0.9))]
     said = chosen(masks, SIZE, 0.9)
     assert said is not None and said["objects"] == 4
-    small, large = (np.array(said[name]) * SIZE for name in ("grasp", "target"))
-    assert (BLOCK | OTHER)[small[:, 1].astype(int), small[:, 0].astype(int)].all()
-    assert (BIN | TRAY)[large[:, 1].astype(int), large[:, 0].astype(int)].all()
-    assert any(BLOCK[int(row), int(column)] for column, row in small), "each small thing has a point"
-    assert any(OTHER[int(row), int(column)] for column, row in small)
+    assert shows(BLOCK | OTHER, said["grasp"]).all() and shows(BIN | TRAY, said["target"]).all()
+    assert shows(BLOCK, said["grasp"]).any() and shows(OTHER, said["grasp"]).any(), "each small thing has a point"
     assert chosen(masks, SIZE, 0.9) == said and len(said["grasp"]) == len(said["target"]) == 5
 
 
@@ -130,22 +131,20 @@ def test_farthest_points_by_hand() -> None:
 def test_a_real_segmenter_finds_points_in_its_own_masks(tiny: Callable[[str], Path]) -> None:
     from guidebench.harness.models.embedders.transformers_segmenter import Segmenter
 
-    model = Segmenter(model=str(tiny("sam2")), batch_size=1).spawn_model("cpu")
     view = painted()
-    frames = np.concatenate([view, view], axis=1)[None]
-    answers: list[Any] = []
+    frames, answers = np.concatenate([view, view], axis=1)[None], list[Any]()
 
-    async def ask(call: Call) -> CallResult:
-        answers.append((await model.answer(call)).value)
-        assert call.fault(answers[-1]) == ""
-        return CallResult(answers[-1])
+    async def talk(ask: Any) -> list[Any]:
+        async def kept(call: Call) -> CallResult:
+            answers.append((result := await ask(call)).value)
+            return result
 
-    said = asyncio.run(Keypoints(8, 0.0)({"instruction": "not read"}, frames, ask))
-    again = asyncio.run(Keypoints(8, 0.0)({"instruction": "nor here"}, frames, ask))
+        return [await Keypoints(8, 0.0)({"instruction": text}, frames, kept) for text in ("not read", "nor here")]
+
+    said, again = local.converse(Segmenter(model=str(tiny("sam2")), batch_size=1).spawn_model("cpu"), talk)
     shapes = [mask_of(mask["runs"], view.shape[:2]) for mask in answers[0]]
     small = [shape for shape in shapes if shape.mean() <= 0.25]
     assert len(shapes) == 64 and small and said == again, "random weights draw some masks of a quarter or less"
     assert said is not None and len(said["grasp"]) == len(said["target"]) == 5 and said["objects"] <= len(small)
-    for name in ("grasp", "target"):
-        points = (np.array(said[name]) * len(view)).astype(int)
-        assert all(any(shape[row, column] for shape in small) for column, row in points)
+    points = (np.array([*said["grasp"], *said["target"]]) * len(view)).astype(int)
+    assert all(any(shape[row, column] for shape in small) for column, row in points)

@@ -15,6 +15,7 @@ from guidebench.harness.models.calls import Call, CallResult, EmbedCall, VideoCa
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.methods.roboclip import CROP, REWARD
 from guidebench.methods.roboclip.dialogue import VideoText, reward
+from tests.methods import local
 
 FRAMES = np.arange(3 * 8 * 8 * 3, dtype=np.uint8).reshape(3, 8, 8, 3)
 
@@ -25,9 +26,6 @@ def test_the_reward_is_the_dot_product_and_lengths_count() -> None:
     assert reward(10 * video, text, "dot") == 20
     assert reward(10 * video, text, "cosine") == pytest.approx(2 / np.sqrt(14 * 17.25))
     assert np.isnan(reward(0 * video, text, "cosine")) and reward(0 * video, text, "dot") == 0
-
-
-def test_vectors_of_different_spaces_are_refused() -> None:
     with pytest.raises(UserError, match=r"a text into 2 numbers and a video into 3, .* such as xclip"):
         reward(np.ones(3), np.ones(2), "dot")
 
@@ -76,24 +74,13 @@ def test_a_vector_without_a_direction_leaves_no_cosine() -> None:
 
 
 def test_with_a_real_x_clip_it_is_the_product_of_its_features(tiny: Callable[..., Path]) -> None:
-    from guidebench.harness.models.backends.transformers_.loaded import Source
-    from guidebench.harness.models.backends.transformers_.model import TransformersModel
-
-    model = TransformersModel(Source(str(tiny("xclip")), dtype="float32"))
     videos = np.random.default_rng(0).integers(0, 256, (2, 9, 40, 40, 3), dtype=np.uint8)
 
-    async def ask(call: Call) -> CallResult:
-        reply = await model.answer(call)
-        assert call.fault(reply.value) == ""
-        return CallResult(reply.value, usage=reply.usage)
-
-    async def all_of_it() -> tuple[list[Any], Any, list[Any]]:
+    async def all_of_it(ask: Any) -> tuple[list[Any], Any, list[Any]]:
         told = [await VideoText("a robot", 0.0, "dot")(None, video, ask) for video in videos]
         text = (await ask(EmbedCall(("a robot",)))).value[0]
-        vectors = [(await ask(VideoCall(video))).value for video in videos]
-        await model.close()
-        return told, text, vectors
+        return told, text, [(await ask(VideoCall(video))).value for video in videos]
 
-    told, text, vectors = asyncio.run(all_of_it())
+    told, text, vectors = local.converse(local.transformers(tiny("xclip")), all_of_it)
     assert np.concatenate(told) == pytest.approx([vector @ text for vector in vectors], rel=1e-5)
     assert told[0] != told[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.harness.models.calls import Call, CallResult
 from guidebench.harness.models.judges.openai_ import OpenAI
 from guidebench.harness.models.judges.transformers_ import Transformers
 from guidebench.methods.robofume.dialogue import SuccessDialogue
 from tests.harness.models.canned import completion, serving
+from tests.methods import local
 
 PUT = {"instruction": "put the red block into the left bin"}
 FRAMES = np.random.default_rng(0).integers(0, 256, (3, 32, 64, 3), np.uint8)
@@ -23,21 +22,8 @@ FRAMES = np.random.default_rng(0).integers(0, 256, (3, 32, 64, 3), np.uint8)
 
 def said(judge: Any, consensus: bool) -> Any:
     """What the dialogue makes of FRAMES, asked of a judge's model."""
-
-    async def converse() -> Any:
-        model = judge.spawn_model("cpu")
-
-        async def ask(call: Call) -> CallResult:
-            reply = await model.answer(judge.sampled(call))
-            assert not call.fault(reply.value)
-            return CallResult(reply.value)
-
-        try:
-            return await SuccessDialogue(consensus)(PUT, FRAMES, ask)
-        finally:
-            await model.close()
-
-    return asyncio.run(converse())
+    dialogue = SuccessDialogue(consensus)
+    return local.converse(judge.spawn_model("cpu"), lambda ask: dialogue(PUT, FRAMES, lambda c: ask(judge.sampled(c))))
 
 
 def test_a_server_that_denies_one_of_four_prompts_sees_no_success(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,16 +14,14 @@ import torch
 
 from guidebench.harness.models.calls import Call, CallResult, DenoiseCall
 from guidebench.methods.tadpole.dialogue import Denoising, reward, symlog
+from tests.methods import local
 
 FRAMES = np.random.default_rng(0).integers(0, 256, (2, 40, 40, 3), dtype=np.uint8)
 CONTENT = {"level": 520, "seeds": [3, 4]}
 
 
-def test_symlog_is_the_logarithm_on_both_sides() -> None:
+def test_rewards_are_sums_of_logarithms_on_both_sides_worked_by_hand() -> None:
     assert symlog(np.array([0, 1, -1, np.e - 1, 1 - np.e, 99])) == pytest.approx([0, log(2), -log(2), 1, -1, log(100)])
-
-
-def test_rewards_are_worked_by_hand() -> None:
     errors = np.array([[0.001, 0.5, 0.48], [0.0, 0.3, 0.35], [0.0005, 0.2, 0.2]])
     # 2000 · .001 = 2 and 200 · .02 = 4; 0 and 200 · -.05 = -10; 2000 · .0005 = 1 and 0.
     assert reward(errors, 2000, 200) == pytest.approx([log(3) + log(5), -log(11), log(2)])
@@ -61,17 +59,8 @@ def test_with_a_real_model_it_is_the_released_formula_over_the_predictions(tiny:
     network, caught = model._pipeline.network, []
     network.register_forward_hook(lambda module, given, made: caught.append(made.sample))
 
-    async def ask(call: Call) -> CallResult:
-        reply = await model.answer(call)
-        assert call.fault(reply.value) == ""
-        return CallResult(reply.value)
-
-    async def told() -> Any:
-        found = await Denoising("a robot opens the door", 2000, 200)(CONTENT, FRAMES, ask)
-        await model.close()
-        return found
-
-    found = asyncio.run(told())
+    dialogue = Denoising("a robot opens the door", 2000, 200)
+    found = local.converse(model, lambda ask: dialogue(CONTENT, FRAMES, ask))
     (predictions,) = caught
     noise = torch.stack([torch.randn((2, 4, 16, 16), generator=torch.Generator().manual_seed(s))[1] for s in (3, 4)])
     without, given = predictions[:2], predictions[2:]

@@ -15,6 +15,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.methods.vlm_rm.dialogue import GoalBaseline, reward
+from tests.methods import local
 
 GOAL, BASELINE = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
@@ -72,14 +73,14 @@ FRAMES = np.zeros((2, 4, 4, 3), np.uint8)
 
 
 def test_it_asks_for_its_texts_and_for_all_frames_and_ends_with_a_number_for_each() -> None:
-    asked = Asked(np.array([[0.0, 2.0], [0.0, -1.0]], np.float32))
-    dialogue = GoalBaseline("done", "not yet", 0.5)
-    assert asyncio.run(dialogue(None, FRAMES, asked)) == pytest.approx([0, 0.75])
-    texts, frames = asked.calls
-    assert texts.items == ("done", "not yet") and len(frames.items) == 2 and len(asked.calls) == dialogue.calls
-    asked = Asked(np.array([[0.0, 2.0], [0.0, -1.0]], np.float32))
-    assert asyncio.run(GoalBaseline("done", "", 0.0)(None, FRAMES, asked)) == pytest.approx([0, 0])
-    assert asked.calls[0].items == ("done",)
+    for dialogue, items, rewards in (
+        (GoalBaseline("done", "not yet", 0.5), ("done", "not yet"), [0, 0.75]),
+        (GoalBaseline("done", "", 0.0), ("done",), [0, 0]),
+    ):
+        asked = Asked(np.array([[0.0, 2.0], [0.0, -1.0]], np.float32))
+        assert asyncio.run(dialogue(None, FRAMES, asked)) == pytest.approx(rewards)
+        texts, frames = asked.calls
+        assert texts.items == items and len(frames.items) == 2 == dialogue.calls
 
 
 @pytest.mark.parametrize("failing", [0, 1])
@@ -96,23 +97,13 @@ def test_vectors_without_a_direction_leave_no_reward() -> None:
 
 
 def test_with_a_real_clip_and_no_baseline_it_is_the_cosine_of_frame_and_text(tiny: Callable[..., Path]) -> None:
-    from guidebench.harness.models.backends.transformers_.loaded import Source
-    from guidebench.harness.models.backends.transformers_.model import TransformersModel
-
-    model = TransformersModel(Source(str(tiny("clip")), dtype="float32"))
     frames = np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), dtype=np.uint8)
 
-    async def ask(call: Call) -> CallResult:
-        reply = await model.answer(call)
-        return CallResult(reply.value, usage=reply.usage)
-
-    async def both() -> tuple[Any, Any, Any]:
+    async def both(ask: Any) -> tuple[Any, Any, Any]:
         told = await GoalBaseline("the ball is there", "", 0.0)(None, frames, ask)
         text = (await ask(EmbedCall(("the ball is there",)))).value[0]
-        images = (await ask(EmbedCall(tuple(frames)))).value
-        await model.close()
-        return told, text, images
+        return told, text, (await ask(EmbedCall(tuple(frames)))).value
 
-    told, text, images = asyncio.run(both())
+    told, text, images = local.converse(local.transformers(tiny("clip")), both)
     cosines = images @ text / np.linalg.norm(images, axis=1) / np.linalg.norm(text)
     assert told == pytest.approx(cosines, abs=1e-5) and len(set(told)) == 3

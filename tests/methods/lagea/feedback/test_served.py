@@ -11,7 +11,6 @@ import pytest
 
 from guidebench.harness.execution import Models
 from guidebench.harness.models.chats.openai_ import OpenAI
-from guidebench.harness.models.chats.transformers_ import Transformers
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
@@ -48,22 +47,12 @@ def test_a_server_is_shown_the_frames_and_nothing_is_asked_again_from_the_casset
     assert again == found and billed == 0
 
 
-def test_a_vision_language_model_that_runs_here_ends_in_an_empty_reflection(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_vision_language_model_that_runs_here_ends_in_an_empty_reflection(tmp_path: Path, babbling: Any) -> None:
     """Of random weights: what it says is noise, which is retried and then borne."""
-    pytest.importorskip("transformers")
     import torch
 
-    from tests.harness.models import tiny_models
-
-    model = tiny_models.qwen_vl(tmp_path_factory.mktemp("tiny") / "qwen_vl")
-    about = json.loads((model / "config.json").read_text())
-    about["text_config"]["max_position_embeddings"] = 16_384  # its tokens are hardly longer than letters
-    (model / "config.json").write_text(json.dumps(about))
-    chat = Transformers(model=str(model), dtype="float32", max_tokens=24, temperature=1.0)
     torch.manual_seed(0)
-    found, billed = reflect(tmp_path, chat, Models())
+    found, billed = reflect(tmp_path, babbling, Models())
     assert found["empty"] and found["text"] == "" and found["retries"] == 1 and billed == 2
-    again, billed = reflect(tmp_path, chat, Models(mode="replay"))
+    again, billed = reflect(tmp_path, babbling, Models(mode="replay"))
     assert again == found and billed == 0
