@@ -51,19 +51,15 @@ def test_a_class_scores_by_how_far_the_step_moves_towards_its_text() -> None:
     ],
 )
 def test_the_best_class_is_the_caption(after: list[float], caption: str) -> None:
-    says = Vectors([[1, 0], [0, 1], [0, -1]], [[1, 0], after])
-    ask = StepCaption(("chop tree", "mine stone"))
-    told = asyncio.run(ask("", np.stack([BEFORE, AFTER]), says))
-    assert told is not None and told["caption"] == caption
-    again = asyncio.run(ask("", np.stack([BEFORE, AFTER]), says))
+    says, ask = Vectors([[1, 0], [0, 1], [0, -1]], [[1, 0], after]), StepCaption(("chop tree", "mine stone"))
+    told, again = (asyncio.run(ask("", np.stack([BEFORE, AFTER]), says)) for _ in range(2))
+    assert told is not None and told["caption"] == caption and again == told
     texts, images, _ = says.heard  # the texts once, the frames for each step
-    assert again == told
     assert texts[0] == UNCHANGED and "chop tree" in texts[1] and len(texts) == 3 and len(images) == 2
 
 
 def test_equal_frames_need_no_model_and_a_failed_call_has_no_answer() -> None:
-    says = Vectors(None, [[1, 0], [0, 1]])
-    ask = StepCaption(("chop tree",))
+    says, ask = Vectors(None, [[1, 0], [0, 1]]), StepCaption(("chop tree",))
     assert asyncio.run(ask("", np.stack([BEFORE, BEFORE]), says)) == {"caption": "", "score": 0.0} and not says.heard
     assert asyncio.run(ask("", np.stack([BEFORE, AFTER]), says)) is None
     assert asyncio.run(FrameVector()("", BEFORE[None], Vectors(None, None))) is None

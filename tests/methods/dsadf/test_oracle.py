@@ -31,8 +31,8 @@ def test_the_planner_answers_with_the_sub_goals_and_errs_at_its_rate() -> None:
     assert found == {"plan": [[name, 1] for name in STEPS], "thoughts": "", "fault": "", "retries": 0}
     wrong = OraclePlanner(omits=0.5).spawn(SUITE, "attack_cow")
     rng = np.random.default_rng(0)
-    lengths = [len(wrong(asked("planner"), rng)["plan"]) for _ in range(1_000)]
-    assert set(lengths) == {5, 6} and abs(lengths.count(5) / 1_000 - 0.5) < 5 * 0.5 / 1_000**0.5
+    lengths = [len(wrong(asked("planner"), rng)["plan"]) for _ in range(400)]
+    assert set(lengths) == {5, 6} and abs(lengths.count(5) / 400 - 0.5) < 3 * 0.5 / 400**0.5
     assert all(len(wrong(asked("planner", plan="", reflection=""), rng)["plan"]) == 6 for _ in range(50))
 
 
@@ -41,14 +41,10 @@ def test_the_reflector_suggests_the_sub_goals_unless_they_are_given() -> None:
     given = "\n".join(f"{number}. {name}" for number, name in enumerate(STEPS, 1))
     rng = np.random.default_rng(0)
     assert reflect(asked("reflector", plan=given), rng)["plan"] == []
-    found = reflect(asked("reflector", plan="1. find tree\n2. attack cow"), rng)
-    assert [name for name, _ in found["plan"]] == STEPS and json.dumps(found)
-
-
-def test_a_plan_with_a_step_that_is_none_of_the_sub_goals_differs() -> None:
-    reflect = OracleReflector().spawn(SUITE, "attack_cow")
-    found = reflect(asked("reflector", plan="1. find tree\n2. mine stone"), np.random.default_rng(0))
-    assert [name for name, _ in found["plan"]] == STEPS and found["weaknesses"].startswith("It is not the known plan")
+    for other in ("attack cow", "mine stone"):  # which is none of them
+        found = reflect(asked("reflector", plan=f"1. find tree\n2. {other}"), rng)
+        assert [name for name, _ in found["plan"]] == STEPS and json.dumps(found)
+        assert found["weaknesses"].startswith("It is not the known plan")
 
 
 @pytest.mark.parametrize(
@@ -69,9 +65,6 @@ def test_a_task_whose_sub_goals_are_in_other_words_is_refused_before_a_run(role:
     with pytest.raises(UserError, match="is neither; choose scripted or a model"):
         check("oracle")
     check("scripted")
-
-
-def test_sub_goals_in_other_words_are_refused() -> None:
     with pytest.raises(UserError, match="is neither"):
         OraclePlanner().spawn(registry.get("suite", "housekeep")(), "adjustment_2")
 
@@ -91,7 +84,7 @@ def test_the_performer_names_the_solvers_action_and_a_possible_one_where_that_is
 
 
 def test_the_performer_errs_at_its_rate_among_the_possible_actions() -> None:
-    """Of 4,000 answers, 0.4 · ⅔ are on another action than the solver's; 5 standard deviations are ±0.035."""
+    """Of 1,000 answers, 0.4 · ⅔ are on another action than the solver's; 3 standard deviations are ±0.042."""
     rng = np.random.default_rng(2)
-    found = [named(KnownAction("abcd", 0.4), 2, [0, 1, 2], rng) for _ in range(4_000)]
-    assert abs(found.count("a") + found.count("b") - 4_000 * 0.4 * 2 / 3) < 4_000 * 0.035 and "d" not in found
+    found = [named(KnownAction("abcd", 0.4), 2, [0, 1, 2], rng) for _ in range(1_000)]
+    assert abs(found.count("a") + found.count("b") - 1_000 * 0.4 * 2 / 3) < 42 and "d" not in found

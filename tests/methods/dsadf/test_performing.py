@@ -37,10 +37,7 @@ def test_other_replies_are_refused_by_name(reply: str, fault: str) -> None:
     with pytest.raises(Misread) as refused:
         named(reply, POSSIBLE, ACTIONS, False)
     assert refused.value.fault == fault
-
-
-def test_a_sub_goal_may_be_declared_reached_where_that_is_offered() -> None:
-    assert named("Done.", POSSIBLE, ACTIONS, True) == "done"
+    assert named("Done.", POSSIBLE, ACTIONS, True) == "done", "where that is offered"
 
 
 def acted(model: Says, **more: Any) -> Any:
@@ -61,16 +58,12 @@ def test_the_prompt_lists_what_is_possible() -> None:
     assert "sub-goal" not in said(model.heard[0]) and "Last actions" not in said(model.heard[0])
 
 
-def test_one_that_insists_on_an_impossible_action_is_given_up() -> None:
+def test_one_that_insists_on_an_impossible_action_is_given_up_and_one_that_comes_to_its_senses_followed() -> None:
     model = Says("mine stone", "mine stone", "open the door")
     assert acted(model) == {"action": "", "faults": ["impossible", "impossible", "unknown"], "said": "open the door"}
     assert "'mine stone' is not possible now; possible are do nothing, move left, chop tree" in said(model.heard[1])
-
-
-def test_one_that_comes_to_its_senses_is_followed() -> None:
-    assert acted(Says("mine stone", "chop tree")) == {
-        "action": "chop tree", "faults": ["impossible"], "said": "chop tree",
-    }  # fmt: skip
+    mended = {"action": "chop tree", "faults": ["impossible"], "said": "chop tree"}
+    assert acted(Says("mine stone", "chop tree")) == mended
 
 
 def test_a_failed_call_has_no_answer() -> None:

@@ -19,17 +19,19 @@ def planned(model: Says, retries: int = 2, **more: str) -> Any:
     return asyncio.run(PlannerDialogue(GOAL, Steps(), HINT, 5, retries)({"text": START, **more}, None, model))
 
 
-def test_the_first_prompt_holds_goal_state_hint_and_actions() -> None:
+def test_prompts_hold_goal_state_hint_and_actions_and_the_final_one_plan_and_reflection() -> None:
     model = Says("Wood first.\n1. chop tree (2 times)\n2. place crafting table")
     found = planned(model)
     assert found == {
         "plan": [["chop tree", 2], ["place crafting table", 1]], "fault": "", "retries": 0,
         "thoughts": "Wood first. 1. chop tree (2 times) 2. place crafting table",
     }  # fmt: skip
-    prompt = said(model.heard[0])
+    prompt, final = said(model.heard[0]), Says("1. chop tree")
     assert all(
         part in prompt for part in (GOAL, START, HINT, "- place crafting table", "at most 5 steps", "step by step")
     )
+    planned(final, plan="1. mine stone", reflection="Weaknesses: no pickaxe")
+    assert "## Plan\n1. mine stone" in said(final.heard[0]) and "Weaknesses: no pickaxe" in said(final.heard[0])
 
 
 def test_an_unusable_reply_is_asked_about_again_and_then_given_up() -> None:
@@ -40,12 +42,6 @@ def test_an_unusable_reply_is_asked_about_again_and_then_given_up() -> None:
     assert planned(model, retries=1) == {"plan": [], "thoughts": "", "fault": "unknown", "retries": 1}
     assert planned(Says(None)) is None
     assert planned(Says("No idea.", None))["fault"] == "empty", "a failure after it does not hide what was said"
-
-
-def test_the_final_prompt_adds_plan_and_reflection() -> None:
-    model = Says("1. chop tree")
-    planned(model, plan="1. mine stone", reflection="Weaknesses: no pickaxe")
-    assert "## Plan\n1. mine stone" in said(model.heard[0]) and "Weaknesses: no pickaxe" in said(model.heard[0])
 
 
 def reflected(reply: str) -> dict[str, Any]:
@@ -75,28 +71,22 @@ def test_an_unusable_revised_plan_leaves_the_weaknesses() -> None:
     found = reflected("Weaknesses: too slow\nRevised plan:\n1. teleport")
     assert (found["weaknesses"], found["plan"], found["fault"]) == ("too slow", [], "unknown")
     assert instruction(found) == "Weaknesses: too slow"
-
-
-def test_a_reflection_without_headings_is_all_weaknesses() -> None:
-    assert reflected("You forgot the wood.")["weaknesses"] == "You forgot the wood."
-
-
-def test_what_a_model_writes_is_kept_on_one_line_and_bounded() -> None:
+    assert reflected("You forgot the wood.")["weaknesses"] == "You forgot the wood.", "without headings"
     found = reflected("Weaknesses: \x1b[31m bad \u202e" + "very " * 100_000)
-    assert len(found["weaknesses"]) <= 2_000 and found["weaknesses"].isprintable()
+    assert len(found["weaknesses"]) <= 2_000 and found["weaknesses"].isprintable(), "on one line and bounded"
 
 
 def test_a_reply_of_blank_lines_is_read_in_time_that_grows_with_its_length() -> None:
     began = time.process_time()
     assert reflected("\n" * 100_000)["weaknesses"] == ""
-    assert time.process_time() - began < 5, "milliseconds; a search that grows with the square takes a minute"
+    assert time.process_time() - began < 20, "milliseconds; a search that grows with the square takes a minute"
     assert reflected("Strengths: few\n\n\n- **Weaknesses:** slow")["weaknesses"] == "slow"
 
 
 def test_the_reflector_is_asked_once() -> None:
     model = Says("Strengths: fine\nWeaknesses: none")
     dialogue = ReflectorDialogue(GOAL, Steps(), HINT, 5)
-    found = asyncio.run(dialogue({"text": START, "plan": "1. chop tree"}, None, model))
-    assert found is not None and found["strengths"] == "fine" and dialogue.calls == 1
+    content = {"text": START, "plan": "1. chop tree"}
+    assert (asyncio.run(dialogue(content, None, model)) or {})["strengths"] == "fine" and dialogue.calls == 1
     assert "## Plan\n1. chop tree" in said(model.heard[0]) and HINT in said(model.heard[0])
-    assert asyncio.run(dialogue({"text": START, "plan": "1. chop tree"}, None, Says(None))) is None
+    assert asyncio.run(dialogue(content, None, Says(None))) is None

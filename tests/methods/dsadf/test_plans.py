@@ -61,31 +61,24 @@ def test_other_replies_are_refused_by_name(reply: str, fault: str, told: str) ->
     assert refused.value.fault == fault
 
 
-def test_repetitions_are_bounded() -> None:
-    assert read("1. chop tree (9999 times)\n2. mine stone (0 times)", WORDS, 40) == (
-        Subgoal("chop tree", MOST_TIMES), Subgoal("mine stone"),
-    )  # fmt: skip
-    assert names('{"plan": [{"subgoal": "chop tree", "times": -3}]}') == ["chop tree"]
-
-
 @pytest.mark.parametrize(
     ("line", "times"),
     [("chop tree (max 9)", 1), ("chop tree x3", 3), ("chop tree (x 3)", 3), ("chop tree (3 times)", 3),
-     ("chop tree: ×4", 4)],
+     ("chop tree: ×4", 4), ("chop tree (9999 times)", MOST_TIMES), ("chop tree (0 times)", 1)],
 )  # fmt: skip
-def test_repetitions_are_told_by_times_or_by_an_x_that_ends_no_word(line: str, times: int) -> None:
+def test_repetitions_are_told_by_times_or_by_an_x_that_ends_no_word_and_bounded(line: str, times: int) -> None:
     assert read(f"1. {line}", WORDS, 40) == (Subgoal("chop tree", times),)
+    assert names('{"plan": [{"subgoal": "chop tree", "times": -3}]}') == ["chop tree"]
 
 
 def test_a_step_of_a_hundred_thousand_characters_is_matched_by_its_first_ones() -> None:
     began = time.process_time()
     assert WORDS.match("chop tree " + "and " * 25_000) == "chop tree"
     assert WORDS.match("and " * 25_000) is None
-    assert time.process_time() - began < 5, "milliseconds; a search that grows with the square takes a minute"
+    assert time.process_time() - began < 20, "milliseconds; a search that grows with the square takes a minute"
 
 
 def test_only_things_that_the_task_mentions_can_be_found() -> None:
     words = Vocabulary(("grab or release",), ("tidy the room", "you see a salt shaker and a counter."))
-    assert words.match("Find the salt shaker on the counter") == "find salt shaker"
-    assert words.match("find teapot") is None
-    assert words.match("Grab or release it") == "grab or release"
+    phrases = ("Find the salt shaker on the counter", "find teapot", "Grab or release it")
+    assert [*map(words.match, phrases)] == ["find salt shaker", None, "grab or release"]

@@ -25,14 +25,13 @@ def test_rules_are_the_lines_that_look_like_rules() -> None:
 
 
 def test_what_neither_start_nor_an_earlier_step_provides_is_lacking() -> None:
-    whole = plan("chop tree", "place crafting table", "make wood pickaxe", "mine stone", "make stone sword")
-    assert lacks(whole, RULES, START) == []
-    assert lacks(plan("chop tree", "place crafting table", "mine stone", "make stone sword"), RULES, START) == [
-        Lack(2, "wood pickaxe")
-    ]
-    assert lacks(plan("make wood pickaxe"), RULES, START) == [Lack(0, "crafting table"), Lack(0, "wood")]
-    swapped = plan("place crafting table", "chop tree")
-    assert lacks(swapped, RULES, START) == [Lack(0, "wood")], "what comes later is lacking"
+    for names, lacking in (
+        (("chop tree", "place crafting table", "make wood pickaxe", "mine stone", "make stone sword"), []),
+        (("chop tree", "place crafting table", "mine stone", "make stone sword"), [Lack(2, "wood pickaxe")]),
+        (("make wood pickaxe",), [Lack(0, "crafting table"), Lack(0, "wood")]),
+        (("place crafting table", "chop tree"), [Lack(0, "wood")]),  # what comes later is lacking
+    ):
+        assert lacks(plan(*names), RULES, START) == lacking
 
 
 def test_what_sentences_name_is_there() -> None:
@@ -70,23 +69,18 @@ def test_a_count_that_is_no_whole_number_from_1_on_is_left_out_and_refused_in_a_
         ModelWithPlanner(hint=hint)
 
 
-def test_the_hints_of_prose_and_of_crafter_have_no_wrong_counts() -> None:
-    assert [miscounted(hint) for hint in (CRAFTER_HINT, HINT, "Chop 0 trees.", "")] == [""] * 4
-    assert ModelWithPlanner(hint=CRAFTER_HINT).hint == CRAFTER_HINT
-
-
 def test_the_hint_about_crafter_is_the_packages_table() -> None:
     constants = pytest.importorskip("crafter.constants")
 
     def plain(name: str) -> str:
         return {"table": "crafting table", "sapling": "plant"}.get(name, name).replace("_", " ")
 
-    told = read(CRAFTER_HINT)
+    assert [miscounted(hint) for hint in (CRAFTER_HINT, HINT, "Chop 0 trees.", "")] == [""] * 4
+    told = read(ModelWithPlanner(hint=CRAFTER_HINT).hint)
     assert len(told) == 16
     for noun, recipe in constants.collect.items():
-        verb = "chop" if noun in ("tree", "grass") else "mine"
         if noun not in ("water", "sapling"):
-            rule = told[f"{verb} {plain(noun)}"]
+            rule = told[f"{'chop' if noun in ('tree', 'grass') else 'mine'} {plain(noun)}"]
             assert rule.needs == tuple(map(plain, recipe["require"]))
             assert rule.gives == {plain(thing): count for thing, count in recipe["receive"].items()}
     for verb in ("make", "place"):

@@ -24,27 +24,31 @@ def planned(state: str, goal: str = TIDY, omits: float = 0) -> list[str]:
     return [name for name, _ in plans.read(PromptPlanner(omits, 0)((message,)), WORDS, 40)]
 
 
-def test_things_in_view_that_lie_unusually_are_carried_to_where_they_belong() -> None:
-    state = f"{STOVE} butter dish on stove (2.1 m left). pan on stove (1.9 m left). you hold nothing."
-    assert planned(state) == ["find butter dish", "grab butter dish", "find fridge", "put butter dish on fridge"]
-    held = f"{STOVE} you hold mustard bottle."
-    assert planned(held) == ["find fridge", "put mustard bottle on fridge"]
+AIMS = "put lamp on chest; put plant on sink."
 
 
-def test_the_target_says_what_to_look_for_and_where_it_goes() -> None:
-    goal = "put lamp on chest; put plant on sink."
-    found = planned(f"{STOVE} plant on sink (2.0 m left). you hold nothing.", goal)
-    assert found == ["find lamp", "grab lamp", "find chest", "put lamp on chest"], "the plant is there already"
-    found = planned(f"{STOVE} plant on stove (2.0 m left). you hold nothing.", goal)
-    assert found[-1] == "put plant on sink"
+@pytest.mark.parametrize(
+    ("seen", "goal", "steps"),
+    [  # things that lie unusually go to where they belong, or where the target says
+        ("butter dish on stove (2.1 m left). pan on stove (1.9 m left). you hold nothing.", TIDY,
+         "find butter dish, grab butter dish, find fridge, put butter dish on fridge"),
+        ("you hold mustard bottle.", TIDY, "find fridge, put mustard bottle on fridge"),
+        ("plant on sink (2.0 m left). you hold nothing.", AIMS,  # the plant is there already
+         "find lamp, grab lamp, find chest, put lamp on chest"),
+        ("plant on stove (2.0 m left). you hold nothing.", AIMS,
+         "find plant, grab plant, find sink, put plant on sink"),
+    ],
+)  # fmt: skip
+def test_a_thing_is_carried_to_where_it_belongs(seen: str, goal: str, steps: str) -> None:
+    assert ", ".join(planned(f"{STOVE} {seen}", goal)) == steps
     (search,) = planned("you see nothing. you hold nothing.")
     assert search.removeprefix("find ") in DEEDS.things
 
 
 def test_a_step_is_omitted_at_its_rate_and_the_reflector_finds_it() -> None:
-    states = [f"you see fridge (2.{n} m ahead). lamp on fridge (2.{n} m ahead). you hold nothing." for n in range(500)]
+    states = [f"you see fridge (2.{n} m ahead). lamp on fridge (2.{n} m ahead). you hold nothing." for n in range(200)]
     short = [state for state in states if len(planned(state, omits=0.3)) == 3]
-    assert abs(len(short) / 500 - 0.3) < 5 * (0.3 * 0.7 / 500) ** 0.5
+    assert abs(len(short) / 200 - 0.3) < 3 * (0.3 * 0.7 / 200) ** 0.5
     plan = ["find lamp", "find table", "put lamp on table"]
 
     def reflected(plan: list[str], misses: float = 0) -> str:
@@ -98,18 +102,13 @@ AIMED = "lamp on stove (1.2 m ahead). you hold nothing. you look 30 degrees down
     ],
 )  # fmt: skip
 def test_the_performer_serves_its_sub_goal(subgoal: str, state: str, would: str, action: str) -> None:
-    told = {
-        prompts.STATE: state,
-        prompts.SUBGOAL: subgoal,
-        prompts.EFFECTS: f"- grab or release: {would}" * bool(would),
-    }
-    assert step(told, 0.5) == action
+    effects = f"- grab or release: {would}" * bool(would)
+    assert step({prompts.STATE: state, prompts.SUBGOAL: subgoal, prompts.EFFECTS: effects}, 0.5) == action
 
 
 def test_the_performer_turns_after_four_steps_forward() -> None:
     state = "lamp on stove (2.0 m ahead). you hold nothing."
     actions = ["move forward", "turn left", "turn right", "look up", "look down", "grab or release"]
-    asked = prompts.performing(TIDY, state, actions, "find lamp", ["move forward"] * 4, True)
-    assert PromptPerformer(0, 0)((asked,)) in ("turn left", "turn right")
-    asked = prompts.performing(TIDY, state, actions, "find lamp", ["move forward"] * 3, True)
-    assert PromptPerformer(0, 0)((asked,)) == "move forward"
+    for steps, taken in ((4, ("turn left", "turn right")), (3, ("move forward",))):
+        asked = prompts.performing(TIDY, state, actions, "find lamp", ["move forward"] * steps, True)
+        assert PromptPerformer(0, 0)((asked,)) in taken

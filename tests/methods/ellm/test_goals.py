@@ -26,9 +26,6 @@ def test_an_answer_is_cut_and_what_is_no_goal_is_kept_out_and_counted() -> None:
     assert everything.goals == ("chop tree", "eat tree", "fly to moon", "sleep", "tree", "chop grass")
     assert (everything.unknown, everything.senseless, everything.cut) == (0, 1, 0)
     assert read([], SOME, WORDS, 2, True) == Suggested((), 0, 0, 0, 0)
-
-
-def test_a_hundred_goals_are_cut_to_the_most_that_are_kept() -> None:
     answer = [f"{verb} {noun}" for verb in WORDS.verbs for noun in WORDS.nouns] * 9
     found = read(answer, SOME, WORDS, 5, True)
     assert len(answer) == 108 and found.goals == tuple(answer[:5])

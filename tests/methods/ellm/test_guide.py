@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,21 @@ class Player:
     def one(self, state: str, caption: str, ended: bool = False) -> float:
         return self.step([(state, caption)], ended)[0]
 
+    def suggest(self, goals: list[str]) -> Player:
+        """Let every state have these goals."""
+        self.ctx.consult = lambda questions: [  # type: ignore[method-assign]
+            goals if each.to == "goals" else _vector(json.loads(each.content)) for each in questions
+        ]
+        return self
+
+    def states(self) -> list[str]:
+        """The states that were asked about."""
+        return [text for _, role, text in self.ctx.asked if role == "goals"]
+
+    def metric(self, name: str) -> list[float]:
+        values: list[float] = self.guide.metrics()[f"guide/{name}"].tolist()
+        return values
+
 
 def test_a_step_is_rewarded_by_the_largest_cosine_above_the_threshold(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.threshold=0.5")
@@ -110,24 +126,15 @@ def test_a_step_is_rewarded_by_the_largest_cosine_above_the_threshold(tmp_path: 
 
 
 def test_the_threshold_is_exceeded_not_reached_and_below_it_there_is_nothing(tmp_path: Path) -> None:
-    for threshold, expected in (("0.79", 0.8), ("0.81", 0.0)):
-        player = Player(tmp_path / threshold, f"guide.threshold={threshold}")
-        # the step is `chop grass` where only `eat tree` and `chop tree` are suggested
-        player.ctx.consult = _only(player.ctx, ["eat tree", "chop tree"])  # type: ignore[method-assign]
-        assert player.one(TREE, "chop grass") == pytest.approx(expected)
-    player = Player(tmp_path / "equal", "guide.threshold=0.8")
-    player.ctx.consult = _only(player.ctx, ["eat tree"])  # type: ignore[method-assign]
-    assert player.one(TREE, "chop grass") == 0.0, "100 / 125 is .8, which does not exceed .8"
-    player = Player(tmp_path / "least", "guide.threshold=0")
-    assert player.one(COW, "eat cow") == 0.0, "the caption's vector is zero, as that of a failed call"
-    assert Player(tmp_path / "default").one(TREE, "chop tree") == 1.0
-
-
-def _only(ctx: Asked, goals: list[str]) -> Any:
-    def consult(questions: Sequence[Any]) -> list[Any]:
-        return [goals if each.to == "goals" else _vector(json.loads(each.content)) for each in questions]
-
-    return consult
+    for threshold, goals, state, caption, expected in (
+        ("0.79", ["eat tree", "chop tree"], TREE, "chop grass", 0.8),
+        ("0.81", ["eat tree", "chop tree"], TREE, "chop grass", 0.0),
+        ("0.8", ["eat tree"], TREE, "chop grass", 0.0),  # 100 / 125 is .8, which does not exceed .8
+        ("0", SAID[COW], COW, "eat cow", 0.0),  # the caption's vector is zero, as that of a failed call
+        ("0.99", SAID[TREE], TREE, "chop tree", 1.0),
+    ):
+        player = Player(tmp_path / threshold, f"guide.threshold={threshold}").suggest(goals)
+        assert player.one(state, caption) == pytest.approx(expected), threshold
 
 
 def test_a_goal_is_rewarded_once_an_episode_wherever_it_is_suggested(tmp_path: Path) -> None:
@@ -157,7 +164,7 @@ def test_moves_and_nothing_are_not_rewarded_and_raise_no_question(tmp_path: Path
     assert not player.ctx.asked
     every = Player(tmp_path / "every", "guide.every_state=true")
     assert [every.one(TREE, ""), every.one(TREE, "chop tree"), every.one(COW, "move up")] == [0.0, 1.0, 0.0]
-    assert [text for _, role, text in every.ctx.asked if role == "goals"] == [TREE, COW]
+    assert every.states() == [TREE, COW]
 
 
 def test_each_seed_asks_once_for_a_state_and_a_text_and_all_seeds_in_one_batch(tmp_path: Path) -> None:
@@ -182,9 +189,8 @@ def test_a_failed_question_gives_no_goals_and_a_failed_vector_no_reward(tmp_path
     }  # fmt: skip
     assert player.one("you see nothing of note.", "chop tree") == 0.0 and len(player.ctx.asked) == 1
     assert player.one(COW, "drink water") == 0.0, "no vector of this caption"
-    assert player.guide.metrics()["guide/failed"].tolist() == [1.0]
-    assert player.guide.metrics()["guide/questions"].tolist() == [2.0]
-    assert player.guide.metrics()["guide/goals"].tolist() == [1.0], "2 goals for 2 states"
+    metrics = [player.metric(name) for name in ("failed", "questions", "goals")]
+    assert metrics == [[1.0], [2.0], [1.0]], "2 goals for 2 states"
     assert cosine(np.zeros(3), np.ones(3)) == 0.0
 
 
@@ -193,18 +199,15 @@ def test_a_seed_that_has_stopped_training_keeps_nothing_and_asks_nothing(tmp_pat
     player.ctx.active = np.array([True, False])
     assert player.step([(TREE, "chop tree"), (COW, "attack cow")]) == [1.0, 0.0]
     assert {row for row, _, _ in player.ctx.asked} == {0} == {row for _, row, _ in player.ctx.notes}
-    assert player.guide.metrics()["guide/questions"].tolist() == [1.0, 0.0]
-    assert player.guide.metrics()["guide/failed"].tolist() == [0.0, 0.0]
+    assert (player.metric("questions"), player.metric("failed")) == ([1.0, 0.0], [0.0, 0.0])
 
 
 def test_logs_hold_as_many_goals_as_a_text_may_have_characters(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.formed=false", "guide.most=256", "guide.threshold=0.5")
     goals = [f"{number:03d}{'z' * 57}" for number in range(256)]
-
-    def consult(questions: Sequence[Any]) -> list[Any]:
-        return [goals if each.to == "goals" else _vector("chop tree") for each in questions]
-
-    player.ctx.consult = consult  # type: ignore[method-assign]
+    player.ctx.consult = lambda questions: [  # type: ignore[method-assign]
+        goals if each.to == "goals" else _vector("chop tree") for each in questions
+    ]
     assert player.one(TREE, "chop tree", ended=True) == 1.0
     for (log, _, row), number in zip(player.ctx.notes, ("kept", "count"), strict=True):
         told = row["goals"].split(", ")
@@ -212,29 +215,16 @@ def test_logs_hold_as_many_goals_as_a_text_may_have_characters(tmp_path: Path) -
         assert told == goals[: len(told)] and len(told) == (logs.TEXT + 2) // 62 == 161, "60 characters and a comma"
 
 
-def test_a_step_without_words_has_no_reward(tmp_path: Path) -> None:
-    player = Player(tmp_path)
-    assert player.one(TREE, "chop tree") == 1.0 and player.step(None) == [0.0]
-
-
-def test_coarser_questions_are_shared_by_more_states(tmp_path: Path) -> None:
+def test_coarser_questions_are_shared_by_more_states_and_a_step_without_words_has_no_reward(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.omit=[you feel]")
     assert [player.one(f"{TREE} you feel {how}.", "chop tree") for how in ("hurt", "hungry", "sleepy")] == [1, 0, 0]
-    assert [text for _, role, text in player.ctx.asked if role == "goals"] == [TREE]
+    assert player.states() == [TREE] and player.step(None) == [0.0]
 
 
 def test_the_learner_gets_the_weighted_sum(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.weight=0.5", "guide.task_weight=2")
-    empty = np.zeros((1, 3))
-    batch = Batch(
-        empty,
-        empty,
-        np.array([[1, 0, 3]], np.float32),
-        empty,
-        empty,
-        None,
-        {REWARD.name: np.array([[0, 1, 0.98]], np.float32)},
-    )
+    empty, column = np.zeros((1, 3)), {REWARD.name: np.array([[0, 1, 0.98]], np.float32)}
+    batch = Batch(empty, empty, np.array([[1, 0, 3]], np.float32), empty, empty, None, column)
     shaped = player.guide.shape(batch)
     assert shaped.reward == pytest.approx(np.array([[2.0, 0.5, 6.49]])) and shaped.reward.dtype == np.float32
     assert batch.reward.tolist() == [[1, 0, 3]] and player.guide.unguided(batch) is batch
@@ -255,8 +245,8 @@ def test_a_seed_goes_on_from_either_of_two_checkpoints_in_another_packing(tmp_pa
     def again(state: Any) -> Player:
         player = Player(tmp_path / "alone")
         for name in (FILE, VECTORS):
-            (place := tmp_path / "alone" / "seed-0" / name).parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes((tmp_path / "seed-1" / name).read_bytes())
+            (tmp_path / "alone" / "seed-0").mkdir(parents=True, exist_ok=True)
+            shutil.copy(tmp_path / "seed-1" / name, tmp_path / "alone" / "seed-0" / name)
         player.guide.load_state(0, state)
         return player
 
@@ -265,7 +255,7 @@ def test_a_seed_goes_on_from_either_of_two_checkpoints_in_another_packing(tmp_pa
     assert not late.ctx.asked, "all is known"
     early = again(older)
     assert [early.one(COW, "attack cow"), early.one(TREE, "chop grass")] == [0.0, 1.0]
-    assert [text for _, role, text in early.ctx.asked if role == "goals"] == [TREE]
+    assert early.states() == [TREE]
     early.count = 2
     assert {**early.guide.state(0), "reward": 0} == {**newer, "reward": 0}
     assert (tmp_path / "alone" / "seed-0" / FILE).read_bytes() == file.read_bytes()

@@ -81,8 +81,20 @@ class Played:
         for _ in range(times):
             self.guide.before_update(self.store, self.learner, self.ctx)
 
+    def take(self, other: Played) -> None:
+        """Go on from what another one of one seed has come to."""
+        self.store = other.store
+        self.ctx.asked.extend(other.ctx.asked)
+        self.guide.load_state(0, other.guide.state(0))
+        self.build.streams[0].load_state(other.build.streams[0].state())
+
     def heads(self, row: int = 0) -> Array:
         return self.guide.heads.parameters.flat[row].clone().numpy()
+
+
+def together(kind: Any, path: Path, config: Liv) -> list[Any]:
+    """Two seeds beside each other, and the second one alone, twice."""
+    return [kind(path / str(at), config, seeds) for at, seeds in enumerate(((3, 5), (5,), (5,)))]
 
 
 def test_livs_reward_is_the_tasks_and_rho_times_the_cosine(tmp_path: Path) -> None:
@@ -99,7 +111,9 @@ def test_livs_reward_is_the_tasks_and_rho_times_the_cosine(tmp_path: Path) -> No
     assert played.guide.metrics()["guide/reward"] == pytest.approx(np.cos(index).mean(1), abs=1e-3)
 
 
-def test_the_instruction_is_asked_once_and_frames_that_failed_have_the_tasks_reward_alone(tmp_path: Path) -> None:
+def test_frames_that_failed_have_the_tasks_reward_and_without_the_instruction_the_run_ends(
+    tmp_path: Path,
+) -> None:
     played = Played(tmp_path, Liv(rho=0.5, **SMALL))
     played.step((False, False))
     assert [question.content for question in played.ctx.asked] == [json.dumps(INSTRUCTION)] * 2
@@ -109,10 +123,7 @@ def test_the_instruction_is_asked_once_and_frames_that_failed_have_the_tasks_rew
     batch = played.store.gather(np.zeros((2, 1), np.int64))
     np.testing.assert_array_equal(played.guide.shape(batch).reward, batch.reward)
     assert played.guide.metrics()["guide/failed"].tolist() == [2, 2]
-
-
-def test_without_a_vector_of_the_instruction_the_run_ends(tmp_path: Path) -> None:
-    played = Played(tmp_path, Liv(**SMALL))
+    played = Played(tmp_path / "lost", Liv(**SMALL))
     played.step((False, False))
     with pytest.raises(UserError, match=r"no vector of the instruction.*choose another output="):
         played.answer(failed=True)
@@ -200,7 +211,10 @@ def test_without_a_goal_image_heads_wait_for_the_first_success(tmp_path: Path) -
     assert (played.heads() != before).any()
 
 
-def test_a_solver_that_never_succeeds_is_told_with_the_way_out(tmp_path: Path) -> None:
+def test_a_solver_that_never_succeeds_is_told_with_the_way_out_and_frames_are_cropped(tmp_path: Path) -> None:
+    """A frame loses the same share at each edge."""
+    frames = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(1, 8, 8, 3)
+    assert np.array_equal(cropped(frames, 0.125), frames[:, 1:7, 1:7]) and np.array_equal(cropped(frames, 0), frames)
     with pytest.raises(UserError, match=r"never succeeds at '' on layout 13.*guide\.goal=false"):
         Played(tmp_path, Furl(**ALIGNED), seeds=(13,))
 
@@ -218,19 +232,8 @@ def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> 
         played.train(3)
         return played.heads(-1)
 
-    both, alone = Played(tmp_path / "both", Furl(**ALIGNED)), Played(tmp_path / "alone", Furl(**ALIGNED), seeds=(5,))
+    both, alone, taken = together(Played, tmp_path, Furl(**ALIGNED))
     life(both)
     life(alone)
-    taken = Played(tmp_path / "taken", Furl(**ALIGNED), seeds=(5,))
-    taken.store = alone.store
-    taken.ctx.asked.extend(alone.ctx.asked)
-    taken.guide.load_state(0, alone.guide.state(0))
-    taken.build.streams[0].load_state(alone.build.streams[0].state())
-    found = later(taken)
-    np.testing.assert_array_equal(found, later(both))
-
-
-def test_a_frame_loses_the_same_share_at_each_edge() -> None:
-    frames = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(1, 8, 8, 3)
-    np.testing.assert_array_equal(cropped(frames, 0.125), frames[:, 1:7, 1:7])
-    np.testing.assert_array_equal(cropped(frames, 0), frames)
+    taken.take(alone)
+    np.testing.assert_array_equal(later(taken), later(both))

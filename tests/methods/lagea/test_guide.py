@@ -18,7 +18,7 @@ from guidebench.harness.interfaces import Array, Response
 from guidebench.methods.furl.dialogue import INSTRUCTION
 from guidebench.methods.lagea import WEIGHT, Lagea, keyframes
 from guidebench.methods.lagea.feedback.prompts import earlier_attempts
-from tests.methods.furl.test_guide import Played
+from tests.methods.furl.test_guide import Played, together
 
 SMALL: dict[str, Any] = {
     "width": 2, "stretch": 2, "text_width": 3, "hidden": (5,), "out": 3, "learning_rate": 0.01,
@@ -319,8 +319,6 @@ def test_it_keeps_frames_and_weights_and_measures_for_an_oracle_alone(tmp_path: 
 
 
 def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> None:
-    config = lagea()
-
     def life(attempts: Attempts) -> None:
         width = len(attempts.seeds)
         attempts.live("0" * width, "0" * width, "0" * width)
@@ -336,14 +334,10 @@ def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> 
         reward = attempts.guide.shape(batch).reward[-1]
         return np.concatenate([attempts.heads(-1), reward, attempts.guide.metrics()["guide/rho"][-1:]])
 
-    both, alone = Attempts(tmp_path / "both", config), Attempts(tmp_path / "alone", config, seeds=(5,))
+    both, alone, taken = together(Attempts, tmp_path, lagea())
     life(both)
     life(alone)
-    taken = Attempts(tmp_path / "taken", config, seeds=(5,))
-    taken.store = alone.store
-    taken.ctx.asked.extend(alone.ctx.asked)
-    taken.guide.load_state(0, alone.guide.state(0))
-    taken.build.streams[0].load_state(alone.build.streams[0].state())
+    taken.take(alone)
     np.testing.assert_array_equal(later(taken), later(both))
 
 

@@ -45,6 +45,7 @@ class Asked:
 
 
 def test_it_asks_for_the_text_and_for_the_cropped_video_and_ends_with_one_number() -> None:
+    """The crop leaves the paper's 250 of 480 rows."""
     asked = Asked(np.array([5.0, -1.0], np.float32))
     dialogue = VideoText("the door is open", 0.25, "dot")
     assert asyncio.run(dialogue(None, FRAMES, asked)).tolist() == [7]
@@ -52,9 +53,6 @@ def test_it_asks_for_the_text_and_for_the_cropped_video_and_ends_with_one_number
     assert isinstance(text, EmbedCall) and text.items == ("the door is open",)
     assert isinstance(video, VideoCall) and np.array_equal(video.frames, FRAMES[:, 2:6, 2:6])
     assert len(asked.calls) == dialogue.calls
-
-
-def test_the_crop_leaves_the_papers_250_of_480_rows() -> None:
     asked = Asked(np.zeros(2, np.float32))
     frames = np.zeros((1, 480, 480, 3), np.uint8)
     frames[:, 115:365, 115:365] = 1  # center 240, 250 pixels

@@ -80,11 +80,7 @@ def test_calls_are_concurrent() -> None:
 
     asyncio.run(SuccessDialogue(consensus=True)({"instruction": PUT}, frames(5), ask))
     assert most == 5 * PROMPTS
-
-
-def test_it_says_how_many_calls_it_makes_at_most() -> None:
-    assert SuccessDialogue(consensus=False, frames=40).calls == 40
-    assert SuccessDialogue(consensus=True, frames=40).calls == 160
+    assert [SuccessDialogue(consensus, frames=40).calls for consensus in (False, True)] == [40, 160], "at most"
 
 
 @pytest.mark.parametrize(
@@ -105,17 +101,14 @@ def test_prompts_ask_whether_the_thing_is_where_it_should_be(instruction: str, a
 
 
 def test_one_view_or_two_follows_from_the_frames_shape() -> None:
-    _, two = told(SuccessDialogue(consensus=False), frames(1, 16), [1.0])
-    _, one = told(SuccessDialogue(consensus=False), frames(1, 8), [1.0])
-    assert [two[0].prompt, one[0].prompt] == [prompts(PUT, True)[0], prompts(PUT, False)[0]]
+    for width, joined in ((16, True), (8, False)):
+        _, (call,) = told(SuccessDialogue(consensus=False), frames(1, width), [1.0])
+        assert call.prompt == prompts(PUT, joined)[0]
 
 
 def test_a_question_names_the_instruction_and_tells_an_oracle_what_is_true() -> None:
     asked = question(1, np.arange(3), np.zeros((3, 8), np.uint8), np.zeros((3, 2), bool), np.array([0, 1, 1]) > 0, PUT)
     assert (asked.row, asked.to, json.loads(asked.content)) == (1, "classifier", {"instruction": PUT})
     assert asked.measures is not None and asked.measures.tolist() == [[0], [1], [1]]
-
-
-def test_a_question_of_unequal_parts_is_refused() -> None:
     with pytest.raises(UserError, match="3 keys, 2 snapshots, 3 events and 3 successes"):
         question(0, np.arange(3), np.zeros((2, 8), np.uint8), np.zeros((3, 2), bool), np.zeros(3, bool), PUT)

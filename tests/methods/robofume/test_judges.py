@@ -45,22 +45,15 @@ def test_each_is_named_by_its_role_and_judges_no_clips(name: str) -> None:
     assert fits(config()) == ""
 
 
-def test_the_oracle_is_told_each_states_success() -> None:
-    assert Told()._answer(asked(False, True, True), RNG(0)).tolist() == [0, 1, 1]
-    assert Told()._answer(asked(True), RNG(0)).dtype == np.float32
-
-
-def test_its_errors_come_at_the_stated_rates_and_follow_the_generator() -> None:
-    assert Told(false_positive=1.0)._answer(asked(False, True), RNG(0)).tolist() == [1, 1]
-    assert Told(false_negative=1.0)._answer(asked(False, True), RNG(0)).tolist() == [0, 0]
+def test_the_oracle_is_told_each_states_success_and_errs_at_the_stated_rates() -> None:
+    for judge, answers in ((Told(), [0, 1]), (Told(false_positive=1.0), [1, 1]), (Told(false_negative=1.0), [0, 0])):
+        found = judge._answer(asked(False, True), RNG(0))
+        assert found.tolist() == answers and found.dtype == np.float32
     many = asked(*[False] * 2000, *[True] * 2000)
     answers = Told(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))
     assert answers[:2000].mean() == pytest.approx(0.1, abs=0.03)
     assert answers[2000:].mean() == pytest.approx(0.7, abs=0.03)
     assert (answers == Told(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))).all()
-
-
-def test_an_oracle_that_is_not_told_says_how_to_tell_it() -> None:
     with pytest.raises(UserError, match=r"does not tell its 2 states' successes.*dialogue\.question"):
         Told()._answer(asked(True, False)._replace(measures=None), RNG(0))
 

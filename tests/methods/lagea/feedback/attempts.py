@@ -14,13 +14,19 @@ from guidebench.suites.metaworld import MetaWorldDrawing, MetaWorldMT10
 class Attempt(NamedTuple):
     """An episode of T steps."""
 
+    task: str
     measures: Array
     """float32 [T, 3]."""
     succeeded: bool
     steps: list[int]
     """Environment steps of the frames."""
-    frames: Array
-    """uint8 [N, 128, 128, 3]."""
+    snapshots: Array
+    """Those states."""
+
+    @property
+    def frames(self) -> Array:
+        """Its frames, uint8 [N, 128, 128, 3]."""
+        return MetaWorldDrawing(size=128).spawn(self.task)(self.snapshots)
 
 
 @cache
@@ -35,5 +41,4 @@ def attempt(task: str, expert: bool, length: int = 200, seed: int = 0, count: in
         snapshots.append(acting.snapshot())
         measures.append(acting.measures())
     steps = np.linspace(0, length, count).round().astype(int).tolist()
-    frames = MetaWorldDrawing(size=128).spawn(task)(np.stack([snapshots[step] for step in steps]))
-    return Attempt(np.stack(measures), succeeded, steps, frames)
+    return Attempt(task, np.stack(measures), succeeded, steps, np.stack([snapshots[step] for step in steps]))

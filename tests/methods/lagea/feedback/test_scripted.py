@@ -90,19 +90,16 @@ def test_its_replies_are_valid_and_the_same_each_time() -> None:
 
 
 def test_it_is_malformed_as_often_as_stated_and_in_every_way() -> None:
-    faults = set()
-    wrong = 0
-    for frames in ATTEMPTS:
+    def fault(frames: Array, malformed: float) -> str:
         try:
-            reading.structured(FrameReader(0.5)((prompt(frames),)), 3)
-        except Misread as fault:
-            wrong += 1
-            faults.add(str(fault)[:20])
-    assert 15 <= wrong <= 45, "4 standard deviations of 60 draws at 0.5 are 15.5"
-    assert len(faults) >= 4
-    for frames in ATTEMPTS[:5]:
-        with pytest.raises(Misread):
-            reading.structured(FrameReader(1.0)((prompt(frames),)), 3)
+            reading.structured(FrameReader(malformed)((prompt(frames),)), 3)
+        except Misread as misread:
+            return str(misread)[:20]
+        return ""
+
+    faults = [fault(frames, 0.5) for frames in ATTEMPTS]
+    assert 18 <= sum(map(bool, faults)) <= 42, "3 standard deviations of 60 draws at 0.5 are 11.6"
+    assert len({*faults}) >= 5 and all(fault(frames, 1.0) for frames in ATTEMPTS[:5])
 
 
 def test_malformed_replies_are_retried_in_the_dialogue_and_answered_anew() -> None:
@@ -114,10 +111,9 @@ def test_malformed_replies_are_retried_in_the_dialogue_and_answered_anew() -> No
 
     dialogue = ReflectionDialogue(True, False, 3, "all", "push the puck")
     content = {"history": [], "frames": [0, 5, 9], "steps": 9, "succeeded": True}
-    found = [asyncio.run(dialogue(content, frames, ask)) for frames in ATTEMPTS[:30]]
-    retries = [each["retries"] for each in found if each is not None]
-    assert len(retries) == 30 and {0, 1} < set(retries)
-    assert {each["code"] for each in found if each is not None and not each["empty"]} == {"reached_goal"}
+    found = [asyncio.run(dialogue(content, frames, ask)) or {} for frames in ATTEMPTS[:15]]
+    assert {0, 1} < {each["retries"] for each in found}
+    assert {each["code"] for each in found if not each["empty"]} == {"reached_goal"}
 
 
 def test_it_knows_neither_suite_nor_task() -> None:
@@ -131,15 +127,13 @@ def test_it_knows_neither_suite_nor_task() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "task",
-    ("button-press-topdown", "door-open", "drawer-open", "peg-insert-side", "pick-place", "reach", "window-open"),
+    ("button-press-topdown", "drawer-open", "reach"),
 )
 def test_real_successes_and_failures_look_different(task: str) -> None:
     pytest.importorskip("metaworld")
     from tests.methods.lagea.feedback.attempts import attempt
 
-    codes = {}
-    for expert in (True, False):
+    for expert, codes in ((True, SUCCESSES), (False, ERRORS)):
         shown = attempt(task, expert)
         message = prompts.message("do it", shown.frames, shown.steps, 200, [], True, None)
-        codes[expert] = json.loads(FrameReader(0.0)((message,)))["primary_error"]["code"]
-    assert codes[True] in SUCCESSES and codes[False] in ERRORS
+        assert json.loads(FrameReader(0.0)((message,)))["primary_error"]["code"] in codes
