@@ -102,13 +102,15 @@ CHOPS = (*MOVES, "chop tree")
 def test_the_progressive_reward_replaces_the_tasks(tmp_path: Path) -> None:
     """By hand: .5 for each completed sub-goal, .2·cos for a caption of the present one, 1 for the task, once."""
     dual = Dual(tmp_path, begins=PLAN)
-    assert dual.step("move left", MOVES, MOVES, "move left") == 0
-    assert dual.step("move left", MOVES, CHOPS, "move left") == 0.5, "the tree is found"
-    assert dual.step("chop tree", CHOPS, CHOPS, "mine coal") == 0, "cos = .96, and β = .99"
-    assert dual.step("chop tree", CHOPS, CHOPS, "chop tree") == pytest.approx(0.7), "done twice, and so captioned"
-    assert dual.step("chop tree", CHOPS, CHOPS, "chop tree") == 0, "the present sub-goal is another one"
-    assert dual.step("mine coal", ("mine coal",), MOVES, "mine coal", success=True) == pytest.approx(1.7)
-    assert dual.step("move left", MOVES, MOVES, success=True) == 0, "the task is solved once"
+    assert [dual.step(*step) for step in (
+        ("move left", MOVES, MOVES, "move left"),
+        ("move left", MOVES, CHOPS, "move left"),  # the tree is found
+        ("chop tree", CHOPS, CHOPS, "mine coal"),  # cos = .96, and β = .99
+        ("chop tree", CHOPS, CHOPS, "chop tree"),  # done twice, and so captioned
+        ("chop tree", CHOPS, CHOPS, "chop tree"),  # the present sub-goal is another one
+        ("mine coal", ("mine coal",), MOVES, "mine coal", True),
+        ("move left", MOVES, MOVES, "", True),  # the task is solved once
+    )] == pytest.approx([0, 0.5, 0, 0.7, 0, 1.7, 0])  # fmt: skip
     dual.ended(7, True)
     assert dual.logged("progress") == [{
         "episode": 0, "length": 7, "plan": 4, "completed": 3, "proximity": 2.0, "reward": pytest.approx(2.9),

@@ -41,14 +41,13 @@ def test_steps_that_did_nothing_are_sampled_evenly_and_alike_in_every_run() -> N
 
 
 def test_a_history_is_told_line_by_line_and_restored() -> None:
-    history = History(3)
+    history, other = History(3), History(3)
     history.add(tried(7, "grab mug", 0.2))
     history.add(tried(9))
     assert history.told() == (
         "Step 7. Seen: you hold nothing. Action: look up (grab mug). Reward: 0.2.\n"
         "Step 9. Seen: you hold nothing. Action: look up. Reward: 0."
     )
-    other = History(3)
     other.load_state(json.loads(json.dumps(history.state())))
     for each in (history, other):
         each.add(tried(11, "put mug on sink"))

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from guidebench.harness import logs
-from guidebench.harness.commands import cli
-from guidebench.methods.ellm import Ellm, report
-from tests.reports.conftest import Writer, write_rows
-
-DECLARED = logs.together([("guide 'ellm'", Ellm.logs)])
-CURVES = {seed: {150: [0, 0], 300: [seed, 1]} for seed in (0, 1)}
+from guidebench.methods.ellm import report
 
 
 def told(step: int, goals: str, proposed: int, unknown: int = 0, senseless: int = 0, **more: Any) -> dict[str, Any]:
@@ -57,18 +49,3 @@ def test_the_numbers_of_a_run() -> None:
     assert {name for name, value in nothing.items() if value != value} == {
         "unknown goals", "senseless goals", "achieved per episode", "suggested goals achieved"
     }  # fmt: skip
-
-
-def test_a_report_shows_what_was_suggested_and_achieved(writer: Writer, tmp_path: Path, capsys: Any) -> None:
-    root = writer.cell("a", CURVES, method="ellm_exploration", backend="scripted", model="scripted", declared=DECLARED)
-    for seed in (0, 1):
-        write_rows(root / f"seed-{seed}", "goals", SUGGESTED[: 3 - seed])
-        write_rows(root / f"seed-{seed}", "achieved", REACHED[: 3 - seed])
-    writer.cell("b", CURVES, method="sac")
-    assert cli.main(["report", str(writer.finish()), "--output", str(tmp_path / "report")]) == 0
-    assert "left out" not in capsys.readouterr().out
-    page = (tmp_path / "report" / "report.html").read_text()
-    assert "Suggested goals" in page and "drink water" in page
-    summary = json.loads((tmp_path / "report" / "summary.json").read_text())
-    (mine,) = summary["goals"]
-    assert mine["runs"] == 2 and mine["goals"]["chop tree"] == {"states": 3, "episodes": 3}

@@ -32,9 +32,8 @@ def test_successes_count_where_the_margin_is_not_reached_and_lose_only_the_diffe
     other = torch.tensor([[0.7, 0.45, 0.3]])
     # .2 and -.05 count, since they exceed -.1; -.2 does not.
     assert successes(positive, other, ALL, 0.1).tolist() == [pytest.approx((0.2 - 0.05) / 3)]
-    there = torch.tensor([[False, True, True]])
-    assert successes(positive, other, there, 0.1).tolist() == [pytest.approx(-0.05 / 2)]
-    assert successes(positive, other, ~ALL, 0.1).tolist() == [0.0]
+    for there, loss in (([[False, True, True]], -0.05 / 2), ([[False] * 3], 0.0)):
+        assert successes(positive, other, torch.tensor(there), 0.1).tolist() == [pytest.approx(loss)]
 
 
 def test_the_gradient_of_successes_is_that_of_a_hinge() -> None:
@@ -61,10 +60,9 @@ def test_both_losses_equal_an_independent_implementation() -> None:
         ranked.append(np.mean(sums))
         pairs = [(p, o) for p, o, t in zip(cosines[seed], other[seed], there[seed], strict=True) if t]
         contrasted.append(np.mean([(o - p) if o - p + 0.1 > 0 else 0.0 for p, o in pairs]))
-    as_tensors = (torch.from_numpy(each) for each in (cosines, distances, there))
-    np.testing.assert_allclose(ranking(*as_tensors, 0.1, 0.25), ranked)
-    as_tensors = (torch.from_numpy(each) for each in (cosines, other, there))
-    np.testing.assert_allclose(successes(*as_tensors, 0.1), contrasted)
+    tensors = [torch.from_numpy(each) for each in (cosines, distances, other, there)]
+    np.testing.assert_allclose(ranking(tensors[0], tensors[1], tensors[3], 0.1, 0.25), ranked)
+    np.testing.assert_allclose(successes(tensors[0], tensors[2], tensors[3], 0.1), contrasted)
 
 
 def test_agreement_is_the_share_of_ranked_pairs_in_the_right_order() -> None:

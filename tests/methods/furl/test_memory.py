@@ -13,22 +13,26 @@ def played(memory: Memory, first: int, successes: str) -> None:
     memory.close()
 
 
+def steps(memory: Memory) -> tuple[list[int], ...]:
+    """Those of successful episodes, those of them that have one a gap earlier, and those of failed episodes."""
+    return memory.positives.tolist(), memory.valid.tolist(), memory.negatives.tolist()
+
+
 def test_an_episode_gives_its_steps_to_the_first_success_and_the_run_that_follows() -> None:
     memory = Memory(kept=100, gap=2)
     played(memory, 0, "0000")
-    assert memory.negatives.tolist() == [0, 1, 2, 3] and not memory.succeeded
+    assert steps(memory) == ([], [], [0, 1, 2, 3]) and not memory.succeeded
     played(memory, 4, "00110100")
-    assert memory.positives.tolist() == [4, 5, 6, 7], "the success that returns later is not of that run"
-    assert memory.valid.tolist() == [6, 7], "the others have no frame two steps earlier in their episode"
-    assert memory.negatives.tolist() == [0, 1, 2, 3] and memory.succeeded
+    # The success that returns later is not of that run; 4 and 5 have no frame two steps earlier in their episode.
+    assert steps(memory) == ([4, 5, 6, 7], [6, 7], [0, 1, 2, 3]) and memory.succeeded
 
 
 def test_a_success_that_lasts_to_the_end_counts_whole_and_an_early_one_has_no_valid_frame() -> None:
     memory = Memory(kept=100, gap=3)
     played(memory, 0, "0111")
-    assert memory.positives.tolist() == [0, 1, 2, 3] and memory.valid.tolist() == [3]
+    assert steps(memory) == ([0, 1, 2, 3], [3], [])
     played(memory, 4, "10")
-    assert memory.positives.tolist() == [0, 1, 2, 3, 4] and memory.valid.tolist() == [3]
+    assert steps(memory) == ([0, 1, 2, 3, 4], [3], [])
 
 
 def test_draws_name_steps_and_the_steps_a_gap_earlier() -> None:
@@ -44,12 +48,10 @@ def test_only_the_newest_are_kept_and_a_checkpoint_holds_the_episode_under_way()
     memory = Memory(kept=3, gap=1)
     played(memory, 0, "00")
     played(memory, 2, "00")
-    assert memory.negatives.tolist() == [1, 2, 3]
     memory.add(4, False)
     memory.add(5, True)
     other = Memory(kept=3, gap=1)
     other.load_state(memory.state())
     for each in (memory, other):
         each.close()
-    assert other.positives.tolist() == memory.positives.tolist() == [4, 5]
-    assert other.valid.tolist() == [5] and other.negatives.tolist() == [1, 2, 3]
+    assert steps(other) == steps(memory) == ([4, 5], [5], [1, 2, 3])

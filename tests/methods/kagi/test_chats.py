@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from guidebench.harness import registry
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.parts import There
 from guidebench.methods.kagi.chats import OracleWaypoints, ScriptedWaypoints
@@ -24,14 +25,10 @@ def suite(name: str) -> Any:
     return registry.get("suite", name)()
 
 
-def test_both_are_registered_chats() -> None:
-    assert registry.get("chat", "scripted_waypoints") is ScriptedWaypoints
-    assert registry.get("chat", "oracle_waypoints") is OracleWaypoints
-    assert OracleWaypoints.privileged and not ScriptedWaypoints.privileged
-
-
 @pytest.mark.parametrize("chat", [ScriptedWaypoints(), OracleWaypoints()])
-def test_each_answers_in_the_role_waypoints_alone(chat: Any) -> None:
+def test_each_is_registered_and_answers_in_the_role_waypoints_alone(chat: Any) -> None:
+    name = "oracle_waypoints" if chat.privileged else "scripted_waypoints"
+    assert registry.get("chat", name) is type(chat)
     for place in (
         there(chat, None, "forward", guide=SimpleNamespace(needs={})),
         there(chat, None, "forward", role="chat"),
@@ -39,22 +36,16 @@ def test_each_answers_in_the_role_waypoints_alone(chat: Any) -> None:
         assert chat.fits(place) == "it chooses waypoints, for KAGI's guide alone, in the role waypoints"
 
 
-def test_the_scripted_one_needs_a_colour_in_the_instruction() -> None:
-    pytest.importorskip("ogbench")
-    sorting = registry.get("suite", "bin_sorting")(observation="state")
-    assert ScriptedWaypoints().fits(there(ScriptedWaypoints(), sorting, "forward")) == ""
-
-
 def test_an_instruction_without_a_known_colour_is_refused_by_name() -> None:
     pytest.importorskip("metaworld")
+    pytest.importorskip("ogbench")
+    assert ScriptedWaypoints().fits(there(ScriptedWaypoints(), suite("bin_sorting"), "forward")) == ""
     told = ScriptedWaypoints().fits(there(ScriptedWaypoints(), suite("metaworld"), "drawer-close"))
     assert told.startswith("the instruction 'push the open drawer shut' is one without a known colour")
     assert "red, orange, yellow" in told and "choose another task, or waypoints=oracle or a model" in told
 
 
 def test_what_the_machine_lacks_is_left_to_the_suite() -> None:
-    from guidebench.harness.errors import UserError
-
     def make(task: str) -> Any:
         raise UserError("the package is missing")
 

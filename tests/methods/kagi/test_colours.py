@@ -42,12 +42,9 @@ def test_hue_saturation_and_value_by_hand(
 ) -> None:
     found = colours.look(np.array([[rgb]]).astype(np.uint8))
     assert [float(each[0, 0]) for each in found] == pytest.approx([hue, saturation, chroma, value], abs=2e-2)
-
-
-def test_every_hue_has_one_colour() -> None:
-    hue = np.arange(0, 360, 0.5)
-    taken = [colours._between(hue, *borders) for borders in colours.HUES.values()]
-    assert (np.sum(taken, axis=0) == 1).all()
+    hues = np.arange(0, 360, 0.5)
+    taken = [colours._between(hues, *borders) for borders in colours.HUES.values()]
+    assert (np.sum(taken, axis=0) == 1).all(), "every hue has one colour"
 
 
 def test_blocks_and_places_of_a_painted_view() -> None:
@@ -70,18 +67,13 @@ def test_what_cannot_be_seen_has_no_mask() -> None:
     empty = colours.look(np.full((50, 50, 3), 30, np.uint8))
     assert colours.blocks(empty) == {} == colours.places(empty)
     speck = np.zeros((100, 100, 3), np.uint8)
-    speck[5, 5:9] = (240, 20, 20)  # 4 of 10,000 pixels; 5 are a blob
-    assert colours.block(colours.look(speck), "red") is None
-    speck[6, 5] = (240, 20, 20)
+    for pixel, count in ((9, 0), (10, 5)):  # 4 of 10,000 pixels are none; 5 are a blob
+        speck[5, 5:pixel] = (240, 20, 20)
+        found = colours.block(colours.look(speck), "red")
+        assert (0 if found is None else found.sum()) == count
+    speck[20:26, 20:26] = (240, 20, 20)
     found = colours.block(colours.look(speck), "red")
-    assert found is not None and found.sum() == 5
-
-
-def test_of_two_parts_the_larger_is_the_block() -> None:
-    image = np.zeros((50, 50, 3), np.uint8)
-    image[2:5, 2:5] = image[20:26, 20:26] = (20, 60, 230)
-    found = colours.block(colours.look(image), "blue")
-    assert found is not None and found.sum() == 36 and found[20:26, 20:26].all()
+    assert found is not None and found.sum() == 36 and found[20:26, 20:26].all(), "of two parts the larger"
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,9 @@ def test_from_above_each_pixel_has_the_height_of_the_waypoint_nearest_to_it() ->
     # Beyond the middle at column 30.5 the height is 60.5: the third is nearest, and 19 pixels away.
     assert field[50, 31] == pytest.approx(0.5 * (1 - np.tanh(0.4)), abs=1e-5)
     assert field[50, 29] == pytest.approx(0.5 * (1 - np.tanh(0.6)), abs=1e-5), "21 from the second, at its height"
-
-
-def test_two_coordinates_need_no_height() -> None:
-    field = fields.above(WAY[:2, :2], SHAPE, 100)
-    assert [field[50, column] for column in (50, 65)] == pytest.approx([AT, ON], abs=1e-5)
+    np.testing.assert_array_equal(fields.above(WAY, SHAPE._replace(onward=True), 100), field), "it has no history"
+    flat = fields.above(WAY[:2, :2], SHAPE, 100)
+    assert [flat[50, column] for column in (50, 65)] == pytest.approx([AT, ON], abs=1e-5), "it needs no heights"
 
 
 def test_from_the_side_a_pixel_is_reached_along_the_view_from_the_nearest_waypoint() -> None:
@@ -42,12 +40,4 @@ def test_from_the_side_a_pixel_is_reached_along_the_view_from_the_nearest_waypoi
     assert field[30, 50] == pytest.approx(0.5 * (1 - np.tanh(1.5)), abs=1e-5), "at the second, 30 below is the third"
     for index, (column, _, row) in enumerate(WAY.astype(int).tolist()):
         assert field[row, column] == pytest.approx(float(dense(WAY, WAY, SHAPE)[index]), abs=1e-5)
-
-
-def test_two_equal_views_determine_no_place() -> None:
-    assert np.isnan(fields.beside(WAY, CAMERAS[[0, 0]], SHAPE, 10)).all()
-
-
-def test_the_field_is_that_of_a_gripper_without_a_history() -> None:
-    onward = fields.above(WAY, SHAPE._replace(onward=True), 100)
-    np.testing.assert_array_equal(onward, fields.above(WAY, SHAPE, 100))
+    assert np.isnan(fields.beside(WAY, CAMERAS[[0, 0]], SHAPE, 10)).all(), "two equal views determine no place"

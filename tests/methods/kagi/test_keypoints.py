@@ -100,10 +100,12 @@ def test_masks_of_the_ground_specks_and_what_a_better_mask_shows_are_no_things()
 
 
 def test_the_border_is_where_areas_grow_most() -> None:
-    small, large = halves([TRAY, BLOCK, BIN, OTHER])  # 24, 25 | 225, 280
-    assert [mask.sum() for mask in small] == [25, 24] and [mask.sum() for mask in large] == [280, 225]
-    assert halves([BLOCK]) == ([BLOCK], []) and halves([]) == ([], [])
-    assert halves([BLOCK, BLOCK])[1] == []
+    """The areas of four things are 24, 25 | 225, 280."""
+    for masks, sizes in (
+        ([TRAY, BLOCK, BIN, OTHER], ([25, 24], [280, 225])), ([BLOCK], ([25], [])), ([], ([], [])),
+        ([BLOCK, BLOCK], ([25, 25], [])),
+    ):  # fmt: skip
+        assert tuple([mask.sum() for mask in half] for half in halves(masks)) == sizes
 
 
 def test_points_are_the_middle_and_then_the_farthest_of_the_core() -> None:
@@ -120,9 +122,6 @@ def test_each_mask_has_a_point_and_of_many_the_farthest() -> None:
     assert sample(marks)[:, 0].tolist() == [1.5, 25.5, 13.5, 5.5, 9.5], "ties go to the first"
     assert sample(marks[:2])[:2].tolist() == [[1.5, 1.5], [5.5, 1.5]]
     assert sample([box(7, 7, 1, 1)]).tolist() == [[7.5, 7.5]] * 5, "too few pixels repeat"
-
-
-def test_farthest_points_by_hand() -> None:
     line = np.array([[0.0, 0], [1, 0], [4, 0], [9, 0]])
     assert farthest(line, np.zeros((0, 2)), 3)[:, 0].tolist() == [0, 9, 4]
     assert farthest(line, np.array([[8.0, 0]]), 2)[:, 0].tolist() == [8, 0]

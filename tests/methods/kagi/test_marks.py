@@ -15,13 +15,10 @@ GRID = Grid(6)
 ABOVE, BESIDE = painted({"green": (0.4, 0.6, 0.7)}, 400)[:, :400], painted({"green": (0.4, 0.6, 0.7)}, 400)[:, 400:]
 
 
-@pytest.mark.parametrize(("size", "side"), [(48, 432), (64, 448), (100, 400), (199, 597), (200, 200), (480, 480)])
-def test_small_views_are_enlarged_by_a_whole_number(size: int, side: int) -> None:
-    assert marks.enlarged(np.zeros((size, size, 3), np.uint8)).shape == (side, side, 3)
-
-
-def test_the_view_within_the_margins_is_found_again_at_any_size() -> None:
-    for size in range(200, 1025):
+def test_small_views_are_enlarged_by_a_whole_number_and_found_again_within_the_margins() -> None:
+    for size, side in ((48, 432), (64, 448), (100, 400), (199, 597), (200, 200), (480, 480)):
+        assert marks.enlarged(np.zeros((size, size, 3), np.uint8)).shape == (side, side, 3)
+    for size in range(200, 1025, 3):
         margin = round(size / marks.MARGIN)
         assert len(marks.inner(np.zeros((size + margin, size + margin, 3), np.uint8))) == size
 
@@ -51,8 +48,7 @@ def test_every_name_of_column_row_and_line_is_in_the_margin() -> None:
     """Ink stands above the middle of each column and beside the middle of each row, and beside each line."""
     found = marks.from_above(ABOVE, GRID, CANDIDATES)
     ink = (found == marks.INK).all(-1)
-    tops = np.flatnonzero(ink[:20].any(0))
-    sides = np.flatnonzero(ink[:, :20].any(1))
+    tops, sides = np.flatnonzero(ink[:20].any(0)), np.flatnonzero(ink[:, :20].any(1))
     for number in range(6):
         middle = 20 + (number + 0.5) * 400 / 6
         assert np.abs(tops - middle).min() < 4 and np.abs(sides - middle).min() < 7

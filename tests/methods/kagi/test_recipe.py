@@ -133,7 +133,6 @@ def test_too_many_judged_states_and_guides_of_one_store_are_refused() -> None:
 
 
 def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from guidebench.harness.plan import config
     from guidebench.suites.bin_sorting import calibration
 
     found = cell("method=kagi", *SCRIPTED, "guide.projection=regressors")

@@ -11,28 +11,28 @@ SIMULATION = Shape(0.1, 15.0)
 WAY = np.array([(0.0, 0, 0), (30, 0, 0), (30, 40, 0)])
 
 
-def test_the_reward_is_953_at_the_waypoint_and_half_at_the_offset() -> None:
-    # tanh(-1.5) = -.90515, so .5 (1 + .90515) = .95257; at d = 15 tanh is 0; at d = 25 it is tanh(1) = .76159.
-    last = WAY[-1]
-    positions = last + np.array([(0, 0, 0), (15, 0, 0), (0, 0, 25)])
-    assert dense(positions, WAY, SIMULATION) == pytest.approx([0.95257, 0.5, 0.11920], abs=1e-5)
-    assert dense(last[None], WAY, SIMULATION).dtype == np.float32
-
-
-def test_of_the_robots_profile() -> None:
-    # λ .02, φ 100: tanh(-2) = -.96403.
-    assert dense(WAY[-1:], WAY, Shape(0.02, 100.0)) == pytest.approx([0.98201], abs=1e-5)
+@pytest.mark.parametrize(
+    ("position", "shape", "reward"),
+    [
+        # tanh(-1.5) = -.90515, so .5 (1 + .90515) = .95257; at d = 15 tanh is 0; at d = 25 it is tanh(1) = .76159.
+        ((30, 40, 0), SIMULATION, 0.95257), ((45, 40, 0), SIMULATION, 0.5), ((30, 40, 25), SIMULATION, 0.11920),
+        ((30, 40, 0), Shape(0.02, 100.0), 0.98201),  # the robot's λ .02 and φ 100: tanh(-2) = -.96403
+        ((1, 0, 0), SIMULATION, 0.05732),  # 29 from (30, 0, 0): .5 (1 - tanh(1.4)) = .5 (1 - .88535)
+        ((30, 40), SIMULATION, 0.95257),  # without heights only x and y count
+        ((np.nan, 0, 0), SIMULATION, np.nan),
+    ],
+)  # fmt: skip
+def test_the_reward_is_953_at_the_waypoint_and_half_at_the_offset(
+    position: tuple[float, ...], shape: Shape, reward: float
+) -> None:
+    found = dense(np.array([position], float), WAY[:, : len(position)], shape)
+    assert found == pytest.approx([reward], abs=1e-5, nan_ok=True) and found.dtype == np.float32
 
 
 def test_the_aim_is_the_waypoint_after_the_nearest_and_the_last_stays_the_last() -> None:
     positions = np.array([(1.0, 0, 0), (29, 0, 0), (30, 39, 0)])
     assert targets(positions, WAY).tolist() == [1, 2, 2]
-    # (1, 0, 0) is 29 from (30, 0, 0): .5 (1 - tanh(1.4)) = .5 (1 - .88535).
-    assert dense(positions[:1], WAY, SIMULATION) == pytest.approx([0.05732], abs=1e-5)
-
-
-def test_of_equally_near_waypoints_the_first_counts() -> None:
-    assert targets(np.array([(15.0, 0, 0)]), WAY).tolist() == [1]  # 15 from both of the first two
+    assert targets(np.array([(15.0, 0, 0)]), WAY).tolist() == [1], "of the first two, equally near, the first counts"
     assert targets(np.array([(0.0, 0, 0)]), np.zeros((3, 3))).tolist() == [1]
 
 
@@ -40,15 +40,6 @@ def test_onward_the_nearest_waypoint_never_goes_back() -> None:
     positions = np.array([(0.0, 0, 0), (30, 1, 0), (0, 0, 0)])
     assert targets(positions, WAY).tolist() == [1, 2, 1]
     assert targets(positions, WAY, onward=True).tolist() == [1, 2, 2]
-
-
-def test_without_heights_only_x_and_y_count() -> None:
-    flat = dense(np.array([(30.0, 40.0)]), WAY[:, :2], SIMULATION)
-    assert flat == pytest.approx([0.95257], abs=1e-5)
-
-
-def test_an_unknown_position_has_no_reward() -> None:
-    assert np.isnan(dense(np.array([(np.nan, 0, 0)]), WAY, SIMULATION)).all()
 
 
 @pytest.mark.parametrize(

@@ -24,17 +24,13 @@ def test_a_frame_shows_two_views_side_by_side() -> None:
         views(frames[:, :, :40])
 
 
-def test_the_tip_has_column_and_row_from_above_and_row_from_the_side() -> None:
+def test_the_tip_has_column_and_row_from_above_and_row_from_the_side_and_places_are_fractions() -> None:
     task = SUITE.make("forward")
     seen = np.stack([task.reset(0), task.step((1, 0, -1, 0, 0, 0, 0)).observation])
     tips = Sight(SUITE, "forward", 100, False).tips(seen)
     above, side = (SUITE.project("forward", camera, SUITE.tip("forward", seen), 100) for camera in ("top", "side"))
     assert tips.dtype == np.float32 and tips == pytest.approx(np.stack([*above.T, side[:, 1]], axis=1), abs=1e-4)
     assert tips[1, 1] < tips[0, 1] and tips[1, 2] > tips[0, 2], "forward is up from above, down is down from the side"
-
-
-def test_places_are_fractions_of_the_views() -> None:
-    task = SUITE.make("forward")
     task.reset(0)
     places = Sight(SUITE, "forward", 100, False).places(task.snapshot())
     thing = SUITE.located("forward", task.snapshot())[:1]

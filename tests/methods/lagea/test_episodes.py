@@ -17,7 +17,7 @@ def test_transitions_belong_to_the_episode_that_began_before_them() -> None:
     found.open(4, 0)
     found.open(9, 0)
     assert found.of(np.array([3, 4, 8, 9, 30])).tolist() == [-1, 0, 0, 1, 1]
-    assert found.place(9) == 1 and found.place(5) is None
+    assert (found.place(9), found.place(5)) == (1, None)
     assert np.isnan(found.openings).all() and found.openings.shape == (2, 2) and found.feedback.shape == (2, 3)
 
 
@@ -32,8 +32,8 @@ def test_episodes_that_are_no_longer_stored_are_forgotten() -> None:
 
 def test_a_recording_and_the_episodes_survive_a_checkpoint(tmp_path: Path) -> None:
     recording = Recording(3, 40, np.array([1, 2], np.uint8))
-    recording.step(np.array([3, 4], np.uint8), False, np.array([0.5], np.float32))
-    recording.step(np.array([5, 6], np.uint8), True, np.array([0.25], np.float32))
+    for shot, success, measure in (([3, 4], False, 0.5), ([5, 6], True, 0.25)):
+        recording.step(np.array(shot, np.uint8), success, np.array([measure], np.float32))
     episodes = Episodes(1, 1)
     episodes.open(40, 0)
     saved = checkpoints.save(tmp_path, 1, {"recording": recording.state(), "episodes": episodes.state()})

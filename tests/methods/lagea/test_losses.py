@@ -31,23 +31,19 @@ def row(*values: float) -> Tensor:
 def test_weights_are_saliency_times_closeness_with_mean_one() -> None:
     there = torch.tensor([[True, True, True, False]])
     saliency, closeness = row(2, 1, 1, 5), row(1, 0, -1, 1)
-    # u ∝ 2 · 1, 1 · ½, 1 · 0: their mean is 2.5 / 3.
-    found = losses.proximity_weights(saliency, closeness, there)
-    assert found[0].tolist() == pytest.approx([2.4, 0.6, 0, 0])
-    # The released code: 2 · 1, 1 · ¾, 1 · ½: mean 3.25 / 3.
-    found = losses.released_weights(saliency, closeness, there)
-    assert found[0].tolist() == pytest.approx([6 / 3.25, 2.25 / 3.25, 1.5 / 3.25, 0])
-    # And for its contrast, halved for failures: 2 · 1 · 1, 1 · ½ · ½, 0: mean 2.25 / 3.
-    found = losses.released_contrast_weights(saliency, closeness, row(1, 0, 1, 1), there)
-    assert found[0].tolist() == pytest.approx([6 / 2.25, 0.75 / 2.25, 0, 0])
+    for weights, expected in (
+        # u ∝ 2 · 1, 1 · ½, 1 · 0: their mean is 2.5 / 3.
+        (losses.proximity_weights(saliency, closeness, there), [2.4, 0.6, 0, 0]),
+        # The released code: 2 · 1, 1 · ¾, 1 · ½: mean 3.25 / 3.
+        (losses.released_weights(saliency, closeness, there), [6 / 3.25, 2.25 / 3.25, 1.5 / 3.25, 0]),
+        # And for its contrast, halved for failures: 2 · 1 · 1, 1 · ½ · ½, 0: mean 2.25 / 3.
+        (losses.released_contrast_weights(saliency, closeness, row(1, 0, 1, 1), there), [6 / 2.25, 0.75 / 2.25, 0, 0]),
+    ):
+        assert weights[0].tolist() == pytest.approx(expected)
     one_of_many = losses.released_weights(row(*[1000.0] + [1.0] * 9), row(*[1.0] * 10), torch.ones(1, 10).bool())
     assert one_of_many.max().item() == 3
-
-
-def test_weights_carry_no_gradient() -> None:
-    closeness = row(0.5, 0.2, 0.1).requires_grad_()
-    found = losses.proximity_weights(row(1, 2, 3), closeness, torch.ones(1, 3).bool())
-    assert not found.requires_grad
+    found = losses.proximity_weights(saliency, closeness.requires_grad_(), there)
+    assert not found.requires_grad, "weights carry no gradient"
 
 
 def test_calibration_is_weighted_binary_cross_entropy_of_the_cosines() -> None:
@@ -104,21 +100,12 @@ def test_samples_that_are_not_there_change_no_loss() -> None:
         assert loss(kept, weights).item() == pytest.approx(loss(alone, weights[:, :2]).item())
 
 
-def test_steps_on_the_losses_pull_successes_to_their_feedback_and_push_failures_away() -> None:
-    generator = torch.Generator().manual_seed(3)
-    images = torch.randn(1, 32, 4, generator=generator, dtype=torch.float64)
-    y = (torch.arange(32) % 2).double().unsqueeze(0)
-    everyone = torch.ones(1, 32, dtype=torch.bool)
-    feedback = torch.randn(1, 32, 4, generator=generator, dtype=torch.float64).requires_grad_()
-    optimiser = torch.optim.Adam([feedback], lr=0.05)
-
-    def now() -> Samples:
-        units = losses.unit(images), losses.unit(feedback)
-        return Samples(*units, y, everyone, everyone.unsqueeze(1).repeat(1, 32, 1))
-
-    for _ in range(200):
-        optimiser.zero_grad()
-        losses.calibration(now(), torch.ones(1, 32).double(), 0.1).sum().backward()
-        optimiser.step()
-    cosines = now().cosines[0]
-    assert cosines[y[0] == 1].min() > 0.3 and cosines[y[0] == 0].max() < -0.3
+def test_the_gradient_of_calibration_pulls_successes_to_their_feedback_and_pushes_failures_away() -> None:
+    given = torch.randn(2, 1, 8, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    images, feedback = losses.unit(given)
+    y, everyone = row(*[0, 1] * 4), torch.ones(1, 8, dtype=torch.bool)
+    now = Samples(images, feedback.requires_grad_(), y, everyone, everyone.unsqueeze(1).repeat(1, 8, 1))
+    losses.calibration(now, torch.ones(1, 8).double(), 0.5).sum().backward()
+    assert feedback.grad is not None
+    risen = -(feedback.grad * images).sum(2) > 0
+    assert risen.tolist() == (y == 1).tolist()

@@ -19,29 +19,24 @@ def one(value: float) -> torch.Tensor:
     return torch.tensor([[value]], dtype=torch.float64)
 
 
-def test_the_goal_potential_averages_instruction_and_image() -> None:
-    # ½(.6 + 1) − ½ = .3 and ½(−.2 + 1) − ½ = −.1; with τ = .5 the tanh are of .6 and −.2.
-    found = rewards.goal_potential(one(0.6), one(-0.2), 0.5)
-    assert found.item() == pytest.approx((math.tanh(0.6) + math.tanh(-0.2)) / 2)
-
-
-def test_the_reward_is_the_tanh_of_the_discounted_difference() -> None:
-    term = rewards.difference(one(0.5), one(0.2), 0.9)
-    assert term.item() == pytest.approx(0.25)  # .9 · .5 − .2
-    assert rewards.slope(term, 0.5).item() == pytest.approx(math.tanh(0.5))
-
-
-def test_alpha_grows_with_agreement() -> None:
-    assert rewards.agreement(one(0.2)).item() == pytest.approx(0.6)
-    assert rewards.agreement(one(-1.0)).item() == 0
-    # The released code: max(0, .2) = .2, a = .6, ½ + ½ · .6 = .8; a negative cosine counts as 0: ½ + ½ · ½ = .75.
-    assert rewards.released_agreement(one(0.2)).item() == pytest.approx(0.8)
-    assert rewards.released_agreement(one(-0.9)).item() == pytest.approx(0.75)
-
-
-def test_the_mixture_is_limited_to_the_stated_range() -> None:
-    assert rewards.mixture(one(0.5), one(-0.3), one(0.25)).item() == pytest.approx(0.75 * 0.5 - 0.25 * 0.3)
-    assert rewards.mixture(one(1.0), one(8.0), one(0.9)).item() == 1  # ŵ may exceed 1, so r^fb may
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        # ½(.6 + 1) − ½ = .3 and ½(−.2 + 1) − ½ = −.1; with τ = .5 the tanh are of .6 and −.2.
+        (rewards.goal_potential(one(0.6), one(-0.2), 0.5), (math.tanh(0.6) + math.tanh(-0.2)) / 2),
+        # The reward is the tanh of the discounted difference, .9 · .5 − .2.
+        (rewards.difference(one(0.5), one(0.2), 0.9), 0.25), (rewards.slope(one(0.25), 0.5), math.tanh(0.5)),
+        # α grows with agreement.
+        (rewards.agreement(one(0.2)), 0.6), (rewards.agreement(one(-1.0)), 0),
+        # The released code: max(0, .2) = .2, a = .6, ½ + ½ · .6 = .8; a negative cosine counts as 0: ½ + ½ · ½ = .75.
+        (rewards.released_agreement(one(0.2)), 0.8), (rewards.released_agreement(one(-0.9)), 0.75),
+        # The mixture is limited to the stated range; ŵ may exceed 1, so r^fb may.
+        (rewards.mixture(one(0.5), one(-0.3), one(0.25)), 0.75 * 0.5 - 0.25 * 0.3),
+        (rewards.mixture(one(1.0), one(8.0), one(0.9)), 1),
+    ],
+)  # fmt: skip
+def test_terms_are_the_papers(found: torch.Tensor, expected: float) -> None:
+    assert found.item() == pytest.approx(expected)
 
 
 def test_progress_is_the_larger_of_success_and_of_the_squared_share_of_rises() -> None:

@@ -76,14 +76,11 @@ def test_the_prompt_holds_goal_state_and_actions_and_inserts_nothing_twice() -> 
     assert {"The goal: chop {state}", "The state: you see tree.", "- chop tree", "- move left", "- sleep"} <= {*lines}
 
 
-def test_a_reply_that_cannot_be_read_is_asked_for_again_with_the_reason() -> None:
+def test_a_reply_that_cannot_be_read_is_asked_for_again_with_the_reason_and_then_given_up() -> None:
     result, (_, second) = held("No.", '{"weights": {"sleep": 2}}')
     assert result == {"weights": [0, 0, 1], "unknown": 0}
     assert [message.role for message in second.messages] == ["user", "assistant", "user"]
     assert "it holds no JSON object" in second.messages[2].content[0]
-
-
-def test_without_a_reply_that_can_be_read_there_is_no_answer() -> None:
     assert held("No.", "No.")[0] is None and held(None)[0] is None
     result, asked = held("No.", retries=0)
     assert result is None and len(asked) == PriorDialogue(NAMES, 0).calls == 1

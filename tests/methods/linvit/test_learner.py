@@ -31,11 +31,13 @@ def by_hand(temperature: float = 1.0, **more: object) -> PriorDqnLearner:
     """Online: Q(x) = x₀ + (−x₁, x₁). Target: Q̄(x) = 1 + (x₀, −x₀)."""
     config = PriorDqn(trunk=(), hidden=(), discount=0.5, temperature=temperature, **more)  # type: ignore[arg-type]
     learner: PriorDqnLearner = make(config, SPACE)
-    online = {"value.0.weight": [[1], [0]], "advantage.0.weight": [[0, 0], [1, 3]]}
-    target = {"value.0.weight": [[0], [0]], "advantage.0.weight": [[2, 0], [0, 0]], "value.0.bias": [1]}
     nothing = {"value.0.bias": [0], "advantage.0.bias": [0, 0]}
-    learner.online.load(0, {name: np.array(each, np.float32) for name, each in (nothing | online).items()})
-    learner.target.load(0, {name: np.array(each, np.float32) for name, each in (nothing | target).items()})
+    for network, values in (
+        (learner.online, {"value.0.weight": [[1], [0]], "advantage.0.weight": [[0, 0], [1, 3]]}),
+        (learner.target,
+         {"value.0.weight": [[0], [0]], "advantage.0.weight": [[2, 0], [0, 0]], "value.0.bias": [1]}),
+    ):  # fmt: skip
+        network.load(0, {name: np.array(each, np.float32) for name, each in (nothing | values).items()})
     return learner
 
 
@@ -47,14 +49,11 @@ def test_the_soft_value_and_the_policy_of_a_prior_of_three_quarters(temperature:
     np.testing.assert_allclose(policy(scores.numpy(), temperature), [0.5, 0.5], atol=1e-6)
 
 
-def test_large_values_and_small_temperatures_stay_finite() -> None:
+def test_extremes_stay_finite_and_an_action_without_probability_has_no_part_and_a_prior_of_zeros_is_uniform() -> None:
     """With λ = 0.001 the better of two actions that are 1 apart counts alone: V = Q + λ ln ½."""
     scores = tilted(torch.tensor([1000.0, 1001.0]), torch.tensor([0.5, 0.5]), 0.001)
     assert soft_value(scores, 0.001).item() == pytest.approx(1001 + 0.001 * np.log(0.5))
     assert policy(scores.numpy(), 0.001).tolist() == [0, 1]
-
-
-def test_an_action_without_probability_has_no_part_and_a_prior_of_zeros_is_uniform() -> None:
     scores = tilted(torch.tensor([[0.0, 9.0], [0.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]]), 1.0)
     assert soft_value(scores, 1.0).tolist() == [0, pytest.approx(0, abs=1e-6)]
     assert policy(scores[0].numpy(), 1.0).tolist() == [1, 0]
@@ -97,18 +96,12 @@ def test_in_evaluation_a_strong_prior_outweighs_a_small_advantage() -> None:
 def test_in_training_it_draws_from_the_prior_with_epsilon_and_else_from_the_policy(
     epsilon: float, chance: float
 ) -> None:
+    """It draws two numbers for each observation, whatever it does with them."""
     learner, draws = by_hand(1.0, epsilon_start=epsilon, epsilon_end=epsilon), 6000
-    here = seen(np.tile([[0.0, 1.0]], (draws, 1)), [0.9, 0.1])
-    actions = learner.act(here, np.zeros(draws, np.int64), [np.random.default_rng(3)], 0)
+    here, own, other = seen(np.tile([[0.0, 1.0]], (draws, 1)), [0.9, 0.1]), *map(np.random.default_rng, (3, 3))
+    actions = learner.act(here, np.zeros(draws, np.int64), [own], 0)
     assert actions.mean() == pytest.approx(chance, abs=4 * np.sqrt(0.25 / draws))
-
-
-def test_it_draws_two_numbers_for_each_observation_whatever_it_does_with_them() -> None:
-    for epsilon in (0.0, 0.5, 1.0):
-        learner, own, other = by_hand(epsilon_start=epsilon, epsilon_end=epsilon), *map(np.random.default_rng, (5, 5))
-        learner.act(seen([[0.0, 1.0]] * 3, 0.5), np.zeros(3, np.int64), [own], 0)
-        other.random(6)
-        assert own.random() == other.random()
+    assert own.random() == other.random(2 * draws + 1)[-1]
 
 
 def test_the_network_does_not_read_the_prior() -> None:

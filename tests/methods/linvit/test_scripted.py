@@ -84,14 +84,14 @@ def test_the_packages_own_action_acts_on_what_the_whole_game_wants() -> None:
 
 
 def test_it_errs_at_its_rate_and_the_same_way_each_time() -> None:
-    right = WALK
     states = [f"you see fridge (2.{number} m ahead). lamp on fridge (2.{number} m ahead). you hold nothing."
-              for number in range(1000)]  # fmt: skip
+              for number in range(300)]  # fmt: skip
     told = [asked(state, HOUSEKEEP, error=0.3) for state in states]
-    wrong = [each for each in told if each != right]
-    assert len(wrong) / 1000 == pytest.approx(0.3, abs=0.05)
+    wrong = [each for each in told if each != WALK]
+    assert len(wrong) / 300 == pytest.approx(0.3, abs=0.08)
     counts = np.array([sum(name in each for each in wrong) for name in HOUSEKEEP])
-    assert counts.sum() == len(wrong) and counts.min() > 20
+    assert counts.sum() == len(wrong) and counts.min() > 5
+    assert Weigher(0.0)((Message("user", ("Say yes.",)),)) == LOST, "other messages are not answered"
 
 
 def test_what_it_knows_of_housekeep_are_things_that_are_there_and_mostly_where_people_put_them() -> None:
@@ -104,7 +104,3 @@ def test_what_it_knows_of_housekeep_are_things_that_are_there_and_mostly_where_p
     assert set(BELONGS) == set(names)
     pairs = [(names.index(thing), table.receptacles.index(at)) for thing, ats in BELONGS.items() for at in ats]
     assert (len(pairs), sum(bool(table.correct[pair]) for pair in pairs)) == (59, 53)
-
-
-def test_other_messages_are_not_answered() -> None:
-    assert Weigher(0.0)((Message("user", ("Say yes.",)),)) == LOST

@@ -21,16 +21,13 @@ def test_a_place_is_found_again_from_where_a_camera_shows_it(camera: str) -> Non
     assert np.allclose(motion.placed(SUITE, "forward", camera, shown, 0.02), places, atol=1e-5)
 
 
-def test_the_middle_of_the_view_from_above_is_below_the_camera() -> None:
+def test_the_middle_of_the_view_from_above_is_below_the_camera_and_above_the_horizon_is_no_place() -> None:
     """The camera stands at (.40, 0) and looks straight down; at half its distance from the ground, a point that is
     off the middle is half as far away as on the ground."""
     assert np.allclose(motion.placed(SUITE, "forward", "top", np.array([[0.5, 0.5]]), 0.0), [[0.4, 0.0, 0.0]])
-    low = motion.placed(SUITE, "forward", "top", np.array([[0.7, 0.4]]), 0.0)[0, :2] - [0.4, 0.0]
-    high = motion.placed(SUITE, "forward", "top", np.array([[0.7, 0.4]]), 1.05 / 2)[0, :2] - [0.4, 0.0]
+    low, high = (motion.placed(SUITE, "forward", "top", np.array([[0.7, 0.4]]), height)[0, :2] - [0.4, 0.0]
+                 for height in (0.0, 1.05 / 2))  # fmt: skip
     assert np.allclose(low, 2 * high)
-
-
-def test_a_point_above_the_horizon_has_no_place() -> None:
     with pytest.raises(UserError, match=r"no place at a height of 0 m is where the camera 'side' shows"):
         motion.placed(SUITE, "forward", "side", np.array([[0.5, -3.0]]), 0.0)
 
@@ -55,9 +52,8 @@ def test_waypoints_between_grasp_and_target_are_followed() -> None:
 
 def test_an_answer_whose_points_are_at_no_place_gives_no_movement() -> None:
     """A camera that looks over the table shows the sky in its upper rows."""
-    config = OpenLoop()
     agent = OpenLoopAgent.__new__(OpenLoopAgent)
-    agent.config, agent.task, agent.suite = config, "forward", Sideways()
+    agent.config, agent.task, agent.suite = OpenLoop(), "forward", Sideways()
     low = {"grasp": [[0.5, 0.6]], "target": [[0.6, 0.7]]}
     answer = {"grasp": 1, "target": 1, "waypoints": [[0.5, 0.6, 0.5], [0.6, 0.7, 0.5]]}
     assert len(agent.legs(low, answer)) == 8

@@ -10,6 +10,7 @@ import pytest
 
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.models.backends import recipes
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.run import study
 from tests.logs import logged
@@ -39,6 +40,7 @@ def teaching(cell: Any) -> dict[str, Any]:
 
 
 def test_the_paper_is_the_default_and_each_ablation_changes_its_part() -> None:
+    """Version of the model and its price, no randomness, 1000 tokens, and training waits (§6.2, §3.2)."""
     found = cells("rl_sallm_f")
     assert {name: teaching(cell) for name, cell in found.items()} == {
         "full": {},
@@ -53,17 +55,8 @@ def test_the_paper_is_the_default_and_each_ablation_changes_its_part() -> None:
     assert {cell.model for name, cell in found.items() if name != "larger_model"} == {"gpt-4o-mini"}
     assert found["larger_model"].model == "gpt-4o"
     assert {cell.names.parts for cell in found.values()} == {found["full"].names.parts}
-
-
-def test_raw_labels_are_neither_checked_nor_augmented() -> None:
-    assert teaching(cells("pebble_llm")["full"]) == {"double_check": False, "augment": "none"}
-
-
-def test_its_queries_are_the_papers() -> None:
-    """Version of the model and its price, no randomness, 1000 tokens, and training waits (§6.2, §3.2)."""
-    from guidebench.harness.models.backends import recipes
-
-    chat = cells("rl_sallm_f")["full"].section("chat")
+    assert teaching(cells("pebble_llm")["full"]) == {"double_check": False, "augment": "none"}, "raw labels"
+    chat = found["full"].section("chat")
     assert recipes.served(chat.model) == "gpt-4o-mini-2024-07-18"
     assert (chat.temperature, chat.max_tokens, chat.delay) == (0.0, 1000, 1)
 

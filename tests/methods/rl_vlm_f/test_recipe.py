@@ -30,6 +30,8 @@ def test_it_is_reproduced_as_rl_sallm_f_does_and_each_ablation_changes_its_part(
     assert full.section("drawing").camera == "corner2"
     assert found["double_check"].section("teacher").double_check
     assert found["sees=state"].section("guide").sees == "state"
+    (local,) = matrix.plan([METHOD, "task=drawer-open", "chat=transformers"]).cells
+    assert local.model == "qwen2_5_vl_7b" and local.section("guide").sees == "frame"
 
 
 def test_beside_rl_sallm_f_only_the_labels_the_reward_and_the_model_differ() -> None:
@@ -43,11 +45,6 @@ def test_beside_rl_sallm_f_only_the_labels_the_reward_and_the_model_differ() -> 
         if value != settings.identity(other.section(kind))[name]
     }
     assert differs == {"guide.sees", "guide.segment"}
-
-
-def test_a_model_that_runs_here_is_asked_by_name() -> None:
-    (cell,) = matrix.plan([METHOD, "task=drawer-open", "chat=transformers"]).cells
-    assert cell.model == "qwen2_5_vl_7b" and cell.section("guide").sees == "frame"
 
 
 @pytest.mark.parametrize("suite", ["metaworld_pbrl", "metaworld", "point_maze"])

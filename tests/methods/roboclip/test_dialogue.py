@@ -60,12 +60,9 @@ def test_it_asks_for_the_text_and_for_the_cropped_video_and_ends_with_one_number
     assert asked.calls[1].frames.shape == (1, 250, 250, 3) and (asked.calls[1].frames == 1).all()
 
 
-@pytest.mark.parametrize("failing", [0, 1])
-def test_a_call_that_failed_leaves_no_reward(failing: int) -> None:
-    assert asyncio.run(VideoText("a", 0.0, "dot")(None, FRAMES, Asked(np.ones(2), failing))) is None
-
-
-def test_a_vector_without_a_direction_leaves_no_cosine() -> None:
+def test_failed_calls_leave_no_reward_and_a_vector_without_a_direction_no_cosine() -> None:
+    for failing in (0, 1):
+        assert asyncio.run(VideoText("a", 0.0, "dot")(None, FRAMES, Asked(np.ones(2), failing))) is None
     declared = Declared(REWARD, "guide 'roboclip'", "embedder")
     found = asyncio.run(VideoText("a", 0.0, "cosine")(None, FRAMES, Asked(np.zeros(2, np.float32))))
     assert fitted(found, declared, 1) == (None, "video_reward holds a number that is not finite")

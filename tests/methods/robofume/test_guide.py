@@ -18,7 +18,7 @@ from guidebench.methods.robofume.guide import SparseGuide
 class World:
     """Two seeds whose episodes have four steps, the last a success of the second seed."""
 
-    def __init__(self, path: Path, every: int = 1) -> None:
+    def __init__(self, path: Path, every: int = 1, step: int = 1) -> None:
         self.guide = SparseGuide(2, lambda row, shot: "put it there", every, 0.5)
         build = Build(
             seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,
@@ -30,7 +30,7 @@ class World:
         self.notes: list[dict[str, Any]] = []
         self.renewed: list[tuple[int, list[int]]] = []
         self.guide.connect({"": self.store}, lambda name, row, slots: self.renewed.append((row, slots.tolist())))
-        self.step = 0
+        self.step = step
 
     @property
     def ctx(self) -> Any:
@@ -57,7 +57,6 @@ class World:
 
 def test_every_state_is_judged_at_the_episodes_end_and_pays_from_the_threshold_on(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.step = 1
     world.play(6)
     assert [(each.row, each.key.tolist(), each.to) for each in world.asked] == [
         (0, [0, 1, 2, 3], "classifier"), (1, [0, 1, 2, 3], "classifier"),
@@ -81,7 +80,6 @@ def test_every_state_is_judged_at_the_episodes_end_and_pays_from_the_threshold_o
 
 def test_between_judged_states_nothing_is_paid_and_the_last_is_always_judged(tmp_path: Path) -> None:
     world = World(tmp_path, every=3)
-    world.step = 1
     world.play(4)
     assert world.asked[0].key.tolist() == [2, 3]
     assert world.asked[0].snapshots is not None and world.asked[0].snapshots[:, 0].tolist() == [2, 3]
@@ -90,7 +88,7 @@ def test_between_judged_states_nothing_is_paid_and_the_last_is_always_judged(tmp
 
 
 def test_a_failed_answer_pays_nothing_and_demonstrations_pay_their_successes(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = World(tmp_path, step=0)
     world.play(4)  # before the first step
     assert not world.asked and world.rewards() == [[0] * 4, [0, 0, 0, 1]]
     world.step = 1
@@ -102,7 +100,6 @@ def test_a_failed_answer_pays_nothing_and_demonstrations_pay_their_successes(tmp
 
 def test_a_guide_of_another_process_goes_on(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.step = 1
     world.play(6)
     other = SparseGuide(2, lambda row, shot: "put it there", 1, 0.5)
     for row in (0, 1):

@@ -24,9 +24,11 @@ def test_rewards_are_sums_of_logarithms_on_both_sides_worked_by_hand() -> None:
     assert symlog(np.array([0, 1, -1, np.e - 1, 1 - np.e, 99])) == pytest.approx([0, log(2), -log(2), 1, -1, log(100)])
     errors = np.array([[0.001, 0.5, 0.48], [0.0, 0.3, 0.35], [0.0005, 0.2, 0.2]])
     # 2000 · .001 = 2 and 200 · .02 = 4; 0 and 200 · -.05 = -10; 2000 · .0005 = 1 and 0.
-    assert reward(errors, 2000, 200) == pytest.approx([log(3) + log(5), -log(11), log(2)])
-    assert reward(errors, 2000, 0) == pytest.approx([log(3), 0, log(2)])
-    assert reward(errors, 0, 200) == pytest.approx([log(5), -log(11), 0])
+    for weights, rewards in (
+        ((2000, 200), [log(3) + log(5), -log(11), log(2)]), ((2000, 0), [log(3), 0, log(2)]),
+        ((0, 200), [log(5), -log(11), 0]),
+    ):  # fmt: skip
+        assert reward(errors, *weights) == pytest.approx(rewards)
 
 
 class Asked:

@@ -83,12 +83,9 @@ def test_it_asks_for_its_texts_and_for_all_frames_and_ends_with_a_number_for_eac
         assert texts.items == items and len(frames.items) == 2 == dialogue.calls
 
 
-@pytest.mark.parametrize("failing", [0, 1])
-def test_a_call_that_failed_leaves_no_reward(failing: int) -> None:
-    assert asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, Asked(np.eye(2), failing))) is None
-
-
-def test_vectors_without_a_direction_leave_no_reward() -> None:
+def test_failed_calls_and_vectors_without_a_direction_leave_no_reward() -> None:
+    for failing in (0, 1):
+        assert asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, Asked(np.eye(2), failing))) is None
     declared = Declared(REWARD, "guide 'vlm_rm'", "embedder")
     with np.errstate(invalid="ignore"):
         for broken in (np.zeros((2, 2)), np.full((2, 2), np.nan)):

@@ -52,12 +52,9 @@ def test_the_examples_are_a_success_and_a_failure_that_would_be_accepted() -> No
     assert [reply["outcome"] for reply in read] == ["success", "failure"]
 
 
-def test_the_outcome_is_stated_only_if_it_is_to_be_told() -> None:
+def test_free_text_is_asked_for_without_codes_examples_and_schema_and_the_outcome_stated_if_told() -> None:
     assert not any(sentence in words() for sentence in prompts.OUTCOMES.values())
     assert "The attempt succeeded." in words(succeeded=True) and "The attempt failed." in words(succeeded=False)
-
-
-def test_free_text_is_asked_for_without_codes_examples_and_schema() -> None:
     said = words(structured=False)
     assert "as plain text" in said and "Frame 4 (step 50):" in said
     assert "JSON" not in said and not any(f"- {code}:" in said for code in CODES)
