@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,24 @@ from guidebench.harness import registry
 from guidebench.harness.capabilities import HasExpert, HasSubgoals, Measured, Telling
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.loop.env_workers import OVERHEAD, START, EnvWorkers, Work, at_once, worthwhile
-from tests.harness.launchers.scheduled import until
-from tests.harness.run.test_resume import TINY, bench, family, rows
+from tests import programs
+from tests.harness.run.test_resume import rows
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[EnvWorkers]:
+    """Two processes beside this one, for all tests of this file."""
+    workers = EnvWorkers(2)
+    yield workers
+    workers.close()
 
 
 @pytest.fixture
-def stepping() -> Iterator[EnvWorkers]:
-    """Two processes beside this one."""
-    made = EnvWorkers(2)
-    yield made
-    made.close()
+def stepping(started: EnvWorkers) -> EnvWorkers:
+    """The same processes; this one holds the first task."""
+    workers = EnvWorkers(0)
+    workers.processes = started.processes
+    return workers
 
 
 def told(task: Any) -> list[Any]:
@@ -56,31 +64,29 @@ def equal(one: Any, other: Any) -> bool:
 )
 def test_a_task_in_another_process_is_the_task(stepping: EnvWorkers, suite: str, task: str) -> None:
     made = registry.get("suite", suite)()
-    here = [made.make(task) for _ in range(4)]
-    there = [stepping.make(made, task) for _ in range(4)]
-    assert [type(each).__name__ == "RemoteTask" for each in there] == [False, True, True, False]
+    local = [made.make(task) for _ in range(3)]
+    remote = [stepping.make(made, task) for _ in range(3)]
+    assert [type(each).__name__ == "RemoteTask" for each in remote] == [False, True, True]
     for kind in (HasExpert, HasSubgoals, Measured, Telling):
-        assert {isinstance(each, kind) for each in there} == {isinstance(here[0], kind)}
+        assert {isinstance(each, kind) for each in remote} == {isinstance(local[0], kind)}
     actions, generator = made.spaces(task)[1], np.random.default_rng(3)
-    assert equal(
-        at_once(there, "reset", ((seed,) for seed in range(4))), [each.reset(n) for n, each in enumerate(here)]
-    )
-    for step in range(30):
+    assert equal(at_once(remote, "reset", ((n,) for n in range(3))), [each.reset(n) for n, each in enumerate(local)])
+    for step in range(8):
         move = [
             generator.integers(actions.count) if actions.discrete else generator.uniform(-1, 1, actions.shape)
-            for _ in there
+            for _ in remote
         ]
-        assert equal(at_once(there, "step", ((each,) for each in move)), [*map(lambda a, b: a.step(b), here, move)])
-        assert equal([told(each) for each in there], [told(each) for each in here])
-        assert [each.instruction for each in there] == [each.instruction for each in here]
-        if step == 15:  # a state moves to another process, and back
-            states = [each.state() for each in there]
-            assert equal(states, [each.state() for each in here])
-            for one, state in zip(there, states[1:] + states[:1], strict=True):
+        assert equal(at_once(remote, "step", ((each,) for each in move)), [*map(lambda a, b: a.step(b), local, move)])
+        assert equal([told(each) for each in remote], [told(each) for each in local])
+        assert [each.instruction for each in remote] == [each.instruction for each in local]
+        if step == 3:  # a state moves to another process, and back
+            states = [each.state() for each in remote]
+            assert equal(states, [each.state() for each in local])
+            for one, state in zip(remote, states[1:] + states[:1], strict=True):
                 one.load_state(state)
-            here = here[1:] + here[:1]
-    if isinstance(here[0], HasExpert):
-        assert equal([each.expert() for each in there], [each.expert() for each in here])
+            local = local[1:] + local[:1]
+    if isinstance(local[0], HasExpert):
+        assert equal([each.expert() for each in remote], [each.expert() for each in local])
 
 
 class Broken:
@@ -100,7 +106,8 @@ class Broken:
         return np.zeros(1)
 
 
-def test_what_goes_wrong_in_a_process_is_told(stepping: EnvWorkers) -> None:
+def test_what_goes_wrong_in_a_process_is_told() -> None:
+    stepping = EnvWorkers(2)
     stepping.make(Broken(), "any")  # in this process  # type: ignore[arg-type]
     with pytest.raises(UserError, match="needs a package"):
         stepping.make(Broken(), "refused")  # type: ignore[arg-type]
@@ -109,6 +116,7 @@ def test_what_goes_wrong_in_a_process_is_told(stepping: EnvWorkers) -> None:
         faulty.reset()
     with pytest.raises(RuntimeError, match=r"env_workers\) ended by itself with exit code -9.*lower env_workers"):
         killed.reset()
+    stepping.close()
 
 
 def test_processes_are_started_where_they_save_time() -> None:
@@ -125,45 +133,43 @@ def test_processes_are_started_where_they_save_time() -> None:
     assert saved < START and worthwhile(scene._replace(seeds=2, steps=1_000), cores=2) == 0
 
 
-@pytest.mark.parametrize("suite", [(), ("suite=metaworld_pbrl", "task=button-press", "method=sac")])
-def test_any_number_of_processes_writes_the_same_bytes(train, suite: tuple[str, ...]) -> None:
-    short = ("training.steps=200", "evaluation.every=100", "evaluation.episodes=2", "seeds=[0,1,2]")
-    settings = (*suite, *short) if suite else ("method=vlm_rb", *TINY)
+SHORT = (
+    "training.steps=80", "evaluation.every=40", "evaluation.episodes=2", "seeds=[0,1,2]", "learner.hidden=[8]",
+    "learner.batch_size=16", "learner.learning_starts=24",
+)  # fmt: skip
+DISCRETE = ("method=vlm_rb", "judge.delay=25", "drawing.tile_size=8", "learner.channels=4", "learner.features=8")
+CONTINUOUS = ("suite=metaworld_pbrl", "task=button-press", "method=sac")
+
+
+@pytest.mark.parametrize("settings", [DISCRETE, CONTINUOUS])
+def test_any_number_of_processes_writes_the_same_bytes(train, settings: tuple[str, ...]) -> None:
+    settings = (*settings, *SHORT)
     whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=0)
-    assert rows(train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=1)) == rows(whole)
     other = whole.with_name("interrupted")
-    stop = (call == 116 for call in range(1, 10_000)).__next__
+    stop = (call == 60 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
         train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=2, directory=other, stop=stop)
     train(*settings, packs=[(0, 1), (2,)], checkpoint_every=35, env_workers=1, directory=other)
     assert rows(other) == rows(whole)
 
 
-def test_processes_end_with_a_killed_worker_and_the_run_continues(tmp_path: Path) -> None:
-    command = [*bench(tmp_path / "study", 1_000, seeds=2), "env_workers=1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "started" in line:
-            break
-    (worker,) = family(process.pid)["worker"]
-    until(lambda: bool(children(worker)), every=0.1)
-    beside = children(worker)
-    os.kill(worker, signal.SIGKILL)
-    output, _ = process.communicate(timeout=200)
-    assert process.returncode == 0, output
-    until(lambda: not any(map(alive, beside)), every=0.1)
-    alone = subprocess.run([*bench(tmp_path / "alone", 1_000, seeds=2), "env_workers=0"], capture_output=True)
-    assert alone.returncode == 0 and rows(tmp_path / "study") == rows(tmp_path / "alone")
+WORKER = """
+from guidebench.harness import registry
+from guidebench.harness.loop.env_workers import EnvWorkers
+workers = EnvWorkers(1)
+suite = registry.get("suite", "classic")()
+tasks = [workers.make(suite, "CartPole-v1") for _ in range(2)]
+print(workers.processes[0]._apart.pid, flush=True)
+input()
+"""
 
 
-def children(pid: int) -> list[int]:
-    """The processes that a process has started and that have not ended."""
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def alive(pid: int) -> bool:
+def test_a_process_ends_with_its_killed_worker() -> None:
+    worker = programs.start("tests.programs", "python", WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    beside = os.pidfd_open(int(worker.stdout.readline()))
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+        worker.kill()
+        worker.wait()
+        assert select.select([beside], [], [], 60.0)[0], "it still runs"
+    finally:
+        os.close(beside)
