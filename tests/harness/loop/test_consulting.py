@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import signal
-import subprocess
-import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,9 +24,12 @@ from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.training import Loop
 from guidebench.harness.models import keeping
 from guidebench.harness.models.calls import CallResult
+from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import InFlight, QuestionQueue
 from guidebench.harness.plan import matrix
+from guidebench.harness.records import leases
 from guidebench.harness.run import readiness
+from tests import programs
 from tests.harness.models.canned import completion, serving
 
 PLANNING = '''
@@ -127,8 +127,8 @@ PLANNING = '''
 '''
 TINY = (
     "suite=classic", "task=CartPole-v1", "method=planning", "planner.temperature=0.7", "planner.model=m",
-    "training.steps=300", "evaluation.every=100", "evaluation.episodes=2", "learner.hidden=[8]",
-    "learner.batch_size=16", "learner.learning_starts=40",
+    "training.steps=90", "evaluation.every=30", "evaluation.episodes=2", "learner.hidden=[8]",
+    "learner.batch_size=16", "learner.learning_starts=20",
 )  # fmt: skip
 KEPT = ("evaluations.parquet", "plans.parquet", "policy.safetensors")
 
@@ -138,30 +138,40 @@ class Planner:
 
     def __init__(self) -> None:
         self.url, self.heard = "", list[str]()
-        self.slow: tuple[str, int] | None = None
-        """Where, and from which step on, a question is answered late."""
-        self.waits = False
-        """Whether such a one is waited for."""
+        self.held: tuple[str, int] | None = None
+        """Where, and from which step on, questions are answered only after `release`."""
+        self.waiting, self._released = threading.Event(), threading.Event()
+        """Set while such a question waits."""
 
     def answer(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
         if not body:
             return 200, {"data": [{"id": "m"}]}
         self.heard.append(body["messages"][0]["content"])
         kind, _, step = self.heard[-1].partition(", step ")
-        if self.slow and kind == self.slow[0] and int(step) >= self.slow[1]:
-            self.waits = True
-            time.sleep(1.0)
-        # temperature is above 0: the same words may be answered otherwise next time
-        return 200, completion(str(int(hashlib.sha256(f"{len(self.heard)}".encode()).hexdigest()[:4], 16) % 2))
+        answer = completion(str(int(hashlib.sha256(f"{len(self.heard)}".encode()).hexdigest()[:4], 16) % 2))
+        if self.held and kind == self.held[0] and int(step) >= self.held[1]:
+            self.waiting.set()
+            self._released.wait(100)
+        return 200, answer  # the temperature is above 0: the same words may be answered otherwise next time
+
+    def release(self) -> None:
+        """Answer the questions that wait, and those to come at once."""
+        self.held = None
+        self._released.set()
+
+    def stop(self) -> bool:
+        """Whether a question waits or has waited, which is answered then."""
+        if self.waiting.is_set():
+            self.release()
+        return self.waiting.is_set()
 
 
 @pytest.fixture
 def planner(plugin: Callable[..., Path]) -> Iterator[Planner]:
     plugin("planning_module", PLANNING, {"agent": "planning", "method": "planning"})
-    found = Planner()
-    with serving(found.answer) as url:
-        found.url = url
-        yield found
+    planner = Planner()
+    with serving(planner.answer) as planner.url:
+        yield planner
 
 
 def kept(study: Path) -> dict[str, bytes]:
@@ -180,7 +190,7 @@ def test_runs_that_plan_are_the_same_killed_anywhere_apart_and_replayed(
     assert ledger["questions"].sum() == asked and not ledger["failures"].any()
     plans = results.load(whole, what="plans")
     assert plans.groupby(["seed", "step"]).size().to_dict() == {
-        (seed, step): 2 for seed in (0, 1) for step in (100, 200, 300)
+        (seed, step): 2 for seed in (0, 1) for step in (30, 60, 90)
     }
     assert set(plans["plan"]) == {0, 1}, "both plans are made, so that a wrong one would be seen"
 
@@ -191,21 +201,20 @@ def test_runs_that_plan_are_the_same_killed_anywhere_apart_and_replayed(
     assert planner.heard == []
 
 
-@pytest.mark.parametrize("where", [("evaluation", 200), ("training", 150)])
+@pytest.mark.parametrize("where", [("evaluation", 60), ("training", 45)])
 def test_a_run_stopped_as_it_waits_goes_on_as_if_it_had_not_been(
     planner: Planner, train: Callable[..., Path], tmp_path: Path, where: tuple[str, int]
 ) -> None:
     words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
-    planner.slow = where
+    planner.held = where
     directory = tmp_path / "stopped"
     with pytest.raises(Stopped):
-        train(*words, packs=[(0, 1)], checkpoint_every=60, directory=directory, stop=lambda: planner.waits)
+        train(*words, packs=[(0, 1)], checkpoint_every=18, directory=directory, stop=planner.stop)
     for run in directory.glob("*/*/*/seed-*"):
         content, found = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
         assert content["status"] == "stopped" and found is not None and content["step"] == found.step
         assert found.state["loop"].get("pending", False) == (where[0] == "evaluation")
-    planner.slow, planner.waits = None, False
-    train(*words, packs=[(1,), (0,)], checkpoint_every=60, directory=directory)
+    train(*words, packs=[(1,), (0,)], checkpoint_every=18, directory=directory)
     whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
     assert kept(directory) == kept(whole) and len(kept(whole)) == 6
     questions = results.load(directory, what="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
@@ -258,44 +267,45 @@ def test_a_kill_between_the_checkpoints_of_two_seeds_repeats_the_evaluation_of_o
     planner: Planner, train: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
-    planner.slow = ("evaluation", 200)
+    planner.held = ("evaluation", 60)
     directory = tmp_path / "between"
     with pytest.raises(Stopped):
-        train(*words, packs=[(0, 1)], directory=directory, stop=lambda: planner.waits)
-    planner.slow = None
+        train(*words, packs=[(0, 1)], directory=directory, stop=planner.stop)
     concluded, conclude = [], Loop._conclude
     monkeypatch.setattr(Loop, "_conclude", lambda loop: (concluded.append(loop.step), conclude(loop)))
     with pytest.raises(Stopped):  # seed 0 alone, to the checkpoint behind the evaluation
         train(*words, packs=[(0,)], directory=directory, stop=lambda: bool(concluded))
     monkeypatch.setattr(Loop, "_conclude", conclude)
     states = [checkpoints.newest(run) for run in sorted(directory.glob("*/*/*/seed-*"))]
-    assert [state and state.step for state in states] == [200, 200]
+    assert [state and state.step for state in states] == [60, 60]
     assert [state and state.state["loop"].get("pending", False) for state in states] == [False, True]
     train(*words, packs=[(0, 1)], directory=directory)
     whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
     assert kept(directory) == kept(whole) and len(kept(whole)) == 6
 
 
-@pytest.mark.slow
 def test_a_run_killed_in_the_middle_of_an_evaluation_makes_it_again_from_what_was_answered(
     planner: Planner, train: Callable[..., Path], tmp_path: Path
 ) -> None:
     words = (*TINY, "profile=smoke", f"planner.base_url={planner.url}", "seeds=[0]")
-    planner.slow = ("evaluation", 200)
+    planner.held = ("evaluation", 60)
     directory = tmp_path / "killed"
-    command = [sys.executable, "-m", "guidebench", "run", *words, f"output={directory}", "report=false"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 120
-    while not planner.waits:
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    planner.slow = None
+    command = ("run", *words, f"output={directory}", "report=false")
+    process = programs.start_bench(*command)
+    while not planner.waiting.wait(0.05):
+        assert process.poll() is None
     (run,) = directory.glob("*/*/*/seed-0")
+    holder = leases.holder(run)
+    assert holder is not None
+    os.kill(holder.pid, signal.SIGSTOP)  # else the command starts another worker, or this one sees it end
+    process.kill()
+    process.wait()
+    os.kill(holder.pid, signal.SIGKILL)
+    planner.release()
     found = checkpoints.newest(run)
-    assert found is not None and found.step == 200 and found.state["loop"]["pending"]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    assert found is not None and found.step == 60 and found.state["loop"]["pending"]
+    done = programs.bench(*command)
+    assert done.code == 0, done.err
     tiny = (word for word in words if not word.startswith("profile"))
     whole = train(*tiny, packs=[(0,)], models={"mode": "replay", "cassette": str(directory)})
     assert kept(directory) == kept(whole) and len(kept(whole)) == 3
@@ -303,22 +313,23 @@ def test_a_run_killed_in_the_middle_of_an_evaluation_makes_it_again_from_what_wa
 
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
-    planner: Planner, train: Callable[..., Path], tmp_path: Path, deaths: int
+    planner: Planner, train: Callable[..., Path], tmp_path: Path, deaths: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that dies once is started again and asked again. One that dies twice without an answer ends the run by its
     name, and the run goes on from the checkpoint before the evaluation."""
     words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
-    planner.slow = ("evaluation", 200)
-    directory, killed = tmp_path / "dying", set[int | None]()
+    planner.held = ("evaluation", 60)
+    directory, killed, start = tmp_path / "dying", list[int](), ModelProcess._start
+    processes: list[ModelProcess] = []
+    monkeypatch.setattr(ModelProcess, "_start", lambda process: (processes.append(process), start(process)))
 
     def kill() -> bool:
-        for child in multiprocessing.active_children():
-            if child.name == "model" and planner.waits and len(killed) < deaths and child.pid not in killed:
-                child.kill()
-                killed.add(child.pid)
-                planner.waits = False
+        if planner.waiting.is_set() and len(killed) < deaths:
+            planner.waiting.clear()
+            killed.append(processes[-1].pid or 0)
+            os.kill(killed[-1], signal.SIGKILL)
         if len(killed) == deaths:
-            planner.slow = None
+            planner.release()
         return False
 
     if deaths == 2:
@@ -326,9 +337,9 @@ def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
             train(*words, packs=[(0, 1)], directory=directory, stop=kill)
         for run in directory.glob("*/*/*/seed-*"):
             found = checkpoints.newest(run)
-            assert found is not None and found.step == 200 and found.state["loop"]["pending"]
+            assert found is not None and found.step == 60 and found.state["loop"]["pending"]
     train(*words, packs=[(0, 1)], directory=directory, stop=kill)
-    assert len(killed) == deaths
+    assert len(set(killed)) == deaths
     whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
     assert kept(directory) == kept(whole) and len(kept(whole)) == 6
 
@@ -338,13 +349,13 @@ def test_a_budget_that_ends_within_a_step_keeps_the_checkpoint_and_a_higher_one_
 ) -> None:
     words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0]")
     directory = tmp_path / "poor"
-    with pytest.raises(BudgetReached, match=r"models\.budget_calls=10 is reached"):
-        train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 10})
+    with pytest.raises(BudgetReached, match=r"models\.budget_calls=5 is reached"):
+        train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 5})
     (run,) = directory.glob("*/*/*/seed-0")
     content = json.loads((run / "run.json").read_text())
     found = checkpoints.newest(run)
-    assert content["status"] == "stopped" and "models.budget_calls=10 is reached" in content["error"]
-    assert content["step"] == (found.step if found else 0) and len(planner.heard) == 10
+    assert content["status"] == "stopped" and "models.budget_calls=5 is reached" in content["error"]
+    assert content["step"] == (found.step if found else 0) and len(planner.heard) == 5
     train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 1_000})
     whole = train(*words, packs=[(0,)], models={"mode": "replay", "cassette": str(directory)})
     assert kept(directory) == kept(whole) and len(kept(whole)) == 3
