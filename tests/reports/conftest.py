@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 import pytest
@@ -21,6 +22,8 @@ from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log
 from guidebench.harness.records import schema
 from guidebench.harness.registry import MODELS
+from guidebench.reports.commands import report as command
+from guidebench.reports.rendering import figures
 from guidebench.reports.summary import summaries
 from guidebench.reports.summary.summaries import Summary
 
@@ -38,6 +41,8 @@ IDENTITY = {
 }
 
 
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+"""A picture of one pixel."""
 LOGS = {**schema.ASKING["judge"], **logs.together([("guide 'preference'", Preference.logs)])}
 
 
@@ -74,11 +79,12 @@ class Writer:
         parts: Mapping[str, str] | None = None,
         score: Score = SUCCESS,
         declared: Mapping[str, Log] | None = None,
+        record: Mapping[str, Any] | None = None,
         **identity: str,
     ) -> Path:
         """`curves`: seed -> step -> the score of each episode: by default its success, 0 or 1, and its return is half
         of that. Under another score every episode is a failure. `declared`: the logs of its parts, by default those of
-        a judge and of preferences."""
+        a judge and of preferences. `record`: entries of cell.json to replace, or to leave out where they are None."""
         names = {**IDENTITY, **identity}
         directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
         root = self.directory / directory
@@ -93,8 +99,9 @@ class Writer:
             "parts": on_record(parts or {}, names["backend"], names["model"]),
             "score": asdict(score),
             "logs": logs.plain(LOGS if declared is None else declared),
+            **(record or {}),
         }
-        _write(root / "cell.json", content)
+        _write(root / "cell.json", {key: value for key, value in content.items() if value is not None})
         self.cells[name] = {
             "directory": directory,
             "seeds": sorted(planned if planned is not None else curves),
@@ -175,6 +182,46 @@ def _write(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content))
 
 
+def edit(path: Path, **values: Any) -> None:
+    """Change entries of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+class Reported(NamedTuple):
+    """What `bench report` did."""
+
+    code: int
+    out: str
+    err: str
+    home: Path
+    """Directory of its files."""
+
+    def text(self, name: str = "report.html") -> str:
+        return (self.home / name).read_text()
+
+    def json(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.text("summary.json"))
+        return content
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., Reported]:
+    """`report(study, "--siunitx", …)` runs `bench report` with few resamples."""
+
+    def run(study: Path, *words: str) -> Reported:
+        capsys.readouterr()
+        code = command.main([str(study), "--resamples", "200", *words])
+        return Reported(code, *capsys.readouterr(), study / "report")
+
+    return run
+
+
+@pytest.fixture
+def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are laid out and told in words, but not rendered: for tests of what stands beside them."""
+    monkeypatch.setattr(figures, "saved", lambda figure: (PNG, b"%PDF"))
+
+
 @pytest.fixture
 def writer(tmp_path: Path) -> Writer:
     return Writer(tmp_path / "study")
@@ -197,11 +244,6 @@ def two(writer: Writer) -> Writer:
     """uer and per as in `pair`."""
     pair(writer)
     return writer
-
-
-@pytest.fixture
-def rows_writer() -> Callable[..., Path]:
-    return write_rows
 
 
 @pytest.fixture

@@ -1,3 +1,3 @@
-from tests.reports.conftest import rows_writer, writer
+from tests.reports.conftest import report, unrendered, writer
 
-__all__ = ["rows_writer", "writer"]
+__all__ = ["report", "unrendered", "writer"]

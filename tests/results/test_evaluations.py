@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from guidebench import results
@@ -14,8 +13,12 @@ from tests.reports.conftest import Writer
 CURVES = {0: {100: [1, 0, 0, 1], 200: [1, 1, 1, 0]}, 3: {100: [0, 0], 200: [1, 0]}}
 
 
-def test_success_rates_mean_returns_and_episodes_of_each_evaluation_by_hand(writer: Writer) -> None:
-    writer.cell("a", CURVES)
+@pytest.mark.parametrize("status", [{}, {0: "running", 3: "stopped"}], ids=["packed", "growing"])
+def test_success_rates_mean_returns_and_episodes_of_each_evaluation_by_hand(
+    writer: Writer, status: dict[int, str]
+) -> None:
+    writer.cell("a", CURVES, status=status)
+    writer.cell("b", {}, planned=[0, 1], method="per")
     found = evaluations(results.study(writer.finish()))
     assert list(found) == [("a", 0), ("a", 3)]
     first = found["a", 0]
@@ -36,16 +39,6 @@ def test_they_are_those_of_the_rows(tmp_path: Path) -> None:
             assert own.success == pytest.approx(theirs["success"]) and own.returns == pytest.approx(theirs["return"])
 
 
-def test_a_growing_file_reads_as_a_packed_one(tmp_path: Path) -> None:
-    found = []
-    for name, status in (("packed", {}), ("growing", {0: "running", 3: "stopped"})):
-        writer = Writer(tmp_path / name)
-        writer.cell("a", CURVES, status=status)
-        found.append(evaluations(results.study(writer.finish())))
-    for key, packed in found[0].items():
-        assert all(np.array_equal(one, two) for one, two in zip(packed, found[1][key], strict=True))
-
-
 def test_an_account_tells_whether_two_tell_the_same(tmp_path: Path) -> None:
     accounts = []
     for name, last in (("a", [1, 0]), ("b", [1, 0]), ("c", [0, 1])):
@@ -55,25 +48,14 @@ def test_an_account_tells_whether_two_tell_the_same(tmp_path: Path) -> None:
     assert accounts[0] == accounts[1] and accounts[0][0] == accounts[2][0] and accounts[0][1] != accounts[2][1]
 
 
-def test_a_last_line_that_was_cut_short_is_forgiven_with_a_warning(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, status={0: "running"})
-    path = root / "seed-0" / "evaluations.jsonl"
+def test_a_last_line_that_was_cut_short_is_forgiven_and_what_does_not_fit_named_as_in_rows(writer: Writer) -> None:
+    path = writer.cell("a", CURVES, status={0: "running"}) / "seed-0" / "evaluations.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text(path.read_text()[:-20])
     with pytest.warns(UserWarning, match="cut short"):
         found = evaluations(results.study(writer.finish()))
     assert found["a", 0].episodes.tolist() == [4, 3]
-
-
-def test_what_does_not_fit_is_named_by_file_row_and_column_as_in_rows(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, status={0: "running"})
-    path = root / "seed-0" / "evaluations.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[2]["return"] = float("nan")
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(UserError, match=r"evaluations\.jsonl, row 3, column 'return': nan"):
         evaluations(results.study(writer.finish()))
-
-
-def test_a_study_without_rows_has_none(writer: Writer) -> None:
-    writer.cell("a", {}, planned=[0, 1])
-    assert evaluations(results.study(writer.finish())) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.study import RunDirectory
 from guidebench.results import growing
 from guidebench.results.following import Following
-from tests.reports.conftest import IDENTITY, Writer, write_rows
+from tests.reports.conftest import IDENTITY, Writer, edit, write_rows
 
 Row = dict[str, Any]
 
@@ -64,6 +64,12 @@ def curve(following: Following, seed: int = 0) -> dict[int, float]:
     return dict(zip(found.steps.tolist(), found.scores.tolist(), strict=True))
 
 
+def looked(following: Following) -> dict[int, float]:
+    """The curve of the run after another look."""
+    following.look()
+    return curve(following)
+
+
 def test_a_study_that_does_not_exist_yet_is_there_once_it_is_written(following: Following, writer: Writer) -> None:
     assert following.look() == set() and following.study is None
     assert following.faults == [f"{writer.directory} does not exist yet"]
@@ -92,22 +98,18 @@ def test_a_line_that_is_half_written_counts_when_it_is_whole(following: Followin
     following.look()
     line = json.dumps(row(200, 0)) + "\n"
     append(log, line[:40])
-    following.look()
-    assert curve(following) == {100: 0.5} and following.faults == []
+    assert looked(following) == {100: 0.5} and following.faults == []
     append(log, line[40:])
-    following.look()
-    assert curve(following) == {100: 0.5, 200: 1.0}
+    assert looked(following) == {100: 0.5, 200: 1.0}
 
 
 def test_a_log_that_a_resumed_run_truncates_is_read_again(following: Following, log: Path) -> None:
     append(log, row(200, 0, False), row(200, 1, False))
-    following.look()
-    assert curve(following) == {100: 0.5, 200: 0.0}
+    assert looked(following) == {100: 0.5, 200: 0.0}
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[:2]))
     append(log, row(200, 0, True), row(200, 1, True), row(300, 0, True))  # longer than what was read
-    following.look()
-    assert curve(following) == {100: 0.5, 200: 1.0, 300: 1.0}
+    assert looked(following) == {100: 0.5, 200: 1.0, 300: 1.0}
 
 
 def test_a_large_log_is_read_in_parts(
@@ -142,8 +144,7 @@ def test_a_damaged_line_ends_the_reading_of_its_run_alone(
     writer.cell("other", {0: {100: [1]}}, method="per")
     writer.finish()
     append(log, wrong, row(300, 0))
-    following.look()
-    assert curve(following) == {100: 0.5} and "other" in following.curves
+    assert looked(following) == {100: 0.5} and "other" in following.curves
     assert len(following.faults) == 1 and says in following.faults[0] and str(log) in following.faults[0]
     append(log, row(400, 0))
     assert following.look() == set() and curve(following) == {100: 0.5}
@@ -193,18 +194,15 @@ def test_the_rows_of_a_run_that_ends_are_read_from_its_parquet_file(
     following: Following, log: Path, writer: Writer
 ) -> None:
     following.look()
-    run = json.loads((log.parent / "run.json").read_text())
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     write_rows(log.parent, "evaluations", [*rows, row(200, 0), row(200, 1)], parquet=True)
     log.unlink()
-    (log.parent / "run.json").write_text(json.dumps({**run, "status": "finished"}))
+    edit(log.parent / "run.json", status="finished")
     assert following.look() == {"a"} and curve(following) == {100: 0.5, 200: 1.0}
 
 
-def test_a_run_in_training_says_where_it_is_and_a_killed_one_is_stopped(
-    following: Following, log: Path, change: Callable[[Path, str], None]
-) -> None:
-    change(log.parent, "running")
+def test_a_run_in_training_says_where_it_is_and_a_killed_one_is_stopped(following: Following, log: Path) -> None:
+    edit(log.parent / "run.json", status="running")
     following.look()
     assert following.study is not None and following.study.runs[0].status == "stopped"
     lease = Lease(log.parent, "run")
@@ -217,15 +215,6 @@ def test_a_run_in_training_says_where_it_is_and_a_killed_one_is_stopped(
     lease.release()
     following.look()
     assert following.study.runs[0].status == "stopped" and following.live == {}
-
-
-@pytest.fixture
-def change() -> Callable[[Path, str], None]:
-    def to(run: Path, status: str) -> None:
-        content = json.loads((run / "run.json").read_text())
-        (run / "run.json").write_text(json.dumps({**content, "status": status}))
-
-    return to
 
 
 def test_a_deleted_study_is_gone_and_a_new_one_in_its_place_is_read(

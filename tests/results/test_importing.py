@@ -72,15 +72,12 @@ def test_what_does_not_fit_is_refused_by_row_and_column_and_nothing_is_written(
     assert says in capsys.readouterr().err and not output.exists()
 
 
-def test_no_file_and_no_text_are_told(tmp_path: Path) -> None:
+def test_no_file_no_text_and_a_length_that_an_evaluation_exceeds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         importing.read(tmp_path / "nowhere.csv")
-    (tmp_path / "log.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match="is not a CSV in UTF-8"):
-        importing.read(tmp_path / "log.csv")
-
-
-def test_a_length_that_an_evaluation_exceeds_is_refused(tmp_path: Path) -> None:
     log = importing.read(file(tmp_path, HEADER, *ROWS))
     with pytest.raises(UserError, match="--steps 400: method mine on 8x8 has an evaluation at step 500"):
         importing.record(log, tmp_path / "out", "s", "paper", 400)
+    (tmp_path / "log.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="is not a CSV in UTF-8"):
+        importing.read(tmp_path / "log.csv")

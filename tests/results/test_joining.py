@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness.errors import UserError
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, edit
 
 CURVE = {100: [1, 0], 200: [1, 1]}
 
@@ -45,21 +44,25 @@ def test_two_accounts_of_one_run_that_differ_are_refused_by_name(two: Callable) 
     assert "step 200, episode 1, return is 0.5 and 0.0" in told
 
 
-def test_of_two_accounts_that_agree_the_one_that_goes_further_counts(two: Callable) -> None:
-    begun = {"one": {"status": {0: "running"}}}
-    joined = results.join(two({0: {100: [1, 0]}}, {0: CURVE}, **begun))
-    assert [run.status for run in joined.study.runs] == ["finished"] and len(joined.evaluations) == 4
-
-
-def test_a_run_that_waits_in_one_study_is_taken_from_the_other(two: Callable) -> None:
-    joined = results.join(two({0: CURVE}, {1: CURVE}, one={"planned": [0, 1]}))
-    assert {run.seed: run.status for run in joined.study.runs} == {0: "finished", 1: "finished"}
+@pytest.mark.parametrize(
+    ("first", "second", "how", "seeds", "rows"),
+    [
+        ({0: {100: [1, 0]}}, {0: CURVE}, {"status": {0: "running"}}, [0], 4),
+        ({0: CURVE}, {1: CURVE}, {"planned": [0, 1]}, [0, 1], 8),
+    ],
+    ids=["goes further", "waits in the other"],
+)
+def test_of_two_accounts_that_agree_the_one_that_goes_further_counts(
+    two: Callable, first: dict, second: dict, how: dict, seeds: list[int], rows: int
+) -> None:
+    joined = results.join(two(first, second, one=how))
+    assert {run.seed: run.status for run in joined.study.runs} == dict.fromkeys(seeds, "finished")
+    assert len(joined.evaluations) == rows
 
 
 def test_cells_of_one_id_that_are_not_the_same_are_refused(two: Callable, tmp_path: Path) -> None:
     studies = two({0: CURVE}, {1: CURVE})
-    path = tmp_path / "two" / "grid/8x8/uer-a/cell.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "steps": 999}))
+    edit(tmp_path / "two" / "grid/8x8/uer-a/cell.json", steps=999)
     with pytest.raises(UserError, match="cell a has steps 300 in one and 999 in two"):
         results.join({**studies, "two": results.study(tmp_path / "two")})
 

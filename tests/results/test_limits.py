@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,36 +27,41 @@ def test_a_study_of_the_harness_fits(study: Path) -> None:
     assert limits.footer(study / "grid/8x8/uer-a/seed-0/evaluations.parquet").num_rows == 10
 
 
-@pytest.mark.parametrize("target", ["/", "study.json", "nowhere"])
-def test_a_link_is_refused_wherever_it_leads(study: Path, target: str) -> None:
-    (study / "grid" / "link").symlink_to(target)
-    with pytest.raises(UserError, match=r"link is a link"):
+def linked(target: str) -> Callable[[Path], object]:
+    return lambda study: (study / "grid" / "link").symlink_to(target)
+
+
+def large(name: str) -> Callable[[Path], object]:
+    return lambda study: (
+        (study / "grid" / name).touch(), os.truncate(study / "grid" / name, limits.BOUNDS[name].each + 1)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        *((linked(target), "link is a link") for target in ("/", "study.json", "nowhere")),
+        (lambda study: os.mkfifo(study / "grid" / "run.json"), r"run\.json is no regular file"),
+        *(
+            (large(name), rf"{name} has .* bytes; at most {limits.BOUNDS[name].each:,} are read")
+            for name in limits.BOUNDS
+        ),
+        (lambda study: (study / "/".join("d" * 20)).mkdir(parents=True), "deep"),
+    ],
+)
+def test_what_no_study_holds_is_refused_and_not_waited_for(
+    study: Path, spoil: Callable[[Path], object], says: str
+) -> None:
+    spoil(study)
+    with pytest.raises(UserError, match=says):
         limits.check(study)
 
 
-def test_a_pipe_in_a_files_place_is_refused_and_not_waited_for(study: Path) -> None:
-    os.mkfifo(study / "grid" / "run.json")
-    with pytest.raises(UserError, match=r"run\.json is no regular file"):
-        limits.check(study)
-
-
-@pytest.mark.parametrize("name", limits.BOUNDS)
-def test_each_file_is_bounded(study: Path, name: str) -> None:
-    with open(study / "grid" / name, "wb") as file:
-        file.truncate(limits.BOUNDS[name].each + 1)
-    with pytest.raises(UserError, match=rf"{name} has .* bytes; at most {limits.BOUNDS[name].each:,} are read"):
-        limits.check(study)
-
-
-def test_so_are_all_files_of_a_name_together(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_files_of_a_name_together_are_bounded_and_how_many_there_are(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(limits.BOUNDS, "run.json", limits.Bound(10_000, 400))
     with pytest.raises(UserError, match=r"its files run\.json together have"):
-        limits.check(study)
-
-
-def test_so_are_how_many_files_there_are_and_how_deep_they_lie(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (study / "/".join("d" * 20)).mkdir(parents=True)
-    with pytest.raises(UserError, match="deep"):
         limits.check(study)
     monkeypatch.setattr(limits, "ENTRIES", 5)
     with pytest.raises(UserError, match="more than 5 files"):

@@ -34,25 +34,20 @@ def test_pictures_come_in_the_order_of_the_cells_and_missing_ones_are_left_out(w
     assert found == [("grid/8x8", "standard", SIGNATURE + b"n"), ("grid/8x8", "sprite_swap", SIGNATURE + b"s")]
 
 
-def test_a_file_that_is_no_png_is_refused(writer: Writer) -> None:
-    root = study(writer, "standard")
-    picture(root, "standard", b"<svg>")
-    with pytest.raises(UserError, match="is not a PNG"):
-        results.pictures(results.study(root))
-
-
-def test_a_name_that_leaves_the_study_is_refused(writer: Writer) -> None:
-    root = study(writer, "../../../../outside")
-    (root / "frames/grid/8x8").mkdir(parents=True)
-    (root.parent / "outside.png").write_bytes(SIGNATURE)
-    with pytest.raises(UserError, match="lies outside the study"):
-        results.pictures(results.study(root))
-
-
-def test_no_more_are_read_than_a_page_could_show(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = study(writer, "standard", "blur")
-    for name in ("standard", "blur"):
-        picture(root, name, SIGNATURE + bytes(20))
+@pytest.mark.parametrize(
+    ("names", "content", "says"),
+    [
+        (("standard",), b"<svg>", "is not a PNG"),
+        (("../../../../outside",), SIGNATURE, "lies outside the study"),
+        (("standard", "blur"), SIGNATURE + bytes(20), "its sample frames have more than 50 bytes; leave some out"),
+    ],
+)
+def test_what_is_no_picture_of_the_study_or_more_than_a_page_could_show_is_refused(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], content: bytes, says: str
+) -> None:
     monkeypatch.setattr(sys.modules["guidebench.results.pictures"], "TOGETHER", 50)
-    with pytest.raises(UserError, match="its sample frames have more than 50 bytes; leave some out"):
+    root = study(writer, *names)
+    for name in names:
+        picture(root, name, content)
+    with pytest.raises(UserError, match=says):
         results.pictures(results.study(root))

@@ -188,21 +188,18 @@ def test_unknown_columns_and_rows_written_twice_are_refused(directory: Path) -> 
         (lambda rows: rows.assign(step="100"), "column 'step' is of type BYTE_ARRAY"),
         (lambda rows: rows.assign(**{"return": [0.0, float("nan"), 0.0, 0.0]}), "row 2, column 'return'"),
         (lambda rows: rows.assign(cell="b"), "directory of cell 'a'"),
+        (None, "evaluations.parquet cannot be read"),
     ],
 )
-def test_a_parquet_file_that_does_not_fit_is_refused(directory: Path, change: Any, words: str) -> None:
+def test_a_parquet_file_that_does_not_fit_or_is_damaged_is_refused(directory: Path, change: Any, words: str) -> None:
     path = directory / "seed-0" / "evaluations.parquet"
-    change(pd.read_parquet(path)).to_parquet(path, index=False)
+    if change is None:
+        path.write_bytes(path.read_bytes()[:-20])
+    else:
+        change(pd.read_parquet(path)).to_parquet(path, index=False)
     with pytest.raises(UserError) as caught:
         results.load(_study(directory))
     assert words in str(caught.value) and str(path) in str(caught.value)
-
-
-def test_a_damaged_parquet_file_is_named(directory: Path) -> None:
-    path = directory / "seed-0" / "evaluations.parquet"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UserError, match=r"evaluations\.parquet cannot be read"):
-        results.load(_study(directory))
 
 
 def test_logs_get_the_identity_of_their_run_and_keep_further_columns(directory: Path) -> None:
@@ -234,65 +231,47 @@ def test_a_log_that_no_run_wrote_is_empty_with_its_columns(directory: Path) -> N
         results.load(_study(directory), what="judgments")  # type: ignore[arg-type]
 
 
-def test_a_probe_row_says_what_it_tells_of_and_a_finite_number(directory: Path) -> None:
-    row = {"step": 100, "t": 3, "quantity": "critic", "value": 0.5}
-    write_rows(directory / "seed-0", "probes", [row, {**row, "quantity": "event/key", "value": 1}])
-    rows = results.load(_study(directory), what="probes")
-    assert rows["quantity"].tolist() == ["critic", "event/key"] and rows["value"].tolist() == [0.5, 1.0]
-    for name, wrong, words in [("t", -1, "at least 0"), ("quantity", 7, "text"), ("value", "1", "a finite number")]:
-        write_rows(directory / "seed-0", "probes", [row, {**row, name: wrong}])
-        with pytest.raises(UserError, match=f"row 2, column '{name}': .*{words}"):
-            results.load(_study(directory), what="probes")
+PROBE = {"step": 100, "t": 3, "quantity": "critic", "value": 0.5}
+SUBGOAL = {"step": 100, "episode": 0, "subgoal": "drawer", "met": True}
+OUTCOME = {"step": 100, "episode": 0, "outcome": "completion", "value": 0.25}
+CLIP = {"asked": 1, "applied": 2, "score": 0.5}
+READ: dict[str, tuple[list[dict[str, Any]], dict[str, list[Any]]]] = {
+    "probes": (
+        [PROBE, {**PROBE, "quantity": "event/key", "value": 1}],
+        {"quantity": ["critic", "event/key"], "value": [0.5, 1.0]},
+    ),
+    "subgoals": (
+        [SUBGOAL, {**SUBGOAL, "subgoal": "cube", "met": False}],
+        {"subgoal": ["drawer", "cube"], "met": [True, False], "seed": [0, 0]},
+    ),
+    "outcomes": (
+        [OUTCOME, {**OUTCOME, "outcome": "alive", "value": 1.0}],
+        {"outcome": ["completion", "alive"], "value": [0.25, 1.0]},
+    ),
+    "judgements": ([CLIP, {**CLIP, "events": 2}], {"events": [None, 2]}),
+    "labels": (
+        [{**label_row(0, None), "first": 1, "second": 2}, label_row(1, 1.0, imagined="kept", reward_imagined=2)],
+        {"outcome": ["inconsistent", "labelled"], "kept": [False, True], "preference": [None, 1.0], "first": [1, None],
+         "reward_imagined": [None, 2.0], "imagined": [None, "kept"], "retries": [None, None], "seed": [0, 0]},
+    ),
+}  # fmt: skip
+"""Log -> rows, and the columns that are read of them; None where a row lacks a number or a text."""
+TYPES = {("labels", "kept"): "bool", ("labels", "truth"): "float64", ("subgoals", "met"): "bool"}
 
 
-def test_a_subgoal_row_says_of_an_episode_whether_one_subgoal_was_met(directory: Path) -> None:
-    row = {"step": 100, "episode": 0, "subgoal": "drawer", "met": True}
-    write_rows(directory / "seed-0", "subgoals", [row, {**row, "subgoal": "cube", "met": False}])
-    rows = results.load(_study(directory), what="subgoals")
-    assert rows["subgoal"].tolist() == ["drawer", "cube"] and rows["met"].tolist() == [True, False]
-    assert rows["seed"].tolist() == [0, 0] and rows["met"].dtype == "bool"
-    for name, wrong in [("met", 1), ("met", None), ("subgoal", 7), ("episode", -1)]:
-        write_rows(directory / "seed-0", "subgoals", [row, {**row, name: wrong}])
-        with pytest.raises(UserError, match=f"row 2, column '{name}'"):
-            results.load(_study(directory), what="subgoals")
+@pytest.mark.parametrize("what", READ)
+def test_rows_of_a_log_are_read_and_may_lack_what_is_optional(directory: Path, what: Any) -> None:
+    written, columns = READ[what]
+    write_rows(directory / "seed-0", what, written)
+    rows = results.load(_study(directory), what=what)
+    for name, values in columns.items():
+        assert rows[name].isna().tolist() == [value is None for value in values], name
+        assert [each for each in rows[name] if not pd.isna(each)] == [each for each in values if each is not None], name
+    assert all(rows[name].dtype == kind for (log, name), kind in TYPES.items() if log == what)
 
 
-def test_an_outcome_row_is_a_number_of_an_episode_by_name(directory: Path) -> None:
-    row = {"step": 100, "episode": 0, "outcome": "completion", "value": 0.25}
-    write_rows(directory / "seed-0", "outcomes", [row, {**row, "outcome": "alive", "value": 1.0}])
-    rows = results.load(_study(directory), what="outcomes")
-    assert rows["outcome"].tolist() == ["completion", "alive"] and rows["value"].tolist() == [0.25, 1.0]
-    for name, wrong in [("value", "1"), ("value", None), ("outcome", 7), ("episode", -1)]:
-        write_rows(directory / "seed-0", "outcomes", [row, {**row, name: wrong}])
-        with pytest.raises(UserError, match=f"row 2, column '{name}'"):
-            results.load(_study(directory), what="outcomes")
-
-
-def test_events_of_a_clip_may_be_missing_but_not_wrong(directory: Path) -> None:
-    row = {"asked": 1, "applied": 2, "score": 0.5}
-    write_rows(directory / "seed-0", "judgements", [row, {**row, "events": 2}])
-    rows = results.load(_study(directory), what="judgements")
-    assert rows["events"].isna().tolist() == [True, False] and rows["events"][1] == 2
-    for wrong, words in [("two", "expected a whole number"), (-1, "of at least 0"), (1.5, "whole"), (2**70, "whole")]:
-        path = write_rows(directory / "seed-0", "judgements", [row, {**row, "events": wrong}])
-        with pytest.raises(UserError) as caught:
-            results.load(_study(directory), what="judgements")
-        assert f"{path}, row 2, column 'events'" in str(caught.value) and words in str(caught.value)
-
-
-def test_a_row_of_labels_may_lack_what_a_teacher_does_not_say(directory: Path) -> None:
-    row = {**label_row(0, None), "first": 1, "second": 2}
-    write_rows(directory / "seed-0", "labels", [row, label_row(1, 1.0, imagined="kept", reward_imagined=2)])
-    rows = results.load(_study(directory), what="labels")
-    assert rows["outcome"].tolist() == ["inconsistent", "labelled"] and rows["kept"].tolist() == [False, True]
-    assert rows["preference"].isna().tolist() == [True, False] and rows["first"].isna().tolist() == [False, True]
-    assert rows["reward_imagined"][1] == 2.0 and rows["imagined"][1] == "kept" and rows["retries"].isna().all()
-    assert rows["kept"].dtype == "bool" and rows["truth"].dtype == "float64" and rows["seed"].tolist() == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "words"),
-    [
+WRONG: list[tuple[Any, str, Any, str]] = [
+    *(("labels", *wrong) for wrong in (
         ("truth", float("nan"), "nan; expected a finite number"),
         ("truth", None, "None; expected a finite number"),
         ("truth", 2.0, "2.0; expected a number in [0, 1]"),
@@ -310,14 +289,24 @@ def test_a_row_of_labels_may_lack_what_a_teacher_does_not_say(directory: Path) -
         ("retries", 1.5, "1.5; expected a whole number"),
         ("first", -1, "expected a whole number of at least 0"),
         ("query", 2**70, "expected a whole number"),
-    ],
-)
-def test_a_label_that_does_not_fit_is_refused_by_file_row_and_column(
-    directory: Path, column: str, value: Any, words: str
+    )),
+    *(("judgements", "events", *wrong) for wrong in (
+        ("two", "expected a whole number"), (-1, "of at least 0"), (1.5, "whole"), (2**70, "whole"),
+    )),
+    *(("probes", *wrong) for wrong in (("t", -1, "at least 0"), ("quantity", 7, "text"), ("value", "1", "a finite"))),
+    *(("subgoals", *wrong, "") for wrong in (("met", 1), ("met", None), ("subgoal", 7), ("episode", -1))),
+    *(("outcomes", *wrong, "") for wrong in (("value", "1"), ("value", None), ("outcome", 7), ("episode", -1))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "column", "value", "words"), WRONG)
+def test_a_value_of_a_log_that_does_not_fit_is_refused_by_file_row_and_column(
+    directory: Path, what: Any, column: str, value: Any, words: str
 ) -> None:
-    path = write_rows(directory / "seed-0", "labels", [label_row(0), {**label_row(1), column: value}])
+    good = {"labels": label_row(0), "judgements": CLIP, "probes": PROBE, "subgoals": SUBGOAL, "outcomes": OUTCOME}[what]
+    path = write_rows(directory / "seed-0", what, [good, {**good, column: value}])
     with pytest.raises(UserError) as caught:
-        results.load(_study(directory), what="labels")
+        results.load(_study(directory), what=what)
     assert f"{path}, row 2, column {column!r}" in str(caught.value) and words in str(caught.value)
 
 

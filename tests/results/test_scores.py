@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,9 @@ COST = Score("cost", "lower")
 
 
 def test_records_without_a_score_mean_success(writer: Writer) -> None:
-    root = writer.cell("a", {0: {100: [1, 0]}})
-    file = root / "cell.json"
-    file.write_text(json.dumps({key: value for key, value in json.loads(file.read_text()).items() if key != "score"}))
+    writer.cell("a", {0: {100: [1, 0]}}, record={"score": None})
     study = results.study(writer.finish())
-    assert study.cells[0].score == SUCCESS
-    assert results.load(study)["score"].tolist() == [1.0, 0.0]
+    assert study.cells[0].score == SUCCESS and results.load(study)["score"].tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("status", ["finished", "running"])
@@ -33,8 +31,7 @@ def test_rows_are_worth_what_their_cell_says(writer: Writer, score: Score, statu
     writer.cell("a", {0: {100: [3, 8]}}, score=score, status={0: status})
     writer.cell("b", {0: {100: [1, 0]}}, method="per")
     study = results.study(writer.finish())
-    assert study.cells[0].score == score
-    assert results.load(study)["score"].tolist() == [3.0, 8.0, 1.0, 0.0]
+    assert study.cells[0].score == score and results.load(study)["score"].tolist() == [3.0, 8.0, 1.0, 0.0]
     read = evaluations(study)
     assert read["a", 0].scores.tolist() == [5.5] and read["b", 0].scores.tolist() == [0.5]
 
@@ -48,17 +45,16 @@ def test_more_than_there_is_is_refused_by_name(writer: Writer, status: str) -> N
             read(study)
 
 
-def test_a_row_without_its_score_or_with_one_it_has_not_is_refused(writer: Writer) -> None:
-    root = writer.cell("a", {0: {100: [3]}}, score=BADGES)
-    study = writer.finish()
-    content = json.loads((root / "cell.json").read_text())
-    (root / "cell.json").write_text(json.dumps({key: value for key, value in content.items() if key != "score"}))
-    with pytest.raises(UserError, match="unknown column 'score'"):
-        results.load(study)
-    root = writer.cell("a", {0: {100: [1]}})
-    (root / "cell.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match="lacks the column 'score'"):
-        results.load(study)
+@pytest.mark.parametrize(
+    ("written", "recorded", "says"),
+    [(BADGES, None, "unknown column 'score'"), (SUCCESS, asdict(BADGES), "lacks the column 'score'")],
+)
+def test_a_row_without_its_score_or_with_one_it_has_not_is_refused(
+    writer: Writer, written: Score, recorded: Any, says: str
+) -> None:
+    writer.cell("a", {0: {100: [1]}}, score=written, record={"score": recorded})
+    with pytest.raises(UserError, match=says):
+        results.load(writer.finish())
 
 
 @pytest.mark.parametrize(
@@ -74,8 +70,7 @@ def test_a_row_without_its_score_or_with_one_it_has_not_is_refused(writer: Write
     ],
 )
 def test_a_score_that_is_none_is_refused_by_file(writer: Writer, score: object) -> None:
-    file = writer.cell("a", {0: {100: [1]}}) / "cell.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "score": score}))
+    writer.cell("a", {0: {100: [1]}}, record={"score": score})
     with pytest.raises(UserError, match=r"cell\.json: score"):
         results.study(writer.finish())
 
@@ -97,10 +92,6 @@ def test_a_recorder_takes_the_score_of_the_suite_or_the_one_it_is_given(tmp_path
         with pytest.raises(UserError, match="success=… is missing"):
             log.episode(step=10, ret=1.0)
         log.episode(step=10, ret=1.0, success=True)
-
-
-def test_seeds_of_a_recorded_cell_share_its_score(tmp_path: Path) -> None:
-    named = {"suite": "crafter", "task": "any", "method": "mine", "steps": 10}
-    Recorder(tmp_path, seed=0, score=BADGES, **named).finish()  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="name the same one"):
-        Recorder(tmp_path, seed=1, **named)  # type: ignore[arg-type]
+    Recorder(tmp_path / "d", suite="crafter", task="any", score=BADGES, **named).finish()  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="name the same one"):  # seeds of a cell share its score
+        Recorder(tmp_path / "d", suite="crafter", task="any", **{**named, "seed": 1})  # type: ignore[arg-type]

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from guidebench import results
 from guidebench.harness.errors import UserError
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, edit
 
 CURVES = {0: {100: [1, 0]}, 1: {100: [1, 1]}}
-
-
-def _change(path: Path, **values: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 def test_runs_has_a_row_per_run_with_its_state(writer: Writer) -> None:
@@ -29,16 +24,13 @@ def test_runs_has_a_row_per_run_with_its_state(writer: Writer) -> None:
     assert table["directory"][2] == "grid/8x8/vlm_rb-a/seed-2"
 
 
-def test_a_seed_of_an_earlier_command_counts_although_study_json_no_longer_lists_it(writer: Writer) -> None:
-    writer.cell("a", CURVES, planned=[0])
-    assert results.runs(writer.finish())["seed"].tolist() == [0, 1]
-
-
-def test_a_run_that_failed_before_it_began_has_step_zero(writer: Writer) -> None:
-    root = writer.cell("a", {0: {}})
+def test_a_run_that_failed_before_it_began_has_step_zero_and_a_seed_that_study_json_no_longer_lists_counts(
+    writer: Writer,
+) -> None:
+    root = writer.cell("a", {0: {}, 1: {100: [1, 1]}}, planned=[0])
     (root / "seed-0" / "run.json").write_text('{"schema": 2, "status": "failed", "error": "no"}')
-    (run,) = results.study(writer.finish()).runs
-    assert (run.seed, run.step, run.steps, run.status) == (0, 0, 300, "failed")
+    run, other = results.study(writer.finish()).runs
+    assert (run.seed, run.step, run.steps, run.status, other.seed) == (0, 0, 300, "failed", 1)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +73,7 @@ def test_a_cell_outside_the_study_is_refused(writer: Writer, directory: str) -> 
 )
 def test_a_file_that_does_not_fit_the_schema_is_named(writer: Writer, file: str, values: dict, words: str) -> None:
     root = writer.cell("a", CURVES)
-    _change(root / file, **values)
+    edit(root / file, **values)
     with pytest.raises(UserError, match=words) as caught:
         results.study(writer.finish())
     assert file.split("/")[-1] in str(caught.value)
@@ -106,11 +98,7 @@ def test_one_run_is_read_whatever_state_the_others_are_in(writer: Writer) -> Non
     assert (run.seed, run.status, run.directory) == (0, "finished", "grid/8x8/uer-a/seed-0")
     assert run.cell.matrix is not None and run.cell.matrix.name == "without" and run.cell.variant == "alpha=1"
     assert len(results.load(found)) == 2
-
-
-def test_one_run_of_a_damaged_study_is_read_with_a_warning(writer: Writer) -> None:
-    root = writer.cell("a", CURVES)
-    (writer.finish() / "study.json").unlink()
+    (study / "study.json").unlink()
     with pytest.warns(UserWarning, match="what the study says of this run is left out"):
         assert results.run(root / "seed-0").runs[0].status == "finished"
 

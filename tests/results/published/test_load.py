@@ -52,18 +52,16 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return written
 
 
-@pytest.mark.parametrize("paper", published.PAPERS)
-def test_each_paper_has_its_numbers_and_claims(paper: str) -> None:
-    numbers, claims = published.load(paper), published.claims(paper)
-    assert list(numbers) == list(published.NUMBERS) and list(claims) == list(published.CLAIMS)
-    assert set(numbers["paper"]) == set(claims["paper"]) == {paper}
-    assert numbers["value"].notna().all()
-
-
-def test_without_a_name_all_papers_follow_one_another() -> None:
-    assert list(published.load()["paper"].unique()) == list(published.PAPERS)
-    assert list(published.claims()["paper"].unique()) == list(published.PAPERS)
-    assert published.load().index.is_unique
+def test_each_paper_has_its_numbers_and_claims_and_without_a_name_all_follow_one_another() -> None:
+    for load, columns in ((published.load, published.NUMBERS), (published.claims, published.CLAIMS)):
+        together = load()
+        assert list(together["paper"].unique()) == list(published.PAPERS) and together.index.is_unique
+        for paper in published.PAPERS:
+            own = load(paper)
+            assert list(own) == list(columns) and set(own["paper"]) == {paper}
+            assert columns is published.CLAIMS or own["value"].notna().all()
+        with pytest.raises(UserError, match="unknown paper 'laega'; did you mean 'lagea'"):
+            load("laega")
 
 
 @pytest.mark.parametrize("paper", published.PAPERS)
@@ -83,16 +81,12 @@ def test_missing_text_is_empty_and_missing_numbers_are_missing(write: Callable[.
     assert (full.error, full.error_kind, full.seeds) == (0.05, "sd", 5)
     claim = published.read(write(published.CLAIMS, CLAIM), published.CLAIMS).iloc[0]
     assert claim["value"] == 11 and pd.isna(claim["high"]) and claim["note"] == ""
-
-
-def test_an_empty_table_keeps_its_types(write: Callable[..., Path]) -> None:
-    types = published.read(write(published.NUMBERS), published.NUMBERS).dtypes
+    types = published.read(write(published.NUMBERS), published.NUMBERS).dtypes  # of an empty table
     assert (str(types["value"]), str(types["seeds"]), str(types["note"])) == ("float64", "Int64", "object")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+MISFITS: list[tuple[dict[str, tuple[str, str]], dict[str, str], dict[str, str], str]] = [
+    *((published.NUMBERS, NUMBER, {"task": "6x6", **change}, message) for change, message in (
         ({"value": "62 %"}, "column 'value' holds '62 %'; expected a plain number"),
         ({"value": ""}, "column 'value'"),
         ({"value": "nan"}, "column 'value'"),
@@ -107,28 +101,10 @@ def test_an_empty_table_keeps_its_types(write: Callable[..., Path]) -> None:
         ({"error_kind": "sd"}, "needs its kind"),
         ({"error": "0.1", "error_kind": "iqr"}, "column 'error_kind'"),
         ({"paper": "kagi"}, "named for"),
+        ({"task": "8x8", "value": "0.63"}, "the same number as line 2"),
         ({"task": "6x6", "variant": ""}, ""),
-    ],
-)
-def test_a_number_that_does_not_fit_is_named(change: dict[str, str], message: str, write: Callable[..., Path]) -> None:
-    path = write(published.NUMBERS, NUMBER, {**NUMBER, "task": "6x6", **change})
-    if not message:
-        assert len(published.read(path, published.NUMBERS)) == 2
-        return
-    with pytest.raises(UserError, match="line 3: ") as caught:
-        published.read(path, published.NUMBERS)
-    assert str(path) in str(caught.value) and message in str(caught.value)
-
-
-def test_a_number_twice_is_refused_whatever_its_value(write: Callable[..., Path]) -> None:
-    path = write(published.NUMBERS, NUMBER, {**NUMBER, "value": "0.63"})
-    with pytest.raises(UserError, match="line 3: the same number as line 2"):
-        published.read(path, published.NUMBERS)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+    )),
+    *((published.CLAIMS, CLAIM, {"claim": "other", **change}, message) for change, message in (
         ({"formula": "more"}, "column 'formula'"),
         ({"formula": "wins"}, "needs a high"),
         ({"formula": "range"}, "needs a high"),
@@ -138,16 +114,22 @@ def test_a_number_twice_is_refused_whatever_its_value(write: Callable[..., Path]
         ({"claim": "more"}, "the same number as line 2"),
         ({"formula": "best", "value": ""}, ""),
         ({"high": "52"}, ""),
-    ],
-)
-def test_a_claim_that_does_not_fit_is_named(change: dict[str, str], message: str, write: Callable[..., Path]) -> None:
-    path = write(published.CLAIMS, CLAIM, {**CLAIM, "claim": "other", **change})
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "good", "change", "message"), MISFITS)
+def test_a_number_or_claim_that_does_not_fit_is_named(
+    columns: dict[str, tuple[str, str]], good: dict[str, str], change: dict[str, str], message: str,
+    write: Callable[..., Path],
+) -> None:  # fmt: skip
+    path = write(columns, good, {**good, **change})
     if not message:
-        assert len(published.read(path, published.CLAIMS)) == 2
+        assert len(published.read(path, columns)) == 2
         return
     with pytest.raises(UserError, match="line 3: ") as caught:
-        published.read(path, published.CLAIMS)
-    assert message in str(caught.value)
+        published.read(path, columns)
+    assert str(path) in str(caught.value) and message in str(caught.value)
 
 
 def test_other_columns_and_short_rows_are_refused(write: Callable[..., Path]) -> None:
@@ -157,12 +139,6 @@ def test_other_columns_and_short_rows_are_refused(write: Callable[..., Path]) ->
     path.write_text(path.read_text() + "vlm_rb,1\n")
     with pytest.raises(UserError, match="line 2: 2 fields; expected 12"):
         published.read(path, published.NUMBERS)
-
-
-def test_an_unknown_paper_gets_the_nearest() -> None:
-    for load in (published.load, published.claims):
-        with pytest.raises(UserError, match="unknown paper 'laega'; did you mean 'lagea'"):
-            load("laega")
 
 
 def test_a_variant_is_read_as_a_dictionary() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import product
 from statistics import mean
@@ -35,12 +36,8 @@ def printed(table: str, metric: str) -> list[Decimal]:
     return [r.value for r in ROWS if (r.table, r.metric, r.method) == (table, metric, "vlm_rb")]
 
 
-def rows(tables: str, *metrics: str) -> Any:
-    """The rows of these tables and metrics, one test each."""
-    chosen = [r for r in ROWS if r.table in tables.split(",") and r.metric in metrics]
-    names = ["-".join([r.table, r.task, r.method, r.metric, *r.variant.values()]) for r in chosen]
-    assert chosen
-    return pytest.mark.parametrize("row", chosen, ids=names)
+Of = Callable[[str, str], Decimal]
+"""A method's value of a metric for what a row is about."""
 
 
 def gain(ours: Decimal, theirs: Decimal) -> Decimal:
@@ -73,33 +70,31 @@ def test_every_results_table_is_there_whole() -> None:
     # Twelve lines of six numbers; ten of six, two of which lack two; three of four and eight changes; three of three;
     # 24 of seven; four of six.
     assert sizes == {"1": 72, "4": 56, "5": 20, "6": 9, "7": 168, "8": 24}
-    assert sum(sizes.values()) == len(ROWS)
-    assert {r.seeds for r in ROWS if r.table not in ("5", "6")} == {5}
+    assert sum(sizes.values()) == len(ROWS) and {r.seeds for r in ROWS if r.table not in ("5", "6")} == {5}
+    for learner in ("sac", "td3", "dqn", "iqn"):
+        suite = "ogbench_scene" if learner in ("sac", "td3") else "minigrid_doorkey"
+        of = (r for r in ROWS if r.table == "7" and r.variant["learner"] == learner)
+        lines = dict.fromkeys((r.suite, r.task, r.variant["baseline"]) for r in of)
+        assert list(lines) == [(suite, task, baseline) for task in TASKS[suite] for baseline in ("uer", "per")]
 
 
-@pytest.mark.parametrize("learner", ["sac", "td3", "dqn", "iqn"])
-def test_each_learner_has_six_lines_of_table_7(learner: str) -> None:
-    of = [r for r in ROWS if r.table == "7" and r.variant["learner"] == learner]
-    suite = "ogbench_scene" if learner in ("sac", "td3") else "minigrid_doorkey"
-    lines = dict.fromkeys((r.suite, r.task, r.variant["baseline"]) for r in of)
-    assert list(lines) == [(suite, task, baseline) for task in TASKS[suite] for baseline in ("uer", "per")]
-
-
-@rows("1,8", *PLACES)
-def test_tables_1_and_8_are_means_of_table_7(row: Any) -> None:
-    follows(row, of_table_7(row, row.method, row.metric), PLACES[row.metric])
-
-
-@rows("1,8", "gain_percent")
-def test_gains_of_tables_1_and_8_are_gains_of_the_means(row: Any) -> None:
-    ours, theirs = (of_table_7(row, m, "best_success_rate") for m in ("vlm_rb", row.variant["baseline"]))
-    follows(row, gain(ours, theirs), "0.1")
-
-
-@rows("1,8", "step_saving_percent")
-def test_savings_of_tables_1_and_8_are_savings_of_the_means(row: Any) -> None:
-    ours, theirs = (of_table_7(row, m, "steps_to_baseline_best") for m in ("vlm_rb", row.variant["baseline"]))
-    follows(row, -gain(ours, theirs), "0.1")
+def test_tables_1_and_8_are_means_of_table_7_and_changes_of_1_4_7_and_8_those_of_their_values() -> None:
+    checked = 0
+    for row in ROWS:
+        if row.table not in ("1", "4", "7", "8"):
+            continue
+        means = row.table in ("1", "8")
+        of: Of = lambda method, metric, row=row, means=means: (  # noqa: E731
+            of_table_7(row, method, metric) if means else number(row.table, row.task, method, metric, row.variant)
+        )
+        metric = {"gain_percent": "best_success_rate", "step_saving_percent": "steps_to_baseline_best"}.get(row.metric)
+        if metric is not None:
+            change = gain(of("vlm_rb", metric), of(row.variant["baseline"], metric))
+            follows(row, change if row.metric == "gain_percent" else -change, "0.1")
+        elif means:
+            follows(row, of(row.method, row.metric), PLACES[row.metric])
+        checked += metric is not None or means
+    assert checked == 72 + 24 + 2 * 24 + 2 * 8, "all of tables 1 and 8, and the changes of tables 7 and 4"
 
 
 def both(row: Any, metric: str) -> tuple[Decimal, Decimal]:
@@ -108,22 +103,12 @@ def both(row: Any, metric: str) -> tuple[Decimal, Decimal]:
     return next(of), next(of)
 
 
-@rows("4,7", "gain_percent")
-def test_gains_of_tables_4_and_7_follow_from_their_lines(row: Any) -> None:
-    follows(row, gain(*both(row, "best_success_rate")), "0.1")
-
-
-@rows("4,7", "step_saving_percent")
-def test_savings_of_tables_4_and_7_follow_from_their_lines(row: Any) -> None:
-    follows(row, -gain(*both(row, "steps_to_baseline_best")), "0.1")
-
-
-@rows("7", "time_saving_percent")
-def test_savings_of_time_charge_every_step_12_percent(row: Any) -> None:
-    ours, theirs = both(row, "steps_to_baseline_best")
+def test_savings_of_time_charge_every_step_12_percent() -> None:
     charged = 100 + Decimal(CLAIMS["step_time_overhead"].value)
-    least, saving, most = (100 - charged * (ours + half) / (theirs - half) for half in (500, 0, -500))
-    follows(row, saving, "0.1", (least, most))
+    for row in (r for r in ROWS if (r.table, r.metric) == ("7", "time_saving_percent")):
+        ours, theirs = both(row, "steps_to_baseline_best")
+        least, saving, most = (100 - charged * (ours + half) / (theirs - half) for half in (500, 0, -500))
+        follows(row, saving, "0.1", (least, most))
 
 
 @pytest.mark.parametrize("baseline", ["uer", "per"])
@@ -137,26 +122,21 @@ def test_table_4_at_a_share_of_half_is_table_7_s_dqn(baseline: str) -> None:
         assert theirs == number("7", "16x16", baseline, metric, variant)
 
 
-@rows("5", *{r.metric for r in ROWS if r.metric.endswith("_change_percent")})
-def test_changes_of_table_5_follow_from_its_values(row: Any) -> None:
-    metric = row.metric.removesuffix("_change_percent")
-    model = {key: value for key, value in row.variant.items() if key != "baseline"}
-    large, small = (number("5", "", "vlm_rb", metric, m) for m in (model, {**model, "model": row.variant["baseline"]}))
+def test_changes_of_tables_5_and_6_follow_from_their_values() -> None:
     half = Decimal("0.005")
-    follows(row, gain(large, small), "1", (gain(large - half, small + half), gain(large + half, small - half)))
-
-
-@pytest.mark.parametrize("size", MODELS)
-def test_table_5_s_time_is_that_of_one_clip_of_32_frames(size: str) -> None:
-    seconds, rate = (number("5", "", "vlm_rb", m, MODELS[size]) for m in ("seconds_per_clip", "frames_per_second"))
-    assert rounded(32 / rate, "0.01") == seconds
-
-
-@pytest.mark.parametrize("variant", SPEEDS, ids=lambda v: v["hardware"])
-def test_relative_speeds_of_table_6_follow_from_its_values(variant: dict[str, str]) -> None:
-    ours, theirs = (number("6", "16x16", m, "steps_per_second", variant) for m in ("vlm_rb", "per"))
-    relative = number("6", "16x16", "vlm_rb", "relative_speed_percent", {"baseline": "per", **variant})
-    assert rounded(100 * ours / theirs, "1") == relative
+    for row in (r for r in ROWS if r.table == "5" and r.metric.endswith("_change_percent")):
+        metric = row.metric.removesuffix("_change_percent")
+        model = {key: value for key, value in row.variant.items() if key != "baseline"}
+        base = {**model, "model": row.variant["baseline"]}
+        large, small = (number("5", "", "vlm_rb", metric, each) for each in (model, base))
+        follows(row, gain(large, small), "1", (gain(large - half, small + half), gain(large + half, small - half)))
+    for model in MODELS.values():  # the time is that of one clip of 32 frames
+        seconds, rate = (number("5", "", "vlm_rb", m, model) for m in ("seconds_per_clip", "frames_per_second"))
+        assert rounded(32 / rate, "0.01") == seconds
+    for variant in SPEEDS:
+        ours, theirs = (number("6", "16x16", m, "steps_per_second", variant) for m in ("vlm_rb", "per"))
+        relative = number("6", "16x16", "vlm_rb", "relative_speed_percent", {"baseline": "per", **variant})
+        assert rounded(100 * ours / theirs, "1") == relative
 
 
 @pytest.mark.parametrize(

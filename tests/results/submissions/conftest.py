@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from guidebench.harness.identity.cells import record, write_cell
@@ -43,16 +48,17 @@ def study(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "study"))
 
 
-@pytest.fixture
-def cell(study: Path) -> str:
+@pytest.fixture(scope="session")
+def cell(trained: Path) -> str:
     """The directory of its cell, relative to the study."""
-    (entry,) = json.loads((study / "study.json").read_text())["cells"].values()
+    (entry,) = json.loads((trained / "study.json").read_text())["cells"].values()
     return str(entry["directory"])
 
 
-@pytest.fixture
-def archive(trained: Path, tmp_path: Path) -> Path:
-    return packing.pack(trained, tmp_path / "cartpole.zip", by="A. Reader").file
+@pytest.fixture(scope="session")
+def archive(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Only to be read."""
+    return packing.pack(trained, tmp_path_factory.mktemp("packed") / "cartpole.zip", by="A. Reader").file
 
 
 def contents_of(file: Path) -> Contents:
@@ -66,19 +72,46 @@ def manifest_of(file: Path) -> Manifest:
         return manifest.read(archive.read(MANIFEST))
 
 
+def forge(archive: Path, file: Path, change: Callable[[Contents], object], seal: bool = True, **claims: object) -> Path:
+    """Write an archive with its contents changed in place by `change(contents)` and, if sealed, its checksums right."""
+    contents, manifest = contents_of(archive), manifest_of(archive)
+    change(contents)
+    contents = {path: contents[path] for path in sorted(contents)}
+    files = {path: Packed(*packing.measure(content)) for path, content in contents.items()}
+    packing.write(file, replace(manifest, files=files, **claims) if seal else manifest, contents)  # type: ignore[arg-type]
+    return file
+
+
 @pytest.fixture
 def forged(archive: Path, tmp_path: Path) -> Callable[..., Path]:
-    """`forged(change)`: the archive with its contents changed in place by `change(contents)`, every checksum right."""
+    """`forged(change)`: the archive changed so, with every checksum right."""
+    return lambda change, **claims: forge(archive, tmp_path / "forged.zip", change, **claims)
 
-    def forge(change: Callable[[Contents], object], **claims: object) -> Path:
-        contents = contents_of(archive)
-        change(contents)
-        contents = {path: contents[path] for path in sorted(contents)}
-        before = manifest_of(archive)
-        files = {path: Packed(*packing.measure(content)) for path, content in contents.items()}
-        told = {name: getattr(before, name) for name in ("name", "by", "contact", "guidebench", "verifiable")}
-        file = tmp_path / "forged.zip"
-        packing.write(file, Manifest(**{**told, **claims}, files=files), contents)
-        return file
 
-    return forge
+def edited(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
+    """A change to a JSON file."""
+
+    def apply(contents: Contents) -> None:
+        content = json.loads(contents[path])
+        change(content)
+        contents[path] = json.dumps(content).encode()
+
+    return apply
+
+
+def rows(path: str, change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Contents], None]:
+    """A change to the rows of a Parquet file."""
+
+    def apply(contents: Contents) -> None:
+        table = pq.read_table(io.BytesIO(contents[path]))
+        found = table.to_pylist()
+        change(found)
+        contents[path] = parquet(pa.Table.from_pylist(found, schema=table.schema))
+
+    return apply
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()

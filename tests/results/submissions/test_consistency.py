@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load, save
 
@@ -23,10 +21,11 @@ from guidebench.harness.records.schema import LEDGER, SCHEMA_VERSION
 from guidebench.reports.leaderboard import gathering
 from guidebench.results import submissions
 from guidebench.results.submissions import packing
-from guidebench.results.submissions.manifest import Manifest, Packed
-from tests.results.submissions.conftest import Contents, contents_of
+from tests.results.submissions.conftest import Contents, contents_of, edited, forge, parquet, rows
 
 Forge = Callable[..., Path]
+Change = Callable[[str], Callable[[Contents], object]]
+"""Cell's directory -> a change of an archive's contents."""
 
 
 def refused(file: Path, directory: Path, message: str) -> None:
@@ -34,35 +33,6 @@ def refused(file: Path, directory: Path, message: str) -> None:
         submissions.add(file, directory)
     assert str(file) in str(caught.value) and "ask for the archive as `bench submit` made it" in str(caught.value)
     assert str(directory) not in str(caught.value) and not directory.exists()
-
-
-def edited(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
-    """A change to a JSON file."""
-
-    def apply(contents: Contents) -> None:
-        content = json.loads(contents[path])
-        change(content)
-        contents[path] = json.dumps(content).encode()
-
-    return apply
-
-
-def rows(path: str, change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Contents], None]:
-    """A change to the rows of a Parquet file."""
-
-    def apply(contents: Contents) -> None:
-        table = pq.read_table(io.BytesIO(contents[path]))
-        found = table.to_pylist()
-        change(found)
-        contents[path] = parquet(pa.Table.from_pylist(found, schema=table.schema))
-
-    return apply
-
-
-def parquet(table: pa.Table, **options: Any) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
 
 
 def test_putting_it_together_again_unchanged_is_accepted(forged: Forge, archive: Path, tmp_path: Path) -> None:
@@ -232,12 +202,6 @@ def test_more_evaluations_than_any_run_has_are_never_listed(
     refused(forged(reconfigured(cell, change)), tmp_path / "board", message)
 
 
-def test_one_checkpoint_stands_for_one_seed(forged: Forge, cell: str, tmp_path: Path) -> None:
-    one, other = (f"{cell}/seed-{seed}/policy.safetensors" for seed in (0, 1))
-    file = forged(lambda contents: contents.update({other: contents[one]}))
-    refused(file, tmp_path / "board", "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same")
-
-
 @pytest.mark.parametrize(
     ("path", "change", "message"),
     [
@@ -274,67 +238,8 @@ def test_the_record_fits_its_schema_and_itself(
     refused(forged(edited(place, change)), tmp_path / "board", message)
 
 
-def claimed(text: str) -> Callable[[Contents], None]:
-    return lambda contents: contents.update({"study.json": text.encode()})
-
-
-@pytest.mark.parametrize("text", ["[" * 50_000, '{"schema": NaN}', "null", "", "\x00", '{"a": 1, "a": 2}', "\ud800"])
-def test_json_that_readers_choke_on_is_refused(forged: Forge, tmp_path: Path, text: str) -> None:
-    change = lambda contents: contents.update({"study.json": text.encode(errors="surrogatepass")})  # noqa: E731
-    refused(forged(change), tmp_path / "board", r"study\.json (is not plain JSON|does not fit the schema)")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda row: {**row, "k\x1b": 1}, r"unknown column 'k\?'"),
-        (lambda row: [row], "not a JSON object"),
-        (lambda row: {**row, "calls": -1}, "column 'calls'"),
-    ],
-)
-def test_a_ledger_has_its_own_columns(
-    forged: Forge, cell: str, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
-) -> None:
-    """A thousand rows that each name a column of their own would be a table of a million cells."""
-    path = f"{cell}/seed-0/ledger.jsonl"
-
-    def apply(contents: Contents) -> None:
-        row = {"step": 1, **{name: kind() for name, kind in LEDGER.items()}}
-        contents[path] = json.dumps(change(row)).encode()
-
-    refused(forged(apply), tmp_path / "board", rf"seed-0/ledger\.jsonl, row 1.*{message}")
-
-
 def header(content: bytes, size: int | None = None) -> bytes:
     return (len(content) if size is None else size).to_bytes(8, "little") + content
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"", b"\x00" * 7, header(b"{}", 2**62), header(b"not json"), header(b"[]"),
-        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}}') + bytes(8),
-        header(b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}') + bytes(4),
-        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}') + bytes(8),
-        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}') + bytes(4) + b"\x80\x05more",
-        header(b'{"w": {"dtype": "OBJECT", "shape": [1], "data_offsets": [0, 8]}}') + bytes(8),
-        header(b'{"w": {"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 0]}}'),
-    ],
-)  # fmt: skip
-def test_parameters_are_safetensors_to_the_last_byte(forged: Forge, cell: str, tmp_path: Path, content: bytes) -> None:
-    file = forged(lambda contents: contents.update({f"{cell}/seed-0/policy.safetensors": content}))
-    refused(file, tmp_path / "board", "seed-0/policy.safetensors is no safetensors file of plain numbers")
-
-
-def test_parameters_are_finite(forged: Forge, cell: str, tmp_path: Path) -> None:
-    path = f"{cell}/seed-0/policy.safetensors"
-
-    def poison(contents: Contents) -> None:
-        arrays = {name: array.copy() for name, array in load(contents[path]).items()}
-        next(iter(arrays.values())).flat[0] = np.nan
-        contents[path] = save(arrays)
-
-    refused(forged(poison), tmp_path / "board", "holds numbers that are not finite")
 
 
 def test_a_claim_to_be_verifiable_needs_every_checkpoint(forged: Forge, cell: str, tmp_path: Path) -> None:
@@ -364,90 +269,114 @@ def evaluations(cell: str, rows: int, **columns: Any) -> pa.Table:
     return pa.table({name: pa.repeat(value, rows) for name, value in repeated.items()})
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda cell: parquet(evaluations(cell, 300_000), compression="zstd"), "has 300,000 rows; at most"),
-        (
-            lambda cell: parquet(
-                evaluations(cell, 80, model="x" * 1_000_000),
-                compression="zstd",
-                use_dictionary=False,
-                write_statistics=False,
-            ),
-            "bytes when unpacked; at most",
-        ),
-        (lambda cell: b"PAR1" + bytes(100) + b"PAR1", "cannot be read as Parquet"),
-        (lambda cell: b"", "cannot be read as Parquet"),
-        (lambda cell: parquet(evaluations(cell, 1, success="yes")), "rows were removed|column 'success'"),
-    ],
-    ids=["rows", "texts", "nonsense", "empty", "types"],
-)
-def test_a_gigabyte_of_rows_is_never_unpacked(
-    forged: Forge, cell: str, tmp_path: Path, make: Callable[[str], bytes], message: str
-) -> None:
-    content = make(cell)
-    assert len(content) < 2**24
-    file = forged(lambda contents: contents.update({f"{cell}/seed-0/evaluations.parquet": content}))
-    refused(file, tmp_path / "board", message)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"\x80\x05.", "is not a PNG"),
-        (b"<svg onload='alert(1)'>", "is not a PNG"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(4) + b"IHDR" + (10**5).to_bytes(4, "big") * 2, "100,000 x 100,000 pixels"),
-    ],
-)
-def test_sample_frames_are_pictures_that_a_page_can_show(
-    forged: Forge, tmp_path: Path, content: bytes, message: str
-) -> None:
-    def add(contents: Contents) -> None:
-        def judged(study: dict[str, Any]) -> None:
-            ((id, entry),) = study["cells"].items()
-            entry["matrix"] = {"kind": "perturbation", "name": "standard", "reference": id}
-
-        edited("study.json", judged)(contents)
-        contents["frames/classic/CartPole-v1/standard.png"] = content
-
-    refused(forged(add), tmp_path / "board", message)
-
-
+CLIP = {"file": "clip.png", "first": 1, "last": 4, "events": [], "score": 0.5}
 EPISODE = {
     **{"schema": SCHEMA_VERSION, "suite": "classic", "task": "CartPole-v1", "judge": "mine", "unjudged": ""},
     **{"seed": 0, "moves": 4, "length": 4, "return": 4.0, "success": False},
-    "clips": [{"file": "clip.png", "first": 1, "last": 4, "events": [], "score": 0.5}],
+    "clips": [CLIP],
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
+def claimed(text: str) -> Change:
+    return lambda cell: lambda contents: contents.update({"study.json": text.encode(errors="surrogatepass")})
+
+
+def put(name: str, content: Any) -> Change:
+    """A file of the cell; `content`: bytes, a JSON object, or what makes bytes of the cell's directory."""
+
+    def of(cell: str) -> Callable[[Contents], None]:
+        made = content(cell) if callable(content) else content
+        return lambda contents: contents.update(
+            {f"{cell}/{name}": made if isinstance(made, bytes) else json.dumps(made).encode()}
+        )
+
+    return of
+
+
+def framed(content: bytes) -> Change:
+    """A sample frame of a task, whose study says that it has one."""
+
+    def judged(study: dict[str, Any]) -> None:
+        ((id, entry),) = study["cells"].items()
+        entry["matrix"] = {"kind": "perturbation", "name": "standard", "reference": id}
+
+    return lambda cell: lambda contents: (
+        edited("study.json", judged)(contents), contents.update({"frames/classic/CartPole-v1/standard.png": content})
+    )  # fmt: skip
+
+
+def poisoned(cell: str) -> Callable[[Contents], None]:
+    """Parameters that are no numbers."""
+
+    def change(contents: Contents) -> None:
+        arrays = {name: array.copy() for name, array in load(contents[f"{cell}/seed-0/policy.safetensors"]).items()}
+        next(iter(arrays.values())).flat[0] = np.nan
+        contents[f"{cell}/seed-0/policy.safetensors"] = save(arrays)
+
+    return change
+
+
+def copied(cell: str) -> Callable[[Contents], None]:
+    one, other = (f"{cell}/seed-{seed}/policy.safetensors" for seed in (0, 1))
+    return lambda contents: contents.update({other: contents[one]})
+
+
+LEDGER_ROW = {"step": 1, **{name: kind() for name, kind in LEDGER.items()}}
+MANY = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
+CHOKES = r"study\.json (is not plain JSON|does not fit the schema)"
+NO_TENSORS = "seed-0/policy.safetensors is no safetensors file of plain numbers"
+FORGERIES: list[tuple[Change, str]] = [
+    *((claimed(text), CHOKES)
+      for text in ("[" * 50_000, '{"schema": NaN}', "null", "", "\x00", '{"a": 1, "a": 2}', "\ud800")),
+    # a thousand rows that each name a column of their own would be a table of a million cells
+    *((put("seed-0/ledger.jsonl", row), rf"seed-0/ledger\.jsonl, row 1.*{message}") for row, message in (
+        ({**LEDGER_ROW, "k\x1b": 1}, r"unknown column 'k\?'"),
+        ([LEDGER_ROW], "not a JSON object"),
+        ({**LEDGER_ROW, "calls": -1}, "column 'calls'"),
+    )),
+    *((put("seed-0/policy.safetensors", content), NO_TENSORS) for content in (
+        b"", b"\x00" * 7, header(b"{}", 2**62), header(b"not json"), header(b"[]"),
+        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}}') + bytes(8),
+        header(b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}') + bytes(4),
+        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}') + bytes(8),
+        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}') + bytes(4) + b"\x80\x05more",
+        header(b'{"w": {"dtype": "OBJECT", "shape": [1], "data_offsets": [0, 8]}}') + bytes(8),
+        header(b'{"w": {"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 0]}}'),
+    )),
+    (poisoned, "holds numbers that are not finite"),
+    (copied, "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same"),
+    # a gigabyte of rows is never unpacked
+    *((put("seed-0/evaluations.parquet", content), message) for content, message in (
+        (lambda cell: parquet(evaluations(cell, 300_000), compression="zstd"), "has 300,000 rows; at most"),
+        (lambda cell: parquet(evaluations(cell, 80, model="x" * 1_000_000), **MANY), "bytes when unpacked; at most"),
+        (b"PAR1" + bytes(100) + b"PAR1", "cannot be read as Parquet"),
+        (b"", "cannot be read as Parquet"),
+        (lambda cell: parquet(evaluations(cell, 1, success="yes")), "rows were removed|column 'success'"),
+    )),
+    (framed(b"\x80\x05."), "is not a PNG"),
+    (framed(b"<svg onload='alert(1)'>"), "is not a PNG"),
+    (framed(b"\x89PNG\r\n\x1a\n" + bytes(4) + b"IHDR" + (10**5).to_bytes(4, "big") * 2), "100,000 x 100,000 pixels"),
+    *((put(f"seed-0/frames/{name}", content), message) for name, content, message in (
         ("clip.png", b"<svg onload='alert(1)'>", "clip.png is not a PNG"),
-        ("a.json", {"moves": -1}, "a.json, moves does not fit the schema"),
-        ("a.json", {"return": "NaN"}, "a.json, return does not fit the schema"),
-        ("a.json", {"html": "<script>"}, "a.json does not fit the schema"),
-        ("a.json", {"clips": [{**EPISODE["clips"][0], "file": "../run.json"}]}, "clips, 0, file does not fit"),
-        ("a.json", {"clips": [{**EPISODE["clips"][0], "score": 1.5}]}, "clips, 0, score does not fit"),
+        ("a.json", EPISODE | {"moves": -1}, "a.json, moves does not fit the schema"),
+        ("a.json", EPISODE | {"return": "NaN"}, "a.json, return does not fit the schema"),
+        ("a.json", EPISODE | {"html": "<script>"}, "a.json does not fit the schema"),
+        ("a.json", EPISODE | {"clips": [{**CLIP, "file": "../run.json"}]}, "clips, 0, file does not fit"),
+        ("a.json", EPISODE | {"clips": [{**CLIP, "score": 1.5}]}, "clips, 0, score does not fit"),
         ("a.html", b"<script>", "a.html"),
-    ],
-)
-def test_episodes_in_strips_are_documents_and_pictures(
-    forged: Forge, cell: str, tmp_path: Path, name: str, content: Any, message: str
+    )),
+    (lambda cell: lambda contents: contents.update({"models/cassette.sqlite": b"SQLite format 3\0" + bytes(4096)}),
+     "models/cassette.sqlite"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), FORGERIES, ids=range(len(FORGERIES)))
+def test_what_no_program_of_ours_writes_is_refused_by_file(
+    forged: Forge, cell: str, tmp_path: Path, change: Change, message: str
 ) -> None:
-    if isinstance(content, dict):
-        content = json.dumps(EPISODE | content).encode()
-    refused(
-        forged(lambda contents: contents.update({f"{cell}/seed-0/frames/{name}": content})),
-        tmp_path / "board",
-        message,
-    )
-
-
-def test_a_cassette_is_checked_row_by_row(forged: Forge, tmp_path: Path) -> None:
-    file = forged(lambda contents: contents.update({"models/cassette.sqlite": b"SQLite format 3\0" + bytes(4096)}))
-    refused(file, tmp_path / "board", "models/cassette.sqlite")
+    file = forged(change(cell))
+    assert file.stat().st_size < 2**24
+    refused(file, tmp_path / "board", message)
 
 
 def imported(tmp_path: Path, **settings: Any) -> Path:
@@ -457,15 +386,6 @@ def imported(tmp_path: Path, **settings: Any) -> Path:
         for step in (50, 50, 100):
             log.episode(step=step, ret=1.0, success=True)
     return packing.pack(tmp_path / "theirs", tmp_path / "theirs.zip").file
-
-
-def reforged(file: Path, change: Callable[[Contents], object], claims: Mapping[str, Any]) -> Path:
-    contents = contents_of(file)
-    change(contents)
-    files = {path: Packed(*packing.measure(content)) for path, content in sorted(contents.items())}
-    target = file.with_name("forged.zip")
-    packing.write(target, Manifest(**{**claims, "files": files}), dict(sorted(contents.items())))
-    return target
 
 
 @pytest.mark.parametrize(
@@ -488,5 +408,4 @@ def test_runs_made_elsewhere_are_held_to_what_they_say(tmp_path: Path, change: A
     apply = (
         rows(f"{directory}/seed-0/evaluations.parquet", edit) if what == "rows" else edited(f"{directory}/{what}", edit)
     )
-    claims = {"name": "theirs", "by": "", "contact": "", "guidebench": "", "verifiable": False}
-    refused(reforged(file, apply, claims), tmp_path / "board", message)
+    refused(forge(file, tmp_path / "forged.zip", apply), tmp_path / "board", message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +19,11 @@ from guidebench.results import galleries, submissions
 from guidebench.results.submissions import galleries as handed_in
 from guidebench.results.submissions.packing import pack
 from tests.results import animations
-from tests.results.submissions.conftest import Contents, contents_of
+from tests.results.submissions.conftest import Contents, contents_of, edited
 from tests.results.submissions.test_hostile import refused
 
 Forge = Callable[..., Path]
+Whole = Callable[..., Contents]
 HERE: dict[str, Any] = {"suite": "classic", "task": "CartPole-v1", "measure": "return", "successes": 0}
 
 
@@ -67,18 +69,14 @@ def test_captions_tell_no_path_of_the_machine(study: Path, cell: str, tmp_path: 
     assert about["episodes"][0]["words"][0]["text"] == "see …/notes and …" and "10.1.2.3" not in about["unjudged"]
 
 
-def test_what_cannot_be_handed_in_is_told_and_the_next_run_s_is_taken(study: Path, cell: str, tmp_path: Path) -> None:
+def test_what_cannot_be_handed_in_is_told_and_the_next_run_s_is_taken(
+    study: Path, cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown(study, cell, 0, task="Pendulum-v1")
     shown(study, cell, 1)
     made = pack(study, tmp_path / "a.zip")
     assert len(told(made.file, cell, 1)["episodes"]) == 3
     assert any("left out: the gallery of" in each and "it shows classic/Pendulum-v1" in each for each in made.remarks)
-
-
-def test_more_than_a_submission_holds_is_left_out_and_told(
-    study: Path, cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown(study, cell)
     monkeypatch.setattr(handed_in, "TOGETHER", 100)
     made = pack(study, tmp_path / "a.zip")
     assert not any("/gallery/" in path for path in contents_of(made.file))
@@ -101,6 +99,21 @@ def test_bench_submit_draws_what_is_missing(
     submissions.add(file, tmp_path / "board")
     assert cli.main(["submit", str(study), "--output", str(file), "--gallery"]) == 0
     assert "seed-0: gallery" not in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def whole(trained: Path, cell: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Contents]:
+    """`whole(episode, …)`: the contents of a submission whose run shows these episodes, by default six; packed once."""
+    held: dict[str, Contents] = {}
+
+    def made(*episodes: dict[str, Any]) -> Contents:
+        if (name := json.dumps(episodes)) not in held:
+            study = shutil.copytree(trained, tmp_path_factory.mktemp("whole") / "study")
+            shown(Path(study), cell, 0, *episodes)
+            held[name] = contents_of(pack(study, study.with_name("whole.zip")).file)
+        return held[name]
+
+    return made
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:
@@ -160,33 +173,24 @@ def with_part(kind: bytes, content: bytes) -> bytes:
     ids=range(17),
 )
 def test_a_file_that_is_no_small_animation_is_refused_by_name(
-    study: Path, cell: str, forged: Forge, archive: Path, tmp_path: Path, content: bytes, message: str
+    whole: Whole, cell: str, forged: Forge, archive: Path, tmp_path: Path, content: bytes, message: str
 ) -> None:
-    shown(study, cell, 0, episode(0, length=90, moves=90, frames=5))
     path = f"{cell}/seed-0/gallery/00.webp"
-
-    def change(contents: Contents) -> None:
-        contents.update({**contents_of(pack(study, tmp_path / "whole.zip").file), path: content})
-
-    file = forged(change)
+    held = whole(episode(0, length=90, moves=90, frames=5))
+    file = forged(lambda contents: contents.update({**held, path: content}))
     refused(file, archive, tmp_path / "board", f"{path}(: | has ).*({message})")
 
 
 def test_a_gif_of_a_hundred_thousand_frames_never_reaches_a_decoder(
-    study: Path, cell: str, forged: Forge, archive: Path, tmp_path: Path
+    whole: Whole, cell: str, forged: Forge, tmp_path: Path
 ) -> None:
     """Under its own name, which no submission has, and disguised as WebP, where it is larger than any."""
-    shown(study, cell, 0, episode(0))
     frame = b"!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0"
     gif = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff" + frame * 10**5 + b";"
     for name, message in (("00.gif", "is no file of a submission"), ("00.webp", "at most 262,144 fit")):
-        path = f"{cell}/seed-0/gallery/{name}"
-
-        def change(contents: Contents, path: str = path) -> None:
-            contents.update({**contents_of(pack(study, tmp_path / "whole.zip").file), path: gif})
-
+        changed = {**whole(episode(0)), f"{cell}/seed-0/gallery/{name}": gif}
         with pytest.raises(UserError, match=message):
-            submissions.add(forged(change), tmp_path / "board")
+            submissions.add(forged(lambda contents, changed=changed: contents.update(changed)), tmp_path / "board")
 
 
 @pytest.mark.parametrize(
@@ -200,61 +204,48 @@ def test_other_names_and_places_are_no_files_of_a_submission(
         submissions.add(file, tmp_path / "board")
 
 
+def about(change: Callable[[dict[str, Any]], object]) -> Callable[[str, Contents], None]:
+    """A change of what gallery.json says."""
+    return lambda cell, contents: edited(f"{cell}/seed-0/gallery/gallery.json", change)(contents)
+
+
+def doubled(cell: str, contents: Contents) -> None:
+    for path in [path for path in contents if "/gallery/" in path]:
+        contents[path.replace("seed-0", "seed-1")] = contents[path]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda about: about.update(task="Pendulum-v1"), "shows classic/Pendulum-v1, which is not the run's task"),
-        (lambda about: about["episodes"][0].update(file="../../run.json"), "does not fit the schema"),
-        (lambda about: about["episodes"][0].update(file="07.webp"), "names 07.webp, which the archive lacks"),
-        (
-            lambda about: about["episodes"][1].update(file="00.webp"),
-            "names 00.webp, which the archive lacks or na",
-        ),
-        (lambda about: about["episodes"].pop(), "02.webp belongs to no gallery that names it"),
-        (lambda about: about["episodes"].extend(about["episodes"]), "has 6 episodes; expected 1 to 3"),
-        (lambda about: about["episodes"].extend(3 * about["episodes"]), "does not fit the schema"),
-        (lambda about: about["episodes"][1].update(episode=0), "each of which is there once"),
-        (lambda about: about["episodes"][1].update(episode=32), r"shows episodes \[0, 32, 5\] of 32"),
-        (lambda about: about.update(successes=40), "shows other successes than the 40 of 32"),
-        (lambda about: about["episodes"].reverse(), "its failures do not come first"),
-        (lambda about: about.update(measure="happiness"), "chosen by 'happiness', which is not the score"),
-        (lambda about: about["episodes"][0].update(frames=60), "has more frames than steps"),
-        (lambda about: about["episodes"][0].update(moves=10), "has more frames than steps"),
-        (lambda about: about.update(step=5), "new layouts are played after training"),
-        (lambda about: about.update(own=True), "its seed is 7, in the evaluations 0"),
-        (lambda about: about["episodes"][0].update(words=[{"step": 0, "text": "\u202e"}]), "control characters"),
-        (lambda about: about["episodes"][0].update(html="<b>"), "does not fit the schema"),
-        (lambda about: about["episodes"][0].update({"return": 1e999}), "no number|not finite|is not plain JSON"),
+        (about(lambda a: a.update(task="Pendulum-v1")), "shows classic/Pendulum-v1, which is not the run's task"),
+        (about(lambda a: a["episodes"][0].update(file="../../run.json")), "does not fit the schema"),
+        (about(lambda a: a["episodes"][0].update(file="07.webp")), "names 07.webp, which the archive lacks"),
+        (about(lambda a: a["episodes"][1].update(file="00.webp")), "names 00.webp, which the archive lacks or na"),
+        (about(lambda a: a["episodes"].pop()), "02.webp belongs to no gallery that names it"),
+        (about(lambda a: a["episodes"].extend(a["episodes"])), "has 6 episodes; expected 1 to 3"),
+        (about(lambda a: a["episodes"].extend(3 * a["episodes"])), "does not fit the schema"),
+        (about(lambda a: a["episodes"][1].update(episode=0)), "each of which is there once"),
+        (about(lambda a: a["episodes"][1].update(episode=32)), r"shows episodes \[0, 32, 5\] of 32"),
+        (about(lambda a: a.update(successes=40)), "shows other successes than the 40 of 32"),
+        (about(lambda a: a["episodes"].reverse()), "its failures do not come first"),
+        (about(lambda a: a.update(measure="happiness")), "chosen by 'happiness', which is not the score"),
+        (about(lambda a: a["episodes"][0].update(frames=60)), "has more frames than steps"),
+        (about(lambda a: a["episodes"][0].update(moves=10)), "has more frames than steps"),
+        (about(lambda a: a.update(step=5)), "new layouts are played after training"),
+        (about(lambda a: a.update(own=True)), "its seed is 7, in the evaluations 0"),
+        (about(lambda a: a["episodes"][0].update(words=[{"step": 0, "text": "\u202e"}])), "control characters"),
+        (about(lambda a: a["episodes"][0].update(html="<b>")), "does not fit the schema"),
+        (about(lambda a: a["episodes"][0].update({"return": 1e999})), "no number|not finite|is not plain JSON"),
+        (doubled, "another run of its cell has a gallery too"),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 def test_a_description_that_does_not_fit_its_run_is_refused(
-    study: Path, cell: str, forged: Forge, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+    whole: Whole, cell: str, forged: Forge, tmp_path: Path, change: Callable[[str, Contents], None], message: str
 ) -> None:
-    shown(study, cell)
-    path = f"{cell}/seed-0/gallery/gallery.json"
-
-    def forge(contents: Contents) -> None:
-        contents.update(contents_of(pack(study, tmp_path / "whole.zip").file))
-        about = json.loads(contents[path])
-        change(about)
-        contents[path] = json.dumps(about).encode()
-
+    file = forged(lambda contents: (contents.update(whole()), change(cell, contents)))
     with pytest.raises(UserError, match=message):
-        submissions.add(forged(forge), tmp_path / "board")
-
-
-def test_two_runs_of_a_cell_do_not_both_show_episodes(study: Path, cell: str, forged: Forge, tmp_path: Path) -> None:
-    shown(study, cell)
-
-    def change(contents: Contents) -> None:
-        contents.update(contents_of(pack(study, tmp_path / "whole.zip").file))
-        contents.update(
-            {path.replace("seed-0", "seed-1"): content for path, content in [*contents.items()] if "/gallery/" in path}
-        )
-
-    with pytest.raises(UserError, match="another run of its cell has a gallery too"):
-        submissions.add(forged(change), tmp_path / "board")
+        submissions.add(file, tmp_path / "board")
 
 
 def test_the_run_s_own_episodes_are_those_of_its_evaluations(study: Path, cell: str, tmp_path: Path) -> None:

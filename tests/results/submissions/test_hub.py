@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.results.submissions import hub
+from tests import programs
 from tests.results.submissions.conftest import manifest_of
 from tests.results.submissions.hub_server import TOKEN, Hub, serving
 
@@ -41,52 +40,49 @@ def server() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def python(server: Hub, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs Python with the client pointed at the stand-in; the client reads its settings when it is imported."""
-
-    def run(*words: object, **settings: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")}
-        own = {
-            "HF_ENDPOINT": server.url,
-            "HF_TOKEN": TOKEN,
-            "HF_HOME": str(tmp_path / "hf"),
-            "NO_PROXY": "127.0.0.1,localhost",
-        }
-        own |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-        command = [sys.executable, *map(str, words)]
-        environment = {**kept, **own, **settings}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, cwd=tmp_path)
-
-    return run
+def settings(server: Hub, tmp_path: Path) -> dict[str, str]:
+    """The environment of a process whose client is pointed at the stand-in; it reads its settings when imported."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")}
+    own = {"HF_ENDPOINT": server.url, "HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hf")}
+    off = dict.fromkeys(("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_TELEMETRY"), "1")
+    return {**kept, **own, **off, "NO_PROXY": "127.0.0.1,localhost"}
 
 
 @pytest.fixture
-def pulled(python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> Callable[..., dict[str, list]]:
-    def run(repo: str = "me/board", **settings: str) -> dict[str, list]:
-        done = python("-c", PULL, repo, tmp_path / "board", **settings)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+def submit(settings: dict[str, str], trained: Path, tmp_path: Path) -> Callable[..., programs.Done]:
+    """`submit("mine.zip")` packs the study into a file and pushes it to me/board."""
+    return lambda file, **more: programs.bench(
+        "submit", str(trained), "--output", file, "--push", "me/board", env={**settings, **more}, cwd=tmp_path
+    )
+
+
+@pytest.fixture
+def pulled(settings: dict[str, str], tmp_path: Path) -> Callable[..., dict[str, list]]:
+    def run(repo: str = "me/board", **more: str) -> dict[str, list]:
+        done = programs.python(PULL, repo, str(tmp_path / "board"), env={**settings, **more}, cwd=tmp_path)
+        assert done.code == 0, done.err
+        found: dict[str, list] = json.loads(done.out.splitlines()[-1])
+        return found
 
     return run
 
 
 @pytest.mark.parametrize("regular_up_to", [0, 10**9], ids=["large", "regular"])
 def test_what_one_pushes_another_pulls(
-    server: Hub, python: Callable[..., subprocess.CompletedProcess[str]], pulled: Callable[..., dict[str, list]],
-    trained: Path, tmp_path: Path, regular_up_to: int,
+    server: Hub, submit: Callable[..., programs.Done], pulled: Callable[..., dict[str, list]], tmp_path: Path,
+    regular_up_to: int,
 ) -> None:  # fmt: skip
     server.regular_up_to = regular_up_to
-    done = python("-m", "guidebench", "submit", trained, "--output", "mine.zip", "--push", "me/board")
-    assert done.returncode == 0, done.stderr
-    assert f"pushed: {server.url}/datasets/me/board/commit/" in done.stdout
+    done = submit("mine.zip")
+    assert done.code == 0, done.err
+    assert f"pushed: {server.url}/datasets/me/board/commit/" in done.out
     name = manifest_of(tmp_path / "mine.zip").directory
     assert server.repos == {"me/board": {f"submissions/{name}.zip": (tmp_path / "mine.zip").read_bytes()}}
-    assert "POST /api/repos/create" in server.asked and "POST /api/datasets/me/board/commit/main" in server.asked
+    assert {"POST /api/repos/create", "POST /api/datasets/me/board/commit/main"} <= {*server.asked}
     assert ("PUT /storage/ID" in server.asked) == (regular_up_to == 0)
     assert pulled() == {"added": [name], "refused": []}
     assert (tmp_path / "board" / "submissions" / name / "study.json").is_file()
-    again = python("-m", "guidebench", "submit", trained, "--output", "mine.zip", "--push", "me/board")
-    assert again.returncode == 0 and len(server.repos["me/board"]) == 1
+    assert submit("mine.zip").code == 0 and len(server.repos["me/board"]) == 1
 
 
 def test_hostile_archives_are_named_and_the_rest_is_added(
@@ -119,35 +115,25 @@ def test_more_bytes_than_announced_are_not_taken(
 
 
 def test_a_repository_or_login_that_is_not_there_is_told(
-    server: Hub, python: Callable[..., subprocess.CompletedProcess[str]], pulled: Callable[..., dict[str, list]],
-    trained: Path, tmp_path: Path,
-) -> None:  # fmt: skip
-    assert "the Hub does not serve me/nothing" in str(pulled("me/nothing")["error"])
-    done = python("-m", "guidebench", "submit", trained, "--output", "a.zip", "--push", "me/board", HF_TOKEN="hf_wrong")
-    assert done.returncode == 2 and "hf auth login" in done.stderr and "Traceback" not in done.stderr
-    assert "hf_wrong" not in done.stderr + done.stdout
-    assert (tmp_path / "a.zip").is_file()
-    offline = pulled(HF_HUB_OFFLINE="1")
-    assert "the Hub does not serve me/board" in str(offline["error"])
-    unreachable = pulled(HF_ENDPOINT="http://127.0.0.1:9")
-    assert "the Hub does not serve me/board" in str(unreachable["error"])
+    server: Hub, submit: Callable[..., programs.Done], pulled: Callable[..., dict[str, list]], tmp_path: Path
+) -> None:
+    done = submit("a.zip", HF_TOKEN="hf_wrong")
+    assert done.code == 2 and "hf auth login" in done.err and "Traceback" not in done.err
+    assert "hf_wrong" not in done.err + done.out and (tmp_path / "a.zip").is_file()
+    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    for repo, more in (("me/nothing", {}), ("me/board", {"HF_HUB_OFFLINE": "1"}), ("me/board", nowhere)):
+        assert f"the Hub does not serve {repo}" in str(pulled(repo, **more)["error"])
 
 
-def test_only_what_would_be_added_is_pushed(archive: Path, tmp_path: Path) -> None:
+def test_what_is_no_repository_or_would_not_be_added_is_not_pushed(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for repo in ("board", "me/board/more", "../x", "me/", "me/<b>", "", "me/bo ard"):
+        with pytest.raises(UserError, match="is no dataset repository; expected OWNER/NAME"):
+            hub.ready(repo)
     (tmp_path / "bad.zip").write_bytes(archive.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"bad\.zip is refused"):
         hub.push(tmp_path / "bad.zip", "me/board")
-
-
-def test_a_missing_client_names_its_extra_before_anything_is_packed(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'guidebench\[hub\]'"):
+    with pytest.raises(UserError, match=r"pip install 'guidebench\[hub\]'"):  # before anything is packed
         hub.ready("me/board")
-
-
-@pytest.mark.parametrize("repo", ["board", "me/board/more", "../x", "me/", "me/<b>", "", "me/bo ard"])
-def test_what_is_no_repository_is_refused(repo: str) -> None:
-    with pytest.raises(UserError, match="is no dataset repository; expected OWNER/NAME"):
-        hub.ready(repo)

@@ -17,13 +17,11 @@ from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.models import exchange
 from guidebench.results import submissions
+from guidebench.results.submissions import private
 from guidebench.results.submissions.packing import pack
 from tests.harness.models.test_exchange import record
+from tests.reports.conftest import edit
 from tests.results.submissions.conftest import SEEDS, contents_of
-
-
-def change(path: Path, **values: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 def test_the_same_study_gives_the_same_bytes_wherever_and_whenever(study: Path, trained: Path, tmp_path: Path) -> None:
@@ -36,18 +34,15 @@ def test_the_same_study_gives_the_same_bytes_wherever_and_whenever(study: Path, 
 
 
 def test_it_holds_configuration_provenance_evaluations_cost_and_parameters_and_nothing_else(
-    archive: Path, cell: str
+    archive: Path, trained: Path, cell: str, tmp_path: Path
 ) -> None:
     files = ("evaluations.parquet", "ledger.jsonl", "policy.safetensors", "run.json")
     runs = [f"{cell}/seed-{seed}/{name}" for seed in SEEDS for name in files]
     with zipfile.ZipFile(archive) as opened:
         assert opened.namelist() == ["manifest.json", *sorted([f"{cell}/cell.json", *runs, "study.json"])]
         assert opened.testzip() is None
-
-
-def test_any_zip_program_reads_it(archive: Path, tmp_path: Path) -> None:
     shutil.unpack_archive(archive, tmp_path / "by-hand")
-    assert results.load(tmp_path / "by-hand").equals(results.load(tmp_path / "by-hand"))
+    assert results.load(tmp_path / "by-hand").equals(results.load(trained))
     assert json.loads((tmp_path / "by-hand" / "manifest.json").read_text())["by"] == "A. Reader"
 
 
@@ -55,21 +50,15 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
     home = str(Path.home())
     path = study / "study.json"
     command = [
-        "bench",
-        "run",
-        f"output={home}/my runs/x",
-        "--output",
-        "/srv/groups/b/y",
-        "judge.base_url=http://10.1.2.3/v1",
-        "note=see,https://me:pw@inner.example/x",
-        "PATH=/usr/bin:/srv/bin",
-    ]
-    change(path, command=[*command, "models.cassette='/data/c d'", "replay.alpha=0.5,0.7"])
+        "bench", "run", f"output={home}/my runs/x", "--output", "/srv/groups/b/y", "judge.base_url=http://10.1.2.3/v1",
+        "note=see,https://me:pw@inner.example/x", "PATH=/usr/bin:/srv/bin",
+    ]  # fmt: skip
+    edit(path, command=[*command, "models.cassette='/data/c d'", "replay.alpha=0.5,0.7"])
     trace = (
         f'Traceback (most recent call last):\n  File "{home}/code/x.py", line 3\n'
         f"OSError: no such file: '{home}/x' at http://user:pw@inner.example:8000/v1"
     )
-    change(study / cell / "seed-1" / "run.json", status="failed", error=trace)
+    edit(study / cell / "seed-1" / "run.json", status="failed", error=trace)
     made = pack(study, tmp_path / "a.zip")
     contents = contents_of(made.file)
     for secret in (home, "my runs", "/srv", "10.1.2.3", "/data", "c d", "inner.example", "pw", str(tmp_path)):
@@ -91,10 +80,8 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
     assert any("hidden" in remark and "errors, the command" in remark for remark in made.remarks)
 
 
-def test_a_path_that_is_part_of_the_configuration_is_told(study: Path, cell: str) -> None:
-    from guidebench.results.submissions import private
-
-    content = json.loads((study / cell / "cell.json").read_text())
+def test_a_path_that_is_part_of_the_configuration_is_told(trained: Path, cell: str) -> None:
+    content = json.loads((trained / cell / "cell.json").read_text())
     content["settings"]["judge.model"] = {"value": "/srv/me/weights", "layer": "command line", "source": ""}
     content["settings"]["judge.base_url"] = {"value": "http://10.1.2.3/v1", "layer": "command line", "source": ""}
     told = {
@@ -114,7 +101,7 @@ def test_a_path_that_is_part_of_the_configuration_is_told(study: Path, cell: str
 
 
 def test_runs_that_are_not_finished_are_named_and_come_without_rows(study: Path, cell: str, tmp_path: Path) -> None:
-    change(study / cell / "seed-1" / "run.json", status="running", step=5, note="of another program")
+    edit(study / cell / "seed-1" / "run.json", status="running", step=5, note="of another program")
     made = pack(study, tmp_path / "a.zip")
     assert any(f"left out: the rows of {cell}/seed-1, which is running at step 5" in note for note in made.remarks)
     with submissions.unpacked(made.file) as submission:
@@ -126,7 +113,7 @@ def test_a_study_with_nothing_finished_is_refused_and_nothing_is_written(
     study: Path, cell: str, tmp_path: Path
 ) -> None:
     for seed in SEEDS:
-        change(study / cell / f"seed-{seed}" / "run.json", status="stopped")
+        edit(study / cell / f"seed-{seed}" / "run.json", status="stopped")
     before = set(tmp_path.iterdir())
     with pytest.raises(UserError, match="none of 2 runs is finished, so there is nothing to hand in"):
         pack(study, tmp_path / "a.zip")
@@ -161,7 +148,7 @@ def test_frames_and_on_request_the_cassette_come_along(study: Path, cell: str, t
     listing = json.loads((study / "study.json").read_text())
     (entry,) = listing["cells"].items()
     entry[1]["matrix"] = {"kind": "perturbation", "name": "standard", "reference": entry[0]}
-    change(study / "study.json", cells=dict([entry]))
+    edit(study / "study.json", cells=dict([entry]))
     frame = study / "frames" / "classic" / "CartPole-v1" / "standard.png"
     frame.parent.mkdir(parents=True)
     imageio.imwrite(frame, np.zeros((8, 8, 3), np.uint8))

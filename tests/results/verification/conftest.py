@@ -30,6 +30,8 @@ from guidebench.results.verification.record import CellVerdict, Verification
 
 SEED = 7
 """Decides the runs that are played and their new layouts."""
+FRESH = ("",)
+"""In the words' place: on layouts that the command draws."""
 
 
 @dataclass
@@ -95,17 +97,18 @@ class Handed:
             )
 
     def verify(self, *words: object) -> tuple[int, Verification]:
-        """`bench verify` with few episodes -> exit code, record."""
+        """`bench verify` with few episodes, on the same new layouts each time -> exit code, record."""
         plain = ["verify", str(self.directory), "--leaderboard", str(self.leaderboard), "--episodes", "16"]
-        code = cli.main([*plain, *map(str, words)])
+        plain += ["--seed", str(SEED)] if words != FRESH else []
+        code = cli.main([*plain, *(map(str, words) if words != FRESH else [])])
         digest = read((self.directory / MANIFEST).read_bytes()).digest
         found = record.read(self.leaderboard, digest)
         assert found is not None
         return code, found
 
     def verdict(self, *words: object, task: str = "CartPole-v1") -> CellVerdict:
-        """Of the cell on a task, on the same new layouts each time."""
-        _, found = self.verify("--seed", SEED, *words)
+        """Of the cell on a task."""
+        _, found = self.verify(*words)
         return found.cells[self.cell(task).name.rpartition("-")[2]]
 
 
@@ -134,13 +137,23 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Kept:
-    """A process that plays for several tests, since starting one takes longest."""
+    """A process that plays for several tests, and what it played: the same policies are played once."""
 
-    def __init__(self, player: Player) -> None:
-        self.player = player
+    def __init__(self, player: Player, played: dict[object, Played | Exception]) -> None:
+        self.player, self.played = player, played
 
     def __call__(self, wanted: Wanted) -> Played:
-        return self.player(wanted)
+        files = (wanted.cell / "cell.json", wanted.cell / f"seed-{wanted.seed}" / "policy.safetensors")
+        key = (*wanted[1:7], str(wanted[7:]), *(path.read_bytes() if path.is_file() else b"" for path in files))
+        if key not in self.played:
+            try:
+                self.played[key] = self.player(wanted)
+            except Exception as error:
+                self.played[key] = error
+        found = self.played[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def close(self) -> None:
         """Another test may want it."""
@@ -153,10 +166,16 @@ def player() -> Iterator[Player]:
     found.close()
 
 
+@pytest.fixture(scope="session")
+def played() -> dict[object, Played | Exception]:
+    """What has been played in this session."""
+    return {}
+
+
 @pytest.fixture
-def kept(player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+def kept(player: Player, played: dict[object, Played | Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     """`bench verify` plays in the process that is there, unless a test is about its limit."""
-    monkeypatch.setattr(verifying, "Player", lambda limit: Kept(player) if limit >= 1 else Player(limit))
+    monkeypatch.setattr(verifying, "Player", lambda limit: Kept(player, played) if limit >= 1 else Player(limit))
 
 
 @pytest.fixture
