@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guidebench.harness.streams import Streams
+from guidebench.harness.streams import PURPOSES, Streams
 
 
 def test_a_state_takes_back_what_was_drawn_since_also_of_a_purpose_that_it_did_not_know() -> None:
@@ -10,6 +10,7 @@ def test_a_state_takes_back_what_was_drawn_since_also_of_a_purpose_that_it_did_n
     known = streams.named("known")
     known.random()
     state = streams.state()
+    assert state.keys() == {*PURPOSES, "named"}
     drawn = streams.explore.random(), known.random(), streams.named("new").random()
     streams.load_state(state)
     assert (streams.explore.random(), known.random(), streams.named("new").random()) == drawn
@@ -33,3 +34,8 @@ def test_a_branch_has_generators_of_its_own_that_the_seed_s_state_holds() -> Non
     later = branch.explore.random(), streams.explore.random()
     branch.load_state(kept)
     assert branch.explore.random() == later[0] and streams.explore.random() != later[1], "only the branch goes back"
+
+
+def test_each_evaluation_of_a_seed_has_layouts_of_its_own() -> None:
+    streams = [Streams(3), Streams(4)]
+    assert len({each.evaluation_seed(step, episode) for each in streams for step in (0, 1) for episode in (0, 1)}) == 8

@@ -9,6 +9,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.loop import checkpoints
+from guidebench.harness.records.leases import Fenced
 
 STATE = {
     "rng": np.random.default_rng(3).bit_generator.state,
@@ -32,6 +33,15 @@ def test_the_two_newest_are_kept(tmp_path: Path) -> None:
     for step in (10, 20, 30):
         checkpoints.save(tmp_path, step, {"step": step})
     assert [path.name for path in checkpoints.existing(tmp_path)] == ["checkpoint-0000000020", "checkpoint-0000000030"]
+
+
+def test_whoever_lost_the_run_writes_no_checkpoint(tmp_path: Path) -> None:
+    def fence() -> None:
+        raise Fenced("taken over")
+
+    with pytest.raises(Fenced):
+        checkpoints.save(tmp_path, 10, STATE, fence)
+    assert checkpoints.existing(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["state.json", "arrays.safetensors", "digest.json"])

@@ -55,6 +55,7 @@ def test_who_asks_counts_at_a_temperature_above_zero_alone() -> None:
     warm = chat(temperature=0.7)
     keys = {call_key(MODEL, warm, Asker(run, ordinal, 0)) for run in ("a/0", "a/1") for ordinal in (1, 2)}
     assert len(keys) == 4
+    assert call_key(MODEL, warm, ME) != call_key(MODEL, warm, ME._replace(scope="evaluation/500/0"))
     assert call_key(MODEL, warm, ME) == call_key(MODEL, warm, ME._replace(step=99))
 
 
