@@ -58,10 +58,11 @@ class Apart:
     def begun(self) -> Connection:
         """Start the process if necessary, and return the connection to it."""
         if self._connection is None:
-            self._connection, theirs = multiprocessing.Pipe()
+            connection, theirs = multiprocessing.Pipe()
             with theirs:
                 handle = theirs.fileno()
                 self._process = fork_server.start(__name__, str(handle), stdin=subprocess.DEVNULL, pass_fds=[handle])
+            self._connection = connection
             self._end = weakref.finalize(self, _end, self._process, os.getpid())
             with contextlib.suppress(ConnectionError):  # it has ended already, so the next request fails
                 self._connection.send(self._serve)
