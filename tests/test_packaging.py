@@ -86,7 +86,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert top == {"guidebench"}
-    assert not [name for name in names if re.search(r"(^|/)(tests?|benchmarks|docs)/|__pycache__|\.pyc$", name)]
+    assert not [name for name in names if re.search(r"(^|/)(tests?|tools|benchmarks|docs)/|__pycache__|\.pyc$", name)]
     templates = {
         f"guidebench/{path}" for path in tracked()
         if path.parts[:3] in (("harness", "commands", "templates"), ("reports", "rendering", "templates"))

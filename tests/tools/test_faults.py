@@ -114,6 +114,20 @@ def test_what_a_fixture_executes_counts_for_each_test_that_uses_it(tmp_path: Pat
     assert coverage_map.folders(recorded.branches) == {"all": (1, 2), "harness": (1, 2)}
 
 
+def test_a_statement_of_several_lines_is_reached_by_any_of_them_but_its_body() -> None:
+    source = "def f(a):\n    if (\n        a\n    ):\n        g(\n            a,\n        )\n    return a\n"
+    assert faults.statement_lines(source, Place(6, 6)) == {5, 6, 7}
+    assert faults.statement_lines(source, Place(3, 3)) == {2, 3, 4}
+    assert coverage_map.function_lines(source) == {*range(2, 9)}
+
+
+def test_what_takes_long_is_not_quick() -> None:
+    seconds = {"a.py::x[0]": 0.1, "a.py::x[1]": 0.1, "a.py::y": 0.3, "b.py::z": 0.1, "b.py::u": 0.1, "c.py::v": 0.5}
+    recorded = CoverageMap("", {name: Recording(value, {}) for name, value in seconds.items()}, {}, {})
+    assert coverage_map.not_quick(recorded) == ["a.py::y", "c.py"]
+    assert coverage_map.not_quick(recorded, together=0.25) == ["a.py", "c.py"]
+
+
 def test_an_inserted_line_changes_those_around_it() -> None:
     diff = "--- a/f.py\n+++ b/f.py\n@@ -3,2 +3 @@ def f\n@@ -9,0 +9,2 @@\n--- /dev/null\n+++ b/g.py\n@@ -0,0 +1 @@\n"
     assert coverage_map.changed_lines(diff) == {"f.py": {3, 4, 9, 10}, "g.py": {0, 1}}
