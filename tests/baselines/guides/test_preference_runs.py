@@ -15,7 +15,7 @@ SMALL = (
     "evaluation.episodes=1", "learner.learning_starts=64", "learner.batch_size=32", "learner.hidden=[16,16]",
     "guide.pretraining=120", "guide.every=50", "guide.queries=4", "guide.budget=10", "guide.hidden=[16,16]",
     "guide.updates_after_reset=10", "guide.sampling=disagreement", "guide.intrinsic=distance", "teacher.mistake=0.2",
-    "seeds=[0,1,2]",
+    "seeds=[0,1]",
 )  # fmt: skip
 
 
@@ -27,16 +27,14 @@ def rows(study: Path) -> dict[str, bytes]:
 
 
 def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train) -> None:
-    whole = train(*SMALL, packs=[(0, 1, 2)], checkpoint_every=30)
+    whole = train(*SMALL, packs=[(0, 1)], checkpoint_every=30)
     labels = logged(next(whole.glob("*/*/*/seed-*")), "labels")
     assert [each["step"] for each in labels] == [120] * 4 + [170] * 4 + [220] * 2
-    for moment, first, then in [(95, [(0, 1, 2)], [(0,), (1, 2)]), (171, [(0, 2)], [(0, 2), (1,)])]:
-        directory = whole.with_name(f"interrupted-{moment}")
-        stop = (call == moment for call in range(1, 10_000)).__next__
-        with pytest.raises(Stopped):
-            train(*SMALL, packs=first, checkpoint_every=30, directory=directory, stop=stop)
-        train(*SMALL, packs=then, checkpoint_every=30, directory=directory)
-        assert rows(directory) == rows(whole)
+    directory, stop = whole.with_name("interrupted"), (call == 171 for call in range(1, 10_000)).__next__
+    with pytest.raises(Stopped):
+        train(*SMALL, packs=[(0, 1)], checkpoint_every=30, directory=directory, stop=stop)
+    train(*SMALL, packs=[(1,), (0,)], checkpoint_every=30, directory=directory)
+    assert rows(directory) == rows(whole)
 
 
 def test_what_cannot_work_is_said_before_anything_is_trained(train) -> None:

@@ -259,10 +259,10 @@ def test_updates_after_a_reset_reach_the_seeds_that_were_reset_alone(
     config = learner(
         **{**SMALL, "learning_starts": 40, "policy_frequency": 2, "utd": 1, "actor_utd": 1}, target_frequency=3
     )
-    guide = Resetting({1: 61, 3: 61, 7: 74}, {1: 7, 3: 4, 7: 5})
-    together, _ = run(tmp_path / "all", (1, 3, 5, 7), config, 120, replay, guide=guide)
-    for row, seed in enumerate((1, 3, 5, 7)):
-        alone, _ = run(tmp_path / str(seed), (seed,), config, 120, replay, guide=guide)
+    guide = Resetting({1: 61, 7: 74}, {1: 7, 7: 5})
+    together, _ = run(tmp_path / "all", (1, 5, 7), config, 100, replay, guide=guide)
+    for row, seed in enumerate((1, 5, 7)):
+        alone, _ = run(tmp_path / str(seed), (seed,), config, 100, replay, guide=guide)
         assert same(together.learner.state(row), alone.learner.state(0)), seed
         assert same(together.experience.sampler.state(row), alone.experience.sampler.state(0)), seed
 

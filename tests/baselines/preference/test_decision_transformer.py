@@ -26,7 +26,7 @@ def episodes() -> list[ExpertTrajectory]:
 
 
 def test_it_learns_where_an_expert_goes(episodes: list[ExpertTrajectory]) -> None:
-    model = DecisionTransformer(episodes, LENGTH, 100)
+    model = DecisionTransformer(episodes, LENGTH, 40)
     start = np.array([-0.8, 0.5, 0.6, -0.4], np.float32)
     imagined = model.imagine(start)
     assert imagined.shape == (LENGTH, 4) and imagined.dtype == np.float32
