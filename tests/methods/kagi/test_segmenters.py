@@ -104,7 +104,7 @@ def asking(model: Any) -> Any:
     return ask
 
 
-@pytest.mark.parametrize(("task", "seed"), [("forward", 0), ("backward", 1), ("other", 2)])
+@pytest.mark.parametrize(("task", "seed"), [("forward", 0), ("other", 2)])
 def test_keypoints_of_drawn_layouts_lie_on_the_block_and_in_its_place(task: str, seed: int) -> None:
     from guidebench.suites.bin_sorting import cameras, layout
 

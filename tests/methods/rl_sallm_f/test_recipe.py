@@ -65,8 +65,9 @@ def test_the_paper_is_the_default_and_each_ablation_changes_its_part() -> None:
 def test_every_task_whose_states_can_be_told_in_words_is_taught(suite: str) -> None:
     pytest.importorskip("gymnasium_robotics")
     tasks = registry.get("suite", suite).tasks
-    plan = matrix.plan(["method=rl_sallm_f,pebble_llm", f"suite={suite}", f"task={','.join(tasks)}", "chat=scripted"])
-    assert len(plan.cells) == 2 * len(tasks)
+    assert all(registry.get("suite", suite)().coordinates(task) for task in tasks)
+    words = (f"suite={suite}", f"task={','.join(tasks[:3])}", "chat=scripted")
+    assert len(matrix.plan(["method=rl_sallm_f,pebble_llm", *words]).cells) == 2 * len(tasks[:3])
 
 
 def test_states_that_cannot_be_told_in_words_are_refused_with_the_reason() -> None:
@@ -100,8 +101,9 @@ def test_a_run_is_the_same_after_a_stop_between_question_and_answer_in_another_p
 
 def test_the_decision_transformer_learns_from_an_expert_that_loses_its_success(train: Any) -> None:
     """The solver of door-open opens the door within 100 of 500 steps, then pushes it too far, in every episode."""
-    command = ("suite=metaworld_pbrl", "task=door-open", "method=rl_sallm_f", "chat=scripted", *SHORT)
-    expert = ("teacher.augment=decision_transformer", "teacher.expert_episodes=2", "teacher.expert_updates=5")
+    sizes = [word.replace("=500", "=310") for word in SHORT]
+    command = ("suite=metaworld_pbrl", "task=door-open", "method=rl_sallm_f", "chat=scripted", *sizes)
+    expert = ("teacher.augment=decision_transformer", "teacher.expert_episodes=1", "teacher.expert_updates=5")
     (run,) = train(*command, *expert, "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0")
     rows = logged(run, "labels")
     assert json.loads((run / "run.json").read_text())["status"] == "finished"

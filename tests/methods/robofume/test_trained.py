@@ -93,13 +93,13 @@ def test_it_is_trained_once_and_a_later_process_reads_the_same_from_the_cache(
     from guidebench.suites.bin_sorting import BinDrawing, BinSorting
 
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
-    few = Trained(demonstrations=1, failures=1, tasks=("forward", "backward"), every=20, updates=2, batch_size=8)
-    suite, drawing = BinSorting(observation="state"), BinDrawing(camera="both", size=48)
+    few = Trained(demonstrations=1, failures=1, tasks=("forward", "backward"), every=40, updates=2, batch_size=8)
+    suite, drawing = BinSorting(observation="state"), BinDrawing(camera="both", size=32)
     first = obtain(few, suite, "sorting", drawing)
     (file,) = (tmp_path / "classifiers").glob("*.safetensors")
     written = file.stat().st_mtime_ns
     again = obtain(few, suite, "sorting", replace(drawing, perturbation="texture"))
-    frame, prompt = np.full((1, 48, 96, 3), 90, np.uint8), "Is the block on the tray?"
+    frame, prompt = np.full((1, 32, 64, 3), 90, np.uint8), "Is the block on the tray?"
     assert file.stat().st_mtime_ns == written
     assert first.judge(frame, prompt) == again.judge(frame, prompt)
     obtain(replace(few, seed=1), suite, "sorting", drawing)
