@@ -80,11 +80,13 @@ class Writer:
         score: Score = SUCCESS,
         declared: Mapping[str, Log] | None = None,
         record: Mapping[str, Any] | None = None,
+        rows: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]] | None = None,
         **identity: str,
     ) -> Path:
         """`curves`: seed -> step -> the score of each episode: by default its success, 0 or 1, and its return is half
         of that. Under another score every episode is a failure. `declared`: the logs of its parts, by default those of
-        a judge and of preferences. `record`: entries of cell.json to replace, or to leave out where they are None."""
+        a judge and of preferences. `record`: entries of cell.json to replace, or to leave out where they are None.
+        `rows`: log -> seed -> what a run wrote."""
         names = {**IDENTITY, **identity}
         directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
         root = self.directory / directory
@@ -126,7 +128,7 @@ class Writer:
                 },
             }
             _write(root / f"seed-{seed}" / "run.json", run)
-            rows = [
+            evaluations = [
                 {
                     **dict.fromkeys(schema.EVALUATION),
                     **{"study": "s", "cell": name, **names, "seed": seed, "step": step, "episode": episode},
@@ -135,7 +137,10 @@ class Writer:
                 for step, values in curve.items()
                 for episode, value in enumerate(values)
             ]
-            write_rows(root / f"seed-{seed}", "evaluations", rows, parquet=state == "finished")
+            write_rows(root / f"seed-{seed}", "evaluations", evaluations, parquet=state == "finished")
+        for log, runs in (rows or {}).items():
+            for seed, written in runs.items():
+                write_rows(root / f"seed-{seed}", log, written)
         return root
 
     def finish(self, name: str = "study-of-tests") -> Path:
@@ -152,10 +157,13 @@ class Writer:
         self.cell("a", uer, steps=200)
         self.cell("b", curves, steps=200, variant="replay.alpha=0.5", **judge)
 
-    def summary(self, reps: int = 200, name: str = "study-of-tests") -> Summary:
-        """What a report says of the cells written so far."""
+    def summarised(self, reps: int = 200, name: str = "study-of-tests") -> tuple[results.StudyRecord, Summary]:
+        """The cells written so far, and what a report says of them."""
         study = results.study(self.finish(name))
-        return summaries.summarise(study, results.load(study), reps=reps)
+        return study, summaries.summarise(study, results.load(study), reps=reps)
+
+    def summary(self, reps: int = 200, name: str = "study-of-tests") -> Summary:
+        return self.summarised(reps, name)[1]
 
 
 def _episode(score: Score, value: float) -> dict[str, Any]:
@@ -210,16 +218,20 @@ def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., Reported]:
 
     def run(study: Path, *words: str) -> Reported:
         capsys.readouterr()
-        code = command.main([str(study), "--resamples", "200", *words])
+        code = command.main(["--resamples", "200", str(study), *words])
         return Reported(code, *capsys.readouterr(), study / "report")
 
     return run
 
 
-@pytest.fixture
-def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_pictures() -> Iterator[None]:
     """Figures are laid out and told in words, but not rendered: for tests of what stands beside them."""
-    monkeypatch.setattr(figures, "saved", lambda figure: (PNG, b"%PDF"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(figures, "saved", lambda figure: (PNG, b"%PDF"))
+        yield
+
+
+unrendered = pytest.fixture(without_pictures)
 
 
 @pytest.fixture

@@ -94,22 +94,22 @@ def test_only_new_lines_are_read(following: Following, log: Path, reads: list[in
     assert sum(reads) <= log.stat().st_size - before + growing.TAIL
 
 
-def test_a_line_that_is_half_written_counts_when_it_is_whole(following: Following, log: Path) -> None:
+def test_a_half_written_line_counts_when_it_is_whole_and_a_log_that_a_resumed_run_truncates_is_read_again(
+    following: Following, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     following.look()
-    line = json.dumps(row(200, 0)) + "\n"
+    line = json.dumps(row(200, 0, False)) + "\n"
     append(log, line[:40])
     assert looked(following) == {100: 0.5} and following.faults == []
-    append(log, line[40:])
-    assert looked(following) == {100: 0.5, 200: 1.0}
-
-
-def test_a_log_that_a_resumed_run_truncates_is_read_again(following: Following, log: Path) -> None:
-    append(log, row(200, 0, False), row(200, 1, False))
+    append(log, line[40:], row(200, 1, False))
     assert looked(following) == {100: 0.5, 200: 0.0}
-    lines = log.read_text().splitlines(keepends=True)
-    log.write_text("".join(lines[:2]))
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
     append(log, row(200, 0, True), row(200, 1, True), row(300, 0, True))  # longer than what was read
     assert looked(following) == {100: 0.5, 200: 1.0, 300: 1.0}
+    monkeypatch.setattr(growing, "LONGEST", 100)
+    append(log, "x" * 101)
+    assert looked(following) == {100: 0.5, 200: 1.0, 300: 1.0}, "a line without an end is not waited for forever"
+    assert "row 6: a line of more than 100 bytes" in following.faults[0]
 
 
 def test_a_large_log_is_read_in_parts(
@@ -120,8 +120,7 @@ def test_a_large_log_is_read_in_parts(
     looks = 0
     while following.look():
         looks += 1
-    assert looks > 2 and max(reads) <= 600
-    assert curve(following) == {100: 0.5, 200: 1.0, 300: 1.0, 400: 1.0}
+    assert looks > 2 and max(reads) <= 600 and curve(following) == {100: 0.5, 200: 1.0, 300: 1.0, 400: 1.0}
 
 
 @pytest.mark.parametrize(
@@ -153,22 +152,12 @@ def test_a_damaged_line_ends_the_reading_of_its_run_alone(
     assert following.faults == [] and curve(following) == {100: 0.5}
 
 
-def test_a_line_without_an_end_is_not_waited_for_forever(
-    following: Following, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(growing, "LONGEST", 100)
-    append(log, "x" * 101)
-    following.look()
-    assert "row 3: a line of more than 100 bytes" in following.faults[0] and curve(following) == {100: 0.5}
-
-
 def test_one_damaged_parquet_file_of_many_is_left_out(following: Following, writer: Writer) -> None:
     writer.cell("a", {seed: {100: [seed % 2]} for seed in range(5)})
     (writer.finish() / "grid/8x8/uer-a/seed-3/evaluations.parquet").write_bytes(b"PAR1 and no more PAR1")
     following.look()
     assert sorted(following.curves["a"]) == [0, 1, 2, 4] and "seed-3" in following.faults[0]
-    again = {**row(100, 0, seed=3)}
-    write_rows(writer.directory / "grid/8x8/uer-a/seed-3", "evaluations", [again], parquet=True)
+    write_rows(writer.directory / "grid/8x8/uer-a/seed-3", "evaluations", [{**row(100, 0, seed=3)}], parquet=True)
     (writer.directory / "grid/8x8/uer-a/seed-3/run.json").touch()
     assert following.look() == {"a"} and following.faults == [] and curve(following, 3) == {100: 1.0}
 

@@ -30,8 +30,7 @@ def test_runs_are_imported_as_external_ones(tmp_path: Path, capsys: pytest.Captu
     assert (cell.suite, cell.task, cell.method, cell.backend, cell.profile) == (
         "minigrid_doorkey", "8x8", "mine", "external", "paper",
     )  # fmt: skip
-    rows = results.load(study)
-    assert rows[["seed", "step", "episode", "success", "return", "length"]].values.tolist() == [
+    assert results.load(study)[["seed", "step", "episode", "success", "return", "length"]].values.tolist() == [
         [0, 0, 0, False, 0.0, 0], [0, 500, 0, True, 0.75, 0], [0, 500, 1, False, -1.0, 0], [4, 500, 0, True, 0.1, 0],
     ]  # fmt: skip
 

@@ -28,8 +28,7 @@ def two(tmp_path: Path) -> Callable[..., dict[str, results.StudyRecord]]:
 
 def test_a_run_that_two_studies_have_is_counted_once_and_their_seeds_are_pooled(two: Callable) -> None:
     joined = results.join(two({0: CURVE, 1: CURVE}, {1: CURVE, 2: CURVE}))
-    assert [run.seed for run in joined.study.runs] == [0, 1, 2]
-    assert len(joined.evaluations) == 3 * 4
+    assert [run.seed for run in joined.study.runs] == [0, 1, 2] and len(joined.evaluations) == 3 * 4
     assert joined.origins == {"a": ("one", "two")}
     # the directories lead to the runs from wherever the program stands
     assert all((joined.study.directory / run.directory / "run.json").is_file() for run in joined.study.runs)

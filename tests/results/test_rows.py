@@ -148,8 +148,7 @@ def test_a_value_that_does_not_fit_is_refused_by_file_row_and_column(
     with pytest.raises(UserError) as caught:
         results.load(_study(directory))
     message = str(caught.value)
-    assert f"{path}, row 2, column {column!r}" in message
-    assert words in message
+    assert f"{path}, row 2, column {column!r}" in message and words in message
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,7 @@ def test_a_cell_outside_the_study_is_refused(writer: Writer, directory: str) -> 
     ],
 )
 def test_a_file_that_does_not_fit_the_schema_is_named(writer: Writer, file: str, values: dict, words: str) -> None:
-    root = writer.cell("a", CURVES)
-    edit(root / file, **values)
+    edit(writer.cell("a", CURVES) / file, **values)
     with pytest.raises(UserError, match=words) as caught:
         results.study(writer.finish())
     assert file.split("/")[-1] in str(caught.value)
@@ -88,8 +87,7 @@ def test_a_cell_that_study_json_does_not_list_is_named_in_a_warning(writer: Writ
 
 
 def test_one_run_is_read_whatever_state_the_others_are_in(writer: Writer) -> None:
-    role = {"kind": "ablation", "name": "without", "reference": "b"}
-    root = writer.cell("a", CURVES, matrix=role, variant="alpha=1")
+    root = writer.cell("a", CURVES, matrix={"kind": "ablation", "name": "without", "reference": "b"}, variant="alpha=1")
     study = writer.finish()
     (root / "seed-1" / "run.json").write_text("{")
     found = results.run(root / "seed-0")

@@ -31,8 +31,7 @@ def bench(tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, capsys) -
     monkeypatch.chdir(tmp_path)
 
     def run(*words: object) -> tuple[int, str]:
-        code = cli.main([*map(str, words)])
-        return code, "".join(capsys.readouterr())
+        return cli.main([*map(str, words)]), "".join(capsys.readouterr())
 
     return run
 
@@ -51,8 +50,7 @@ def test_what_was_made_elsewhere_is_added_then_verified_and_shown_so(handed_in: 
     code, out = bench("leaderboard", "--add", handed_in)
     assert code == 0 and "added" in out and standings() == ["self-reported"] and ", by A. Reader" in out
     code, out = bench("verify", handed_in)
-    assert code == 0 and "1 verified of 1 cell" in out
-    assert bench("leaderboard")[0] == 0 and standings() == ["verified"]
+    assert code == 0 and "1 verified of 1 cell" in out and bench("leaderboard")[0] == 0 and standings() == ["verified"]
     (directory,) = Path("leaderboard/submissions").iterdir()
     assert bench("verify", directory)[0] == 0  # as added, the same record
     code, out = bench("verify", forge(handed_in, Path("forged.zip"), score_edited, seal=False))
@@ -65,5 +63,4 @@ def test_what_only_playing_again_can_tell_is_disputed_and_shown_so(handed_in: Pa
     assert bench("leaderboard", "--add", forged)[0] == 0 and standings() == ["self-reported"]
     code, out = bench("verify", forged)
     says = "seed 1: final evaluation: FAILED: 1 of 16 episodes differ in success: episode 15 is recorded"
-    assert code == 1 and says in out
-    assert bench("leaderboard")[0] == 0 and standings() == ["disputed"]
+    assert code == 1 and says in out and bench("leaderboard")[0] == 0 and standings() == ["disputed"]

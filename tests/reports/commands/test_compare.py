@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from guidebench import results
@@ -66,8 +67,7 @@ def test_methods_and_tasks_narrow_both_sides(two: tuple[str, str], capsys: pytes
 def test_what_cannot_be_compared_is_told(
     two: tuple[str, str], words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert compare(two[0], *words) == 2
-    assert says.replace("MINE", two[0]) in capsys.readouterr().err
+    assert compare(two[0], *words) == 2 and says.replace("MINE", two[0]) in capsys.readouterr().err
 
 
 def test_profiles_are_mixed_only_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,16 +85,13 @@ def test_profiles_are_mixed_only_when_asked(tmp_path: Path, capsys: pytest.Captu
 def test_a_value_that_is_no_number_is_refused_with_its_place(
     two: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = Path(two[0]) / "grid/8x8/vlm_rb-vlm_rb/seed-0"
-    rows = [{**row, "return": float("nan")} for row in _rows(run)]
-    import pandas as pd
-
-    pd.DataFrame(rows).to_parquet(run / "evaluations.parquet", index=False)
+    path = Path(two[0]) / "grid/8x8/vlm_rb-vlm_rb/seed-0/evaluations.parquet"
+    pd.read_parquet(path).assign(**{"return": float("nan")}).to_parquet(path, index=False)
     assert compare(two[0], "--against", two[1]) == 2
     assert "seed-0/evaluations.parquet, row 1, column 'return': nan" in capsys.readouterr().err
 
 
-def test_measured_studies_are_compared_from_anywhere(
+def test_measured_studies_are_compared_from_anywhere_and_not_with_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -102,6 +99,11 @@ def test_measured_studies_are_compared_from_anywhere(
     (table,) = json.loads(capsys.readouterr().out)["tables"]
     assert table["reference"]["label"] == "uer · quick" and table["reference"]["studies"] == ["measured/doorkey_5x5"]
     assert (tmp_path / "comparison" / "comparison.json").is_file()
+    own = str(Path(results.__file__).parent / "measured" / "doorkey_6x6_lambda_max")
+    assert compare(own, *["--against", "measured", "--task", "6x6", "--output", str(tmp_path), "--json"]) == 0
+    references = [table["reference"]["studies"] for table in json.loads(capsys.readouterr().out)["tables"]]
+    assert references and all("measured/doorkey_6x6_perturbed" in studies for studies in references)
+    assert not any("measured/doorkey_6x6_lambda_max" in studies for studies in references)
 
 
 def test_a_run_that_could_be_compared_with_nothing_does_not_start(
@@ -134,24 +136,8 @@ def test_a_run_ends_with_its_comparison_and_its_cells_do_not_depend_on_it(
     assert (new / "classic" / "CartPole-v1" / uer).is_dir(), "what it is compared with is no part of a cell"
 
 
-def test_a_measured_study_is_not_compared_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = str(Path(results.__file__).parent / "measured" / "doorkey_6x6_lambda_max")
-    words = ["--against", "measured", "--task", "6x6", "--output", str(tmp_path), "--json"]
-    assert compare(own, *words) == 0
-    content = json.loads(capsys.readouterr().out)
-    references = [table["reference"]["studies"] for table in content["tables"]]
-    assert references and all("measured/doorkey_6x6_perturbed" in studies for studies in references)
-    assert not any("measured/doorkey_6x6_lambda_max" in studies for studies in references)
-
-
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("compare", "cite", "export", "import"):
         with pytest.raises(SystemExit):
             cli.main([command, "--help"])
         assert f"\n  bench {command} " in capsys.readouterr().out
-
-
-def _rows(run: Path) -> list[dict]:
-    import pandas as pd
-
-    return pd.read_parquet(run / "evaluations.parquet").to_dict("records")

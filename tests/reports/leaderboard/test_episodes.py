@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from guidebench.reports.leaderboard import episodes, gathering
 from guidebench.reports.leaderboard.board import Board, Details
 from guidebench.reports.leaderboard.page import render
 from guidebench.results import galleries
-from tests.reports.conftest import Writer, ending
+from tests.reports.conftest import Writer, edit, ending
 from tests.results import animations
 
 
@@ -31,8 +30,15 @@ def gallery(run: Path, number: int = 6, **changes: Any) -> Path:
     return animations.write(run, *made, **{"seed": 9, **changes})
 
 
-def test_the_first_run_with_a_gallery_shows_its_first_episodes_and_its_last(writer: Writer, tmp_path: Path) -> None:
-    root = writer.cell("a", ending(1, 2, 3), steps=200)
+@pytest.fixture
+def root(writer: Writer) -> Path:
+    """The directory of a cell of three runs."""
+    return writer.cell("a", ending(1, 2, 3), steps=200)
+
+
+def test_the_first_run_with_a_gallery_shows_its_first_episodes_and_its_last(
+    root: Path, writer: Writer, tmp_path: Path
+) -> None:
     gallery(root / "seed-2")
     home = gallery(root / "seed-1")
     board = gathered(writer, tmp_path)
@@ -51,8 +57,7 @@ def test_the_first_run_with_a_gallery_shows_its_first_episodes_and_its_last(writ
     for film, name in zip(found.films, ("00", "01", "05"), strict=True):
         webp = base64.b64decode(film.webp)
         galleries.check(webp, 5)
-        assert webp != (home / f"{name}.webp").read_bytes()
-        assert film.webp in render(board)
+        assert webp != (home / f"{name}.webp").read_bytes() and film.webp in render(board)
 
 
 def test_several_tasks_share_a_row_s_episodes_failures_first(writer: Writer, tmp_path: Path) -> None:
@@ -75,8 +80,7 @@ def test_several_tasks_share_a_row_s_episodes_failures_first(writer: Writer, tmp
 def test_what_is_no_small_animation_is_named_and_the_others_shown(
     writer: Writer, tmp_path: Path, content: bytes, says: str
 ) -> None:
-    home = gallery(writer.cell("a", ending(1, 2, 3), steps=200) / "seed-0", 3)
-    (home / "00.webp").write_bytes(content)
+    (gallery(writer.cell("a", ending(1, 2, 3), steps=200) / "seed-0", 3) / "00.webp").write_bytes(content)
     board = gathered(writer, tmp_path)
     found = one(board).episodes
     assert found is not None and len(found.films) == 2
@@ -84,8 +88,7 @@ def test_what_is_no_small_animation_is_named_and_the_others_shown(
     assert base64.b64encode(content).decode()[:40] not in render(board)
 
 
-def test_a_damaged_description_and_one_of_another_task_show_nothing(writer: Writer, tmp_path: Path) -> None:
-    root = writer.cell("a", ending(1, 2, 3), steps=200)
+def test_a_damaged_description_and_one_of_another_task_show_nothing(root: Path, writer: Writer, tmp_path: Path) -> None:
     (gallery(root / "seed-0") / "gallery.json").write_text("[" * 5_000)
     gallery(root / "seed-1", task="16x16")
     board = gathered(writer, tmp_path)
@@ -93,12 +96,10 @@ def test_a_damaged_description_and_one_of_another_task_show_nothing(writer: Writ
     assert any("the gallery of grid/8x8/uer-a/seed-0 is not shown" in note for note in board.notes)
 
 
-def test_a_link_out_of_the_run_is_not_followed(writer: Writer, tmp_path: Path) -> None:
-    home = gallery(writer.cell("a", ending(1, 2, 3), steps=200) / "seed-0", 1)
+def test_a_link_out_of_the_run_is_not_followed(root: Path, writer: Writer, tmp_path: Path) -> None:
+    home = gallery(root / "seed-0", 1)
     (home / "00.webp").rename(tmp_path / "elsewhere.webp")
-    told = json.loads((home / "gallery.json").read_text())
-    told["episodes"][0]["file"] = "../../../../elsewhere.webp"
-    (home / "gallery.json").write_text(json.dumps(told))
+    edit(home / "gallery.json", episodes=[animations.episode(0, success=True, file="../../../../elsewhere.webp")])
     board = gathered(writer, tmp_path)
     assert one(board).episodes is None and any("there is no file '../../" in note for note in board.notes)
 
@@ -108,8 +109,7 @@ def test_without_room_the_rows_with_the_best_places_keep_theirs(
 ) -> None:
     for name, method, finals in (("a", "uer", (0, 0, 1)), ("b", "per", (4, 4, 4)), ("c", "relo", (0, 1, 0))):
         gallery(writer.cell(name, ending(*finals), steps=200, method=method) / "seed-0", 1)
-    size = len(base64.b64encode(galleries.remade(animations.webp(), 5)))
-    monkeypatch.setattr(episodes, "ROOM", size)
+    monkeypatch.setattr(episodes, "ROOM", len(base64.b64encode(galleries.remade(animations.webp(), 5))))
     board = gathered(writer, tmp_path)
     best = min(board.entries, key=lambda entry: (entry.rank is None, entry.rank or 0, entry.id))
     assert [name for name, details in board.details.items() if details.episodes] == [best.id]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Score
@@ -16,7 +21,7 @@ from guidebench.reports import statistics
 from guidebench.reports.leaderboard import files, frames, gathering, ranking, sources
 from guidebench.reports.leaderboard.board import Board, Entry
 from guidebench.results.reading import Reader
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, edit, write_rows
 
 Curves = dict[int, dict[int, list[int]]]
 
@@ -94,8 +99,7 @@ def test_a_score_is_the_iqm_of_final_success_and_rows_are_ranked_by_what_is_sure
 
 def test_scores_agree_with_the_statistics(study: Study, gather: Any) -> None:
     rates = (0.1, 0.3, 0.4, 0.8, 0.9)
-    board = gather(study("a", uer=ends(*rates)))
-    (entry,) = board.entries
+    (entry,) = gather(study("a", uer=ends(*rates))).entries
     for metric, found in (("iqm", entry.score), ("mean", entry.mean)):
         seed = statistics.name_seed(entry.id, 0)
         theirs = statistics.intervals(np.array(rates)[:, None], [metric], ranking.REPS, seed)[metric]
@@ -114,8 +118,7 @@ def test_a_row_over_several_tasks_counts_the_seeds_that_all_have(study: Study, g
     assert entry.tasks == ("5x5", "6x6") and entry.seeds == (0, 1, 2)
     assert entry.score.value == pytest.approx(0.5)  # of 0, .5, .5 and .5, .5, 1, without the lowest and the highest
     assert [task.final for task in board.details[entry.id].tasks] == [(0.0, 0.5, 0.5), (0.5, 0.5, 1.0)]
-    assert len(board.details[entry.id].runs) == 7
-    assert entry.rank == 1
+    assert len(board.details[entry.id].runs) == 7 and entry.rank == 1
 
 
 def test_tasks_of_other_lengths_meet_at_shares_of_training(study: Study, gather: Any) -> None:
@@ -130,122 +133,143 @@ def test_tasks_of_other_lengths_meet_at_shares_of_training(study: Study, gather:
     assert curve.unit == "share of training" and curve.x == (0.333333333, 1.0) and curve.value == (0.0, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("names", "tab"),
-    [
-        ({"profile": "paper"}, "paper"),
-        ({"profile": "quick"}, "quick"),
-        ({"profile": "smoke", "backend": "scripted"}, "smoke"),
-        ({"backend": "scripted", "model": "sprite"}, "scripted"),
-        ({"backend": "openai+oracle", "model": "m+oracle"}, "scripted"),
-        ({"backend": "openai", "model": "m"}, "quick"),
-        ({"backend": "external", "profile": "paper"}, "paper"),
-        ({"backend": "openai", "model": "m", "parts": {"judge": "sprite"}}, "scripted"),
-        ({"parts": {"teacher": "oracle"}}, "scripted"),
-        ({"parts": {"judge": "not_installed"}}, "quick"),
-    ],
-)
-def test_a_row_stands_in_the_tab_of_its_profile_and_of_what_answers(
-    study: Study, gather: Any, names: Mapping[str, Any], tab: str
-) -> None:
-    (entry,) = gather(study("a", uer=(ends(1, 1, 1), names))).entries
-    assert entry.tab == tab
-
-
-def test_rows_of_two_tabs_or_profiles_are_never_ranked_together(study: Study, gather: Any) -> None:
-    good, bad = ends(1, 1, 1), ends(0, 0, 0.1)
-    board = gather(
-        study(
-            "a",
-            real=bad,
-            scripted=(good, {"backend": "scripted", "model": "sprite"}),
-            paper=(good, {"profile": "paper"}),
-            scripted_paper=(bad, {"backend": "scripted", "model": "sprite", "profile": "paper"}),
-        )
-    )
-    assert {entry.rank for entry in board.entries} == {1}
-
-
-@pytest.mark.parametrize(
-    ("curves", "names", "why"),
-    [
-        (ends(1, 1), {}, "2 seeds; 3 are needed"),
-        (ends(1, 1, 1), {"status": {1: "failed"}, "error": "no"}, "8x8: seed 1 failed"),
-        (ends(1, 1, 1), {"planned": [0, 1, 2, 3]}, "8x8: seed 3 has not begun"),
-        (ends(1, 1, 1, step=400), {"steps": 400}, "8x8: 400 training steps where 300 are asked for"),
-        (ends(1, 1, 1, step=200), {}, "8x8: last evaluated at step 200 of 300; 8x8: a run ended before its 300 steps"),
-        ({s: {300: [1] * 9} for s in range(3)}, {}, "8x8: 9 episodes in the final evaluation; 10 are needed"),
-        (ends(1, 1, 1), {"profile": "mine"}, "its profile is 'mine'; paper and quick are ranked"),
-    ],
-)
-def test_a_row_below_the_minimum_is_listed_apart_with_the_reason(
-    study: Study, gather: Any, curves: Curves, names: Mapping[str, Any], why: str
-) -> None:
-    board = gather(study("a", uer=ends(0, 0, 0.1), per=ends(0, 0, 0.1), odd=(curves, names)))
-    odd = by_method(board)["odd"]
-    assert odd.apart == why and odd.rank is odd.rank_low is odd.rank_high is None and odd.score.value == 1
-    assert {by_method(board)[name].rank for name in ("uer", "per")} == {1}
-
-
-def test_one_episode_is_enough_where_every_episode_of_a_run_is_the_same(study: Study, gather: Any) -> None:
-    pytest.importorskip("metaworld")
-    home = {"suite": "metaworld_mt10", "task": "reach", "steps": 80_000}
-
-    def of(**own: str) -> Any:
-        settings = {f"suite.{name}": {"value": value, "source": "", "layer": ""} for name, value in own.items()}
-        return {s: {80_000: [1]} for s in range(3)}, home | {"settings": settings}
-
-    found = by_method(
-        gather(
-            study(
-                "a",
-                hidden=of(goal="hidden", layouts="by_goal"),
-                shown=of(goal="observable", layouts="by_goal"),
-                untold=of(goal="there", none="such"),
-            )
-        )
-    )
-    assert "episode" not in (found["hidden"].apart or "")
-    for method in ("shown", "untold"):
-        assert "reach: 1 episodes in the final evaluation; 10 are needed" in found[method].apart
-
-
-def test_an_installed_suite_says_which_tasks_and_steps_a_profile_has(study: Study, gather: Any) -> None:
-    home = {"suite": "minigrid_doorkey", "task": "5x5", "steps": 30_000}
-    full = ends(1, 1, 1, step=30_000)
-    board = gather(
-        study(
-            "a",
-            whole=(full, home),
-            short=(ends(1, 1, 1, step=3_000), home | {"steps": 3_000}),
-            elsewhere=(ends(1, 1, 1, step=150_000), home | {"steps": 150_000, "task": "8x8"}),
-            brief=(ends(1, 1, 1, step=3_000), home | {"steps": 3_000, "task": "8x8"}),
-        )
-    )
-    found = by_method(board)
-    assert found["whole"].rank == 1
-    assert found["short"].apart == "5x5: 3,000 training steps where 30,000 are asked for"
-    assert (found["elsewhere"].board, found["elsewhere"].rank) == ("8x8", 1)
-    assert found["brief"].apart == "8x8: 3,000 training steps where 150,000 are asked for"
-    assert [(suite.title, suite.version) for suite in board.suites] == [("MiniGrid DoorKey", 1)]
-
-
-def test_rows_of_one_task_alone_are_ranked_among_themselves(study: Study, gather: Any) -> None:
-    wholes = {
-        f"{name}_{task}": (ends(0.5, 0.5, 0.5), {"method": name, "task": task})
-        for name in ("uer", "per", "aer")
-        for task in ("5x5", "8x8")
-    }
-    four = {"good": ends(1, 1, 1, 1), "bad": ends(0, 0, 0, 0)}
-    board = gather(study("a", **wholes, **four, one=(ends(1, 1, 1), {"task": "5x5"})))
-    found = {entry.method: (entry.board, entry.rank) for entry in board.entries}
-    alone = {"good": ("8x8", 1), "bad": ("8x8", 2), "one": ("5x5", 1)}
-    assert found == dict.fromkeys(("uer", "per", "aer"), ("", 1)) | alone
-
-
 def valued(*means: float) -> dict[int, dict[int, list[float]]]:
     """Seeds whose final evaluation, of ten episodes, has these mean scores."""
     return {seed: {300: [mean] * 10} for seed, mean in enumerate(means)}
+
+
+def given(**values: Any) -> dict[str, Any]:
+    return {"settings": {name.replace("__", "."): {"value": value} for name, value in values.items()}}
+
+
+SOLVED, LOST, POOR = ends(1, 1, 1), ends(0, 0, 0), ends(0, 0, 0.1)
+SCRIPTED = {"backend": "scripted", "model": "sprite"}
+SERVED = {"backend": "openai", "model": "m"}
+DOORKEY = {"suite": "minigrid_doorkey", "task": "5x5", "steps": 30_000}
+ARM = {"suite": "metaworld", "task": "button-press-v3"}
+MT10 = {"suite": "metaworld_mt10", "task": "reach", "steps": 80_000, "record": {"versions": {"suite": 2}}}
+ONCE = {seed: {80_000: [1]} for seed in range(3)}
+RIVALS = {"uer": POOR, "per": POOR}
+PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
+    **{
+        f"tab {number}": ({"uer": (SOLVED, names)}, "tab", {tab})
+        for number, (names, tab) in enumerate([
+            ({"profile": "paper"}, "paper"),
+            ({"profile": "quick"}, "quick"),
+            ({"profile": "smoke", "backend": "scripted"}, "smoke"),
+            (SCRIPTED, "scripted"),
+            ({"backend": "openai+oracle", "model": "m+oracle"}, "scripted"),
+            (SERVED, "quick"),
+            ({"backend": "external", "profile": "paper"}, "paper"),
+            ({**SERVED, "parts": {"judge": "sprite"}}, "scripted"),
+            ({"parts": {"teacher": "oracle"}}, "scripted"),
+            ({"parts": {"judge": "not_installed"}}, "quick"),
+        ])
+    },
+    **{
+        f"below the minimum {number}": (
+            {**RIVALS, "odd": (curves, names)}, "method apart rank rank_low score.value",
+            {("odd", why, None, None, 1.0), ("uer", "", 1, 1, 0.0333), ("per", "", 1, 1, 0.0333)},
+        )
+        for number, (curves, names, why) in enumerate([
+            (ends(1, 1), {}, "2 seeds; 3 are needed"),
+            (SOLVED, {"status": {1: "failed"}, "error": "no"}, "8x8: seed 1 failed"),
+            (SOLVED, {"planned": [0, 1, 2, 3]}, "8x8: seed 3 has not begun"),
+            (ends(1, 1, 1, step=400), {"steps": 400}, "8x8: 400 training steps where 300 are asked for"),
+            (ends(1, 1, 1, step=200), {},
+             "8x8: last evaluated at step 200 of 300; 8x8: a run ended before its 300 steps"),
+            ({s: {300: [1] * 9} for s in range(3)}, {}, "8x8: 9 episodes in the final evaluation; 10 are needed"),
+            (SOLVED, {"profile": "mine"}, "its profile is 'mine'; paper and quick are ranked"),
+            (SOLVED, {"record": {"versions": {"suite": 0}}}, "made under version 0 of the suite, which is at 1"),
+        ])
+    },
+    "rows of two tabs or profiles are never ranked together": (
+        {"real": POOR, "scripted": (SOLVED, SCRIPTED), "paper": (SOLVED, {"profile": "paper"}),
+         "scripted_paper": (POOR, {**SCRIPTED, "profile": "paper"})},
+        "rank", {1},
+    ),
+    "one episode is enough where every episode of a run is the same": (
+        {"hidden": (ONCE, MT10 | given(suite__goal="hidden", suite__layouts="by_goal")),
+         "shown": (ONCE, MT10 | given(suite__goal="observable", suite__layouts="by_goal")),
+         "untold": (ONCE, MT10 | given(suite__goal="there", suite__none="such"))},
+        "method apart",
+        {("hidden", ""), *((name, "reach: 1 episodes in the final evaluation; 10 are needed")
+                           for name in ("shown", "untold"))},
+    ),
+    "an installed suite says which tasks and steps a profile has": (
+        {"whole": (ends(1, 1, 1, step=30_000), DOORKEY),
+         "short": (ends(1, 1, 1, step=3_000), DOORKEY | {"steps": 3_000}),
+         "elsewhere": (ends(1, 1, 1, step=150_000), DOORKEY | {"steps": 150_000, "task": "8x8"}),
+         "brief": (ends(1, 1, 1, step=3_000), DOORKEY | {"steps": 3_000, "task": "8x8"})},
+        "method rank board apart",
+        {("whole", 1, "", ""), ("elsewhere", 1, "8x8", ""),
+         ("short", None, "", "5x5: 3,000 training steps where 30,000 are asked for"),
+         ("brief", None, "", "8x8: 3,000 training steps where 150,000 are asked for")},
+    ),
+    "rows of one task alone are ranked among themselves": (
+        {**{f"{name}_{task}": (ends(0.5, 0.5, 0.5), {"method": name, "task": task})
+            for name in ("uer", "per", "aer") for task in ("5x5", "8x8")},
+         "good": ends(1, 1, 1, 1), "bad": ends(0, 0, 0, 0), "one": (SOLVED, {"task": "5x5"})},
+        "method board rank",
+        {*((name, "", 1) for name in ("uer", "per", "aer")), ("good", "8x8", 1), ("bad", "8x8", 2), ("one", "5x5", 1)},
+    ),
+    "tasks of other scores are put on one scale": (
+        {"one": (valued(-100, -100, -100),
+                 {"method": "uer", "task": "swing", "score": Score("return", low=-500, high=0)}),
+         "two": (valued(10, 10, 10), {"method": "uer", "task": "collect", "score": Score("badges", low=0, high=20)})},
+        "tasks measure.name mean.value",
+        {(("collect", "swing"), "normalised score", (0.8 + 0.5) / 2)},
+    ),
+    "a task whose range is not known is ranked by itself": (
+        {task: (valued(1, 2, 3), {"method": "uer", "score": Score("return"), "task": task})
+         for task in ("hopper", "cheetah")},
+        "tasks rank", {(("cheetah",), 1), (("hopper",), 1)},
+    ),
+    "records that score a task otherwise are not ranked together": (
+        {"uer": SOLVED, "per": (valued(0, 0, 0), {"score": Score("return")})}, "method rank", {("uer", 1), ("per", 1)},
+    ),
+    "other settings of the suite and demonstrations make another board": (
+        {"seen": (SOLVED, given(suite__goal="observable")),
+         "also": (LOST, given(suite__goal="observable", training__demonstrations=0)),
+         "hidden": (LOST, given(suite__goal="hidden")),
+         "shown": (LOST, given(suite__goal="observable", training__demonstrations=5))},
+        "method rank conditions",
+        {("seen", 1, "goal=observable"), ("also", 2, "goal=observable"), ("hidden", 1, "goal=hidden"),
+         ("shown", 1, "goal=observable, demonstrations=5")},
+    ),
+    "conditions of a suite that is installed are what is not usual": (
+        {"usual": (SOLVED, ARM | given(suite__goal="observable")), "elsewhere": (SOLVED, {**ARM, "settings": {}}),
+         "hidden": (SOLVED, ARM | given(suite__goal="hidden"))},
+        "method conditions", {("usual", ""), ("elsewhere", ""), ("hidden", "goal=hidden")},
+    ),
+    "a profile of another name has a tab of its own and no rank": (
+        {"uer": (SOLVED, {"profile": "mine"})}, "tab rank", {("other", None)},
+    ),
+    "a row holds no tasks of different tabs": (
+        {"one": (SOLVED, {"method": "pebble"}),
+         "two": (SOLVED, {"method": "pebble", "backend": "oracle", "model": "oracle", "task": "5x5"})},
+        "tab tasks", {("quick", ("8x8",)), ("scripted", ("5x5",))},
+    ),
+    "a row that lacks some of several tasks is listed apart": (
+        {f"{name}_{task}": (SOLVED, {"method": name, "task": task})
+         for name, tasks in {"uer": "abc", "per": "abc", "odd": "ab"}.items() for task in tasks},
+        "method apart rank", {("odd", "no evaluations on c", None), ("uer", "", 1), ("per", "", 1)},
+    ),
+    "the protocol of a row names the versions of its suite and of its record": (
+        {**RIVALS, "old": (SOLVED, {"record": {"versions": {"suite": 0}}})},
+        "method protocol rank",
+        {("old", "suite 0, record 2", None), ("uer", "suite 1, record 2", 1), ("per", "suite 1, record 2", 1)},
+    ),
+}  # fmt: skip
+"""What decides a row's place -> cells, attributes of an entry, and their values in each row."""
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_a_row_s_place_follows_from_what_was_trained_and_how(study: Study, gather: Any, case: str) -> None:
+    cells, names, expected = PLACES[case]
+    if case.startswith("one episode"):
+        pytest.importorskip("metaworld")
+    assert set(map(attrgetter(*names.split()), gather(study("a", **cells)).entries)) == expected
 
 
 @pytest.mark.parametrize(
@@ -268,94 +292,6 @@ def test_rows_are_ranked_by_the_score_that_their_suite_names(
     assert task.curve.of == f"mean {score.name}" and not task.curve.share and task.measure == best.measure
 
 
-def test_tasks_of_other_scores_are_put_on_one_scale(study: Study, gather: Any) -> None:
-    swing, badges = Score("return", low=-500, high=0), Score("badges", low=0, high=20)
-    cells = {
-        "one": (valued(-100, -100, -100), {"method": "uer", "task": "swing", "score": swing}),
-        "two": (valued(10, 10, 10), {"method": "uer", "task": "collect", "score": badges}),
-    }
-    (entry,) = gather(study("a", **cells)).entries
-    assert entry.tasks == ("collect", "swing") and entry.measure.name == "normalised score"
-    assert entry.mean.value == pytest.approx((0.8 + 0.5) / 2)
-
-
-def test_a_task_whose_range_is_not_known_is_ranked_by_itself(study: Study, gather: Any) -> None:
-    runner = {"method": "uer", "score": Score("return")}
-    cells = {name: (valued(1, 2, 3), {**runner, "task": name}) for name in ("hopper", "cheetah")}
-    assert {entry.tasks: entry.rank for entry in gather(study("a", **cells)).entries} == {
-        ("cheetah",): 1,
-        ("hopper",): 1,
-    }
-
-
-def test_records_that_score_a_task_otherwise_are_not_ranked_together(study: Study, gather: Any) -> None:
-    board = gather(study("a", uer=ends(1, 1, 1), per=(valued(0, 0, 0), {"score": Score("return")})))
-    assert [entry.rank for entry in board.entries] == [1, 1]
-
-
-def test_other_settings_of_the_suite_and_demonstrations_make_another_board(study: Study, gather: Any) -> None:
-    def given(**values: Any) -> dict[str, Any]:
-        return {"settings": {f"{name}".replace("__", "."): {"value": value} for name, value in values.items()}}
-
-    board = gather(
-        study(
-            "a",
-            seen=(ends(1, 1, 1), given(suite__goal="observable")),
-            also=(ends(0, 0, 0), given(suite__goal="observable", training__demonstrations=0)),
-            hidden=(ends(0, 0, 0), given(suite__goal="hidden")),
-            shown=(ends(0, 0, 0), given(suite__goal="observable", training__demonstrations=5)),
-        )
-    )
-    found = {entry.method: (entry.rank, entry.conditions) for entry in board.entries}
-    assert found == {
-        "seen": (1, "goal=observable"),
-        "also": (2, "goal=observable"),
-        "hidden": (1, "goal=hidden"),
-        "shown": (1, "goal=observable, demonstrations=5"),
-    }
-
-
-def test_conditions_of_a_suite_that_is_installed_are_what_is_not_usual(study: Study, gather: Any) -> None:
-    settings = {"suite.goal": {"value": "hidden"}}
-    here = {"suite": "metaworld", "task": "button-press-v3"}
-    cells = {
-        "usual": (ends(1, 1, 1), {**here, "settings": {"suite.goal": {"value": "observable"}}}),
-        "elsewhere": (ends(1, 1, 1), {**here, "settings": {}}),
-        "hidden": (ends(1, 1, 1), {**here, "settings": settings}),
-    }
-    found = {entry.method: entry.conditions for entry in gather(study("a", **cells)).entries}
-    assert found == {"usual": "", "elsewhere": "", "hidden": "goal=hidden"}
-
-
-def test_a_profile_of_another_name_has_a_tab_of_its_own_and_no_rank(study: Study, gather: Any) -> None:
-    (entry,) = gather(study("a", uer=(ends(1, 1, 1), {"profile": "mine"}))).entries
-    assert (entry.tab, entry.rank) == ("other", None)
-
-
-def test_a_row_holds_no_tasks_of_different_tabs(study: Study, gather: Any) -> None:
-    oracle = {"method": "pebble", "backend": "oracle", "model": "oracle"}
-    board = gather(study("a", one=(ends(1, 1, 1), {"method": "pebble"}), two=(ends(1, 1, 1), oracle | {"task": "5x5"})))
-    assert {entry.tab: entry.tasks for entry in board.entries} == {"quick": ("8x8",), "scripted": ("5x5",)}
-
-
-def test_a_row_that_lacks_some_of_several_tasks_is_listed_apart(study: Study, gather: Any) -> None:
-    cells = {
-        f"{name}_{task}": (ends(1, 1, 1), {"method": name, "task": task})
-        for name, tasks in {"uer": "abc", "per": "abc", "odd": "ab"}.items()
-        for task in tasks
-    }
-    found = by_method(gather(study("a", **cells)))
-    assert found["odd"].apart == "no evaluations on c" and found["uer"].rank == found["per"].rank == 1
-
-
-def test_a_row_of_another_version_of_the_suite_is_listed_apart(study: Study, gather: Any) -> None:
-    where = study("a", uer=ends(0, 0, 0.1), per=ends(0, 0, 0.1), old=ends(1, 1, 1))
-    _edit(Path(where) / "grid/8x8/old-old/cell.json", versions={"suite": 0})
-    found = by_method(gather(where))
-    assert found["old"].apart == "made under version 0 of the suite, which is at 1"
-    assert found["old"].protocol == "suite 0, record 2" and found["uer"].rank == 1
-
-
 def test_a_further_task_beside_those_that_count_is_shown_and_not_scored(study: Study, gather: Any) -> None:
     home = {"suite": "minigrid_doorkey", "method": "uer"}
     board = gather(
@@ -366,60 +302,60 @@ def test_a_further_task_beside_those_that_count_is_shown_and_not_scored(study: S
         )
     )
     (entry,) = board.entries
+    assert [(suite.title, suite.version) for suite in board.suites] == [("MiniGrid DoorKey", 1)]
     assert entry.tasks == ("5x5",) and entry.score.value == 1 and entry.rank == 1
     assert [task.task for task in board.details[entry.id].tasks] == ["5x5", "8x8"]
 
 
 def test_a_row_elsewhere_changes_no_number_and_the_same_studies_give_the_same_bytes(study: Study, gather: Any) -> None:
-    first = study("a", uer=ends(0.1, 0.4, 0.5, 1), per=ends(0.3, 0.4, 0.6, 0.9))
+    cells = {"uer": ends(0.1, 0.4, 0.5, 1), "per": ends(0.3, 0.4, 0.6, 0.9)}
+    first, moved = study("a", **cells), study("c", **cells)
     alone = gather(first)
-    other = study("b", sac=(ends(1, 1, 1), {"suite": "maze"}), td3=(ends(0, 0, 1), {"profile": "paper"}))
+    other = study("b", sac=(SOLVED, {"suite": "maze"}), td3=(ends(0, 0, 1), {"profile": "paper"}))
     both = gather(first, other)
     for entry in alone.entries:
         assert entry in both.entries and both.details[entry.id] == alone.details[entry.id]
     assert files.as_json(gather(first, other)) == files.as_json(both)
-
-
-def test_scores_do_not_depend_on_where_a_study_lies(study: Study, gather: Any) -> None:
-    here, there = (gather(study(name, uer=ends(0.1, 0.4, 0.5, 1))) for name in ("a", "b"))
-    assert here.entries[0].score == there.entries[0].score and here.entries[0].id == there.entries[0].id
+    # nor do scores depend on where a study lies
+    assert [(e.id, e.score) for e in gather(moved).entries] == [(e.id, e.score) for e in alone.entries]
 
 
 # Several sources
 
 
-def test_a_run_in_two_sources_is_counted_once_and_said_so(study: Study, gather: Any) -> None:
-    first, second = study("a", uer=ends(1, 1, 1)), study("b", uer=ends(1, 1, 1), per=ends(0, 0, 0))
-    board = gather(first, second)
-    assert [(entry.method, entry.source) for entry in board.entries] == [("uer", first), ("per", second)]
-    assert board.notes == (f"{second}: 3 of its runs are in {first} too and counted there",)
+Accounts = tuple[dict[str, Any], dict[str, Any], dict[str, int], list[tuple[str, str]], list[str]]
+ACCOUNTS: Mapping[str, Accounts] = {
+    "a run in two sources is counted once and said so": (
+        {"uer": SOLVED}, {"uer": SOLVED, "per": LOST}, {"uer": 0, "per": 1}, [],
+        ["{1}: 3 of its runs are in {0} too and counted there"],
+    ),
+    "a cell that tells something else of a run is refused by name and the rest shown": (
+        {"uer": SOLVED}, {"uer": ends(1, 0.5, 1), "per": LOST}, {"uer": 0, "per": 1},
+        [("{1}, cell uer", "seed 1 is in {0} too, and at step 300 the two tell different things")], [],
+    ),
+    "two cells of one id that are not the same clash": (
+        {"uer": SOLVED}, {"uer": (LOST, {"learner": "sac"})}, {"uer": 0},
+        [("{1}, cell uer", "its learner is 'sac', in {0} 'dqn'")], [],
+    ),
+    "of a run that goes on elsewhere the further account counts": (
+        {"uer": ({seed: {100: _episodes(0)} for seed in range(3)}, {"status": dict.fromkeys(range(3), "stopped")}),
+         "per": SOLVED},
+        {"uer": SOLVED}, {"uer": 1, "per": 0}, [], [],
+    ),
+}  # fmt: skip
+"""Cells of two sources -> method and source of each row, what is refused and why, and notes."""
 
 
-def test_a_cell_that_tells_something_else_of_a_run_is_refused_by_name_and_the_rest_shown(
-    study: Study, gather: Any
-) -> None:
-    first, second = study("a", uer=ends(1, 1, 1)), study("b", uer=ends(1, 0.5, 1), per=ends(0, 0, 0))
-    board = gather(first, second)
-    (refused,) = board.refused
-    assert refused.source == f"{second}, cell uer"
-    assert refused.reason == f"seed 1 is in {first} too, and at step 300 the two tell different things"
-    assert [(entry.method, entry.source) for entry in board.entries] == [("uer", first), ("per", second)]
-
-
-def test_two_cells_of_one_id_that_are_not_the_same_clash(study: Study, gather: Any) -> None:
-    first, second = study("a", uer=ends(1, 1, 1)), study("b", uer=(ends(0, 0, 0), {"learner": "sac"}))
-    board = gather(first, second)
-    assert [each.reason for each in board.refused] == [f"its learner is 'sac', in {first} 'dqn'"]
-    assert [entry.source for entry in board.entries] == [first]
-
-
-def test_of_a_run_that_goes_on_elsewhere_the_further_account_counts(study: Study, gather: Any) -> None:
-    half = {seed: {100: _episodes(0)} for seed in range(3)}
-    first = study("a", uer=(half, {"status": dict.fromkeys(range(3), "stopped")}), per=ends(1, 1, 1))
-    second = study("b", uer=ends(1, 1, 1))
-    board = gather(first, second)
-    assert {entry.method: entry.source for entry in board.entries} == {"uer": second, "per": first}
-    assert by_method(board)["uer"].rank == 1 and board.refused == ()
+@pytest.mark.parametrize("case", ACCOUNTS)
+def test_a_run_in_two_sources_is_counted_once_or_refused(study: Study, gather: Any, case: str) -> None:
+    first, second, rows, refused, notes = ACCOUNTS[case]
+    sources = study("a", **first), study("b", **second)
+    board = gather(*sources)
+    assert {entry.method: entry.source for entry in board.entries} == {name: sources[at] for name, at in rows.items()}
+    assert [(each.source, each.reason) for each in board.refused] == [
+        (source.format(*sources), reason.format(*sources)) for source, reason in refused
+    ]
+    assert list(board.notes) == [note.format(*sources) for note in notes] and all(e.rank for e in board.entries)
 
 
 def test_equal_configurations_with_other_seeds_are_rows_of_their_own_with_links_of_their_own(
@@ -427,8 +363,7 @@ def test_equal_configurations_with_other_seeds_are_rows_of_their_own_with_links_
 ) -> None:
     later = {seed + 10: curve for seed, curve in ends(0, 0, 0, 0).items()}
     board = gather(study("a", uer=ends(1, 1, 1, 1)), study("b", uer=later))
-    assert [entry.rank for entry in board.entries] == [1, 2]
-    assert len({entry.id for entry in board.entries}) == 2
+    assert [entry.rank for entry in board.entries] == [1, 2] and len({entry.id for entry in board.entries}) == 2
     assert all(set(entry.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for entry in board.entries)
 
 
@@ -480,8 +415,7 @@ def test_an_ablation_without_its_reference_is_named_in_the_notes(study: Study, g
         without=(ends(0, 0, 0), matrix("ablation", "without")),
         uer=ends(1, 1, 1),
     )
-    board = gather(where)
-    assert board.notes == (f"{where}: ablation without is not shown: its reference has no evaluations here",)
+    assert gather(where).notes == (f"{where}: ablation without is not shown: its reference has no evaluations here",)
 
 
 def test_large_frames_are_made_small_and_what_is_no_picture_is_named(study: Study, gather: Any) -> None:
@@ -513,11 +447,8 @@ def test_frames_are_read_and_made_smaller_as_long_as_there_is_room(
 
 
 def _png(path: Path, size: tuple[int, int] = (8, 8)) -> None:
-    from PIL import Image
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    noise = np.random.default_rng(0).integers(0, 256, (*size[::-1], 3), np.uint8)
-    Image.fromarray(noise).save(path)
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (*size[::-1], 3), np.uint8)).save(path)
 
 
 def test_settings_keep_their_layer_and_where_tasks_differ_their_task(study: Study, gather: Any) -> None:
@@ -541,8 +472,7 @@ def test_settings_keep_their_layer_and_where_tasks_differ_their_task(study: Stud
 
 
 def test_provenance_hardware_and_citations_are_those_of_its_runs(study: Study, gather: Any) -> None:
-    where = study("a", uer=(ends(1, 1, 1), {"parts": {"replay": "per"}}))
-    board = gather(where)
+    board = gather(study("a", uer=(ends(1, 1, 1), {"parts": {"replay": "per"}})))
     (entry,) = board.entries
     opened = board.details[entry.id]
     assert entry.hardware == ("some CPU, 2 cores",)
@@ -553,33 +483,25 @@ def test_provenance_hardware_and_citations_are_those_of_its_runs(study: Study, g
 
 
 def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_only_its_numbers(
-    study: Study, gather: Any, rows_writer: Callable[..., Path]
+    study: Study, gather: Any
 ) -> None:
-    model = {"backend": "openai", "model": "m"}
-    where = study("a", asked=(ends(1, 1, 1), model), uer=ends(1, 1, 1))
-    for seed in range(3):
-        rows = [{"step": step, "calls": step, "usd": step / 1000} for step in (100, 300)]
-        rows_writer(Path(where) / f"grid/8x8/asked-asked/seed-{seed}", "ledger", rows)
+    where = study("a", asked=(SOLVED, SERVED), uer=SOLVED)
+    runs = [Path(where) / f"grid/8x8/asked-asked/seed-{seed}" for seed in range(3)]
+    for run in runs:
+        write_rows(run, "ledger", [{"step": step, "calls": step, "usd": step / 1000} for step in (100, 300)])
     found = by_method(gather(where))
-    assert (found["asked"].calls, found["asked"].usd) == (900, 0.9)
-    assert (found["uer"].calls, found["uer"].usd) == (None, None)
+    assert [(found[name].calls, found[name].usd) for name in ("asked", "uer")] == [(900, 0.9), (None, None)]
     for bad in ('{"calls": 1, "usd": NaN}', '{"calls": true, "usd": 0}', "[" * 5000, "1"):
-        (Path(where) / "grid/8x8/asked-asked/seed-1/ledger.jsonl").write_text(bad + "\n")
+        (runs[1] / "ledger.jsonl").write_text(bad + "\n")
         board = gather(where)
         assert [each.source for each in board.refused] == [f"{where}, costs"] and "last row" in board.refused[0].reason
         assert by_method(board)["asked"].calls is None and len(board.entries) == 2
-    (Path(where) / "grid/8x8/asked-asked/seed-1/ledger.jsonl").unlink()
+    (runs[1] / "ledger.jsonl").unlink()
     assert by_method(gather(where))["asked"].calls is None, "of a part of the runs nobody wants the sum"
-
-
-def test_a_row_whose_questions_were_not_answered_is_listed_apart(
-    study: Study, gather: Any, rows_writer: Callable[..., Path]
-) -> None:
-    where = study("a", asked=(ends(1, 1, 1), {"backend": "openai", "model": "m"}), uer=ends(1, 1, 1))
-    for failures, apart in ((33, False), (34, True)):
-        for seed in range(3):
-            row = {"step": 300, "calls": 9, "usd": 0.1, "questions": 110, "failures": failures if seed == 1 else 0}
-            rows_writer(Path(where) / f"grid/8x8/asked-asked/seed-{seed}", "ledger", [row])
+    for failures, apart in ((33, False), (34, True)):  # a row whose questions were not answered is listed apart
+        for run in runs:
+            counted = {"questions": 110, "failures": failures if run is runs[1] else 0}
+            write_rows(run, "ledger", [{"step": 300, "calls": 9, "usd": 0.1, **counted}])
         found = by_method(gather(where))
         assert ("of 330 questions to models got no answer" in found["asked"].apart) is apart
         assert (found["asked"].rank is None) is apart and found["uer"].rank is not None
@@ -588,12 +510,23 @@ def test_a_row_whose_questions_were_not_answered_is_listed_apart(
 # Hostile directories
 
 
-def _edit(path: Path, **values: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-
-
 def _edit_cell(root: Path, **values: Any) -> None:
-    _edit(root / "grid/8x8/bad-bad/cell.json", **values)
+    edit(root / CELL, **values)
+
+
+def _listed(**values: Any) -> Callable[[Path], None]:
+    """A change to what study.json says of the cell."""
+
+    def change(root: Path) -> None:
+        content = json.loads((root / "study.json").read_text())
+        content["cells"]["bad"] |= values
+        (root / "study.json").write_text(json.dumps(content))
+
+    return change
+
+
+def _text(path: str, text: str) -> Callable[[Path], object]:
+    return lambda root: (root / path).write_text(text)
 
 
 def _rows(root: Path, seed: int = 0) -> Path:
@@ -601,8 +534,6 @@ def _rows(root: Path, seed: int = 0) -> Path:
 
 
 def _change_rows(root: Path, **columns: Any) -> None:
-    import pandas as pd
-
     rows = pd.read_parquet(_rows(root))
     for name, values in columns.items():
         rows[name.rstrip("_")] = values
@@ -613,16 +544,6 @@ def _linked(root: Path) -> None:
     outside = root.parent / "outside.parquet"
     _rows(root).rename(outside)
     _rows(root).symlink_to(outside)
-
-
-def _linked_directory(root: Path) -> None:
-    (root / "grid/8x8/more").symlink_to("/")
-
-
-def _traversing(root: Path) -> None:
-    study = json.loads((root / "study.json").read_text())
-    study["cells"]["bad"]["directory"] = "../outside"
-    (root / "study.json").write_text(json.dumps(study))
 
 
 def _sparse(name: str) -> Callable[[Path], None]:
@@ -636,19 +557,12 @@ def _sparse(name: str) -> Callable[[Path], None]:
 
 def _many_rows(root: Path) -> None:
     """Ten million rows of a few bytes each: their runs of equal values hardly take room."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(_rows(root))
-    pq.write_table(pa.concat_tables([table] * 20_000), _rows(root), compression="zstd")
+    pq.write_table(pa.concat_tables([pq.read_table(_rows(root))] * 20_000), _rows(root), compression="zstd")
     assert _rows(root).stat().st_size < 2**24
 
 
 def _unpacking(root: Path) -> None:
     """A hundred megabytes in a file of some KB."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     table = pq.read_table(_rows(root))
     long = pa.array(["x" * 5 * 10**6] * len(table), pa.string())
     pq.write_table(table.set_column(0, "study", long), _rows(root), compression="zstd", use_dictionary=False)
@@ -656,9 +570,6 @@ def _unpacking(root: Path) -> None:
 
 
 def _long_names(root: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     table = pq.read_table(_rows(root))
     names = pa.array(["y" * 10**6] * len(table), pa.string())
     pq.write_table(table.set_column(table.column_names.index("method"), "method", names), _rows(root))
@@ -666,9 +577,6 @@ def _long_names(root: Path) -> None:
 
 def _repeated_name(root: Path, length: int = 10**6) -> None:
     """A quarter of a million rows that name the same megabyte, in a file of some KB."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     row = pq.read_table(_rows(root)).slice(0, 1).to_pylist()[0]
     columns = {name: pa.repeat(value, 250_000) for name, value in row.items()}
     columns["method"] = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), 250_000), ["y" * length])
@@ -678,7 +586,7 @@ def _repeated_name(root: Path, length: int = 10**6) -> None:
 def _long_line(root: Path) -> None:
     _rows(root).unlink()
     _rows(root).with_name("evaluations.jsonl").write_text('{"a": "' + "x" * (2**24 - 20) + '"}\n')
-    _edit(root / RUN, status="running")
+    edit(root / RUN, status="running")
 
 
 def _pickle(path: str) -> Callable[[Path], None]:
@@ -691,21 +599,11 @@ def _pickle(path: str) -> Callable[[Path], None]:
     return lambda root: (root / path).write_bytes(pickle.dumps(Trap())) and None
 
 
-def _write(path: str, text: str) -> Callable[[Path], None]:
-    return lambda root: (root / path).write_text(text) and None
-
-
-def _seeds(root: Path) -> None:
-    study = json.loads((root / "study.json").read_text())
-    study["cells"]["bad"]["seeds"] = list(range(100_000))
-    (root / "study.json").write_text(json.dumps(study))
-
-
 CELL, RUN = "grid/8x8/bad-bad/cell.json", "grid/8x8/bad-bad/seed-0/run.json"
 HOSTILE: Mapping[str, tuple[Callable[[Path], Any], str]] = {
     "link": (_linked, "is a link"),
-    "linked directory": (_linked_directory, "is a link"),
-    "traversal": (_traversing, "lies outside the study"),
+    "linked directory": (lambda root: (root / "grid/8x8/more").symlink_to("/"), "is a link"),
+    "traversal": (_listed(directory="../outside"), "lies outside the study"),
     "a gigabyte of Parquet": (_sparse("evaluations.parquet"), "1,073,741,824 bytes; at most 16,777,216 are read"),
     "a gigabyte of lines": (_sparse("evaluations.jsonl"), "1,073,741,824 bytes; at most 16,777,216 are read"),
     "a gigabyte of run.json": (_sparse("run.json"), "at most 1,048,576 are read"),
@@ -715,17 +613,17 @@ HOSTILE: Mapping[str, tuple[Callable[[Path], Any], str]] = {
     "long names in rows": (_long_names, "bytes when unpacked; at most 131,072 are read"),
     "a name of a megabyte in every row": (_repeated_name, "column 'method' has 1,0"),
     "a line of megabytes": (_long_line, "row 1: lacks the column"),
-    "nested study.json": (_write("study.json", "[" * 100_000), "cannot be read as JSON"),
+    "nested study.json": (_text("study.json", "[" * 100_000), "cannot be read as JSON"),
     "nested settings": (
         lambda root: _edit_cell(root, settings={"x": {"value": json.loads("[" * 900 + "]" * 900)}}),
         "nested too deep",
     ),
     "nested provenance": (
-        lambda root: _edit(root / RUN, provenance={"hardware": json.loads("[" * 900 + "]" * 900)}),
+        lambda root: edit(root / RUN, provenance={"hardware": json.loads("[" * 900 + "]" * 900)}),
         "nested too deep",
     ),
-    "study.json is a list": (_write("study.json", "[]"), "expected a JSON object"),
-    "an endless number": (_write(CELL, '{"schema": ' + "9" * 10_000 + "}"), "cannot be read as JSON"),
+    "study.json is a list": (_text("study.json", "[]"), "expected a JSON object"),
+    "an endless number": (_text(CELL, '{"schema": ' + "9" * 10_000 + "}"), "cannot be read as JSON"),
     "pickled rows": (_pickle("grid/8x8/bad-bad/seed-0/evaluations.parquet"), "cannot be read as Parquet"),
     "pickled study": (_pickle("study.json"), "cannot be read as JSON"),
     "pickled run": (_pickle(RUN), "cannot be read as JSON"),
@@ -745,7 +643,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Path], Any], str]] = {
     "another's rows": (lambda root: _change_rows(root, cell="good"), "column 'cell': 'good'"),
     "missing values": (lambda root: _change_rows(root, length=[None, *[10] * 19]), "column 'length'"),
     "a column more": (lambda root: _change_rows(root, extra=1), "unknown column 'extra'"),
-    "many seeds": (_seeds, "100,000 seeds; at most 1,000 are read"),
+    "many seeds": (_listed(seeds=[*range(100_000)]), "100,000 seeds; at most 1,000 are read"),
     "a directory for a file": (lambda root: _swap_for_directory(root / CELL), "is no regular file"),
 }
 
@@ -766,8 +664,7 @@ def test_a_hostile_directory_is_refused_by_name_and_the_rest_shown(
     board = gather(bad, study("other", good=ends(1, 1, 1)))
     (refused,) = board.refused
     assert refused.source == bad and words in refused.reason and len(refused.reason) <= 600
-    assert [entry.method for entry in board.entries] == ["good"]
-    assert not (tmp_path / "sprung").exists()
+    assert [entry.method for entry in board.entries] == ["good"] and not (tmp_path / "sprung").exists()
     files.as_json(board), files.as_csv(board)
 
 
@@ -782,55 +679,46 @@ def test_markup_in_names_and_settings_is_text_like_any_other(study: Study, gathe
     assert entry.model == MARKUP and MARKUP in entry.label
     opened = board.details[entry.id]
     assert (opened.settings[0].name, opened.settings[0].value, opened.settings[0].layer) == (MARKUP, MARKUP, MARKUP)
-    assert (opened.settings[1].value, opened.settings[1].layer) == ("  ", "3")
-    assert opened.origins[0].packages == " "
+    assert (opened.settings[1].value, opened.settings[1].layer) == ("  ", "3") and opened.origins[0].packages == " "
     json.loads(files.as_json(board)), files.as_csv(board)
 
 
-def test_texts_of_any_length_are_cut(study: Study, gather: Any) -> None:
+def test_texts_of_any_length_are_cut_and_curves_of_many_evaluations_thinned(study: Study, gather: Any) -> None:
     settings = {f"learner.{index}": {"value": "x" * 700, "layer": "y" * 700} for index in range(600)}
     provenance = {"commit": "z" * 5_000, "packages": {"p" * 5_000: "q"}, "hardware": {"processor": "r" * 5_000}}
-    board = gather(study("a", uer=(ends(1, 1, 1), {"settings": settings, "provenance": provenance})))
+    curves = {seed: {step: [1] * 10 for step in range(1, 301)} for seed in range(3)}
+    board = gather(study("a", uer=(curves, {"settings": settings, "provenance": provenance})))
     opened = board.details[board.entries[0].id]
-    assert len(opened.settings) == 400
+    assert len(opened.settings) == 400 and len(board.entries[0].hardware[0]) == 120
     longest = max(len(text) for each in opened.settings for text in (each.name, each.value, each.layer))
     assert longest == 400 and max(len(each.packages) for each in opened.origins) == 600
-    assert len(board.entries[0].hardware[0]) == 120
+    assert len(opened.curve.x) == 50 and (opened.curve.x[0], opened.curve.x[-1]) == (1.0, 300.0), "ends are kept"
 
 
 def test_a_board_has_room_for_so_many_rows(study: Study, gather: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "ROWS", 2)
-    many = study("a", **{f"m{index}": ends(1, 1, 1) for index in range(3)})
-    board = gather(many, study("b", uer=ends(1, 1, 1)))
+    board = gather(study("a", **{f"m{index}": ends(1, 1, 1) for index in range(3)}), study("b", uer=ends(1, 1, 1)))
     assert [each.reason for each in board.refused] == ["the board has room for 2 rows, and this has 3"]
     assert [entry.method for entry in board.entries] == ["uer"]
 
 
-def test_curves_of_many_evaluations_are_thinned_and_keep_their_ends(study: Study, gather: Any) -> None:
-    curves = {seed: {step: [1] * 10 for step in range(1, 301)} for seed in range(3)}
-    board = gather(study("a", uer=curves))
-    x = board.details[board.entries[0].id].curve.x
-    assert len(x) == 50 and (x[0], x[-1]) == (1.0, 300.0)
-
-
-@pytest.mark.parametrize("names", [["nowhere"], []])
-def test_nothing_to_show_is_an_error(gather: Any, names: Sequence[str]) -> None:
-    with pytest.raises(UserError, match=r"no study at nowhere|name a study, as in .*, or add submissions"):
-        gather(*names)
-
-
-def test_if_all_is_refused_the_error_says_why(study: Study, gather: Any) -> None:
-    where = study("a", uer=ends(1, 1, 1))
-    (Path(where) / "study.json").write_text("{")
-    with pytest.raises(UserError, match=r"nothing to show: .*study\.json cannot be read as JSON"):
-        gather(where)
+def test_nothing_to_show_is_an_error_and_if_all_is_refused_it_says_why(study: Study, gather: Any) -> None:
+    broken = study("a", uer=SOLVED)
+    (Path(broken) / "study.json").write_text("{")
+    refused = r"nothing to show: .*study\.json cannot be read as JSON"
+    for names, says in (
+        ([broken], refused),
+        (["nowhere"], "no study at nowhere"),
+        ([], "name a study, as in .*, or add"),
+    ):
+        with pytest.raises(UserError, match=says):
+            gather(*names)
 
 
 def test_an_unfinished_run_counts_only_its_whole_evaluations(study: Study, gather: Any) -> None:
     curves = ends(1, 1, 1)
     curves[2] = {100: _episodes(0), 200: [1, 1]}
-    board = gather(study("a", uer=(curves, {"status": {2: "running"}})))
-    (entry,) = board.entries
+    (entry,) = gather(study("a", uer=(curves, {"status": {2: "running"}}))).entries
     assert (
         entry.apart == "8x8: seed 2 is running; 8x8: last evaluated at step 100 of 300" and entry.score.value == 0
     )  # all have the step 100 only

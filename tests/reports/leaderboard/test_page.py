@@ -22,10 +22,12 @@ from guidebench.reports.leaderboard.board import Board, Entry, Estimate, Frames,
 from guidebench.reports.leaderboard.page import ELEMENT, render
 from guidebench.reports.rendering import inline
 from guidebench.results.verification.record import Check
+from tests.reports.conftest import PATIENCE
 from tests.reports.leaderboard import boards
 
 ROOT = Path(__file__).parents[3]
 Open = Callable[..., Page]
+pytestmark = pytest.mark.waits
 EVIL = (
     '</script><script>window.pwned = 1</script><img src="x" onerror="window.pwned = 1"><a href="javascript:pwned=1">'
     "<!--<script>{{ 7 * 7 }}{% raw %}${pwned = 1}\u2028window.pwned = 1//\u2029'\"];datum.x;signal;`&lt;b&gt;\\u003c"
@@ -85,20 +87,19 @@ def test_every_column_sorts_in_both_directions(browser: Open, file: Path) -> Non
 def test_filters_and_search_leave_the_rows_that_fit_and_tell_their_number(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick")
     count = page.get_by_role("status").filter(has_text="row")
-    expect(count).to_have_text("21 rows")
-    page.get_by_label("Method").select_option("vlm_rb")
-    expect(count).to_have_text("3 of 21 rows")
-    page.get_by_label("Suite").select_option("scene")
-    assert shown(page, "Scene: Ranked") == ["scene-vlm_rb"]
-    page.get_by_role("button", name="Reset").click()
-    expect(count).to_have_text("21 rows")
-    page.get_by_label("Model").select_option("gpt-4o-mini")
-    assert shown(page) == ["grid-rl_sallm_f"]
-    page.get_by_role("button", name="Reset").click()
-    page.get_by_label("Standing").select_option("disputed")
     disputed = ids(boards.example(), profile="quick", standing="disputed")
-    expect(count).to_have_text(f"{len(disputed)} of 21 rows")
-    page.get_by_role("button", name="Reset").click()
+    for filters, number, table, rows in (
+        ({"Method": "vlm_rb"}, 3, "", []),
+        ({"Method": "vlm_rb", "Suite": "scene"}, 1, "Scene: Ranked", ["scene-vlm_rb"]),
+        ({"Model": "gpt-4o-mini"}, 2, "Grid: Ranked", ["grid-rl_sallm_f"]),
+        ({"Standing": "disputed"}, len(disputed), "", []),
+    ):
+        expect(count).to_have_text("21 rows")
+        for label, option in filters.items():
+            page.get_by_label(label).select_option(option)
+        expect(count).to_have_text(f"{number} of 21 rows" if number > 1 else "1 of 21 rows")
+        assert not table or shown(page, table) == rows
+        page.get_by_role("button", name="Reset").click()
     page.get_by_label("Search").fill("DRAWER qwen3")
     expect(count).to_have_text("1 of 21 rows")
     expect(page.get_by_role("link", name="vlm_rb qwen3-vl-8b")).to_be_visible()
@@ -133,23 +134,17 @@ def test_the_page_opens_on_the_tab_with_the_most_ranked_rows(browser: Open, tmp_
 
 
 def test_a_column_without_a_value_in_its_table_is_left_out(browser: Open, tmp_path: Path) -> None:
-    bare = {"model": "", "backend": "", "calls": None, "usd": None}
-    plain, judged = (boards.entry(f"{suite}-uer", suite, rank=(1, 1, 1)) for suite in ("grid", "scene"))
-    rows = [
-        (replace(plain[0], **bare), plain[1]),
-        (replace(judged[0], **{**bare, "calls": 0, "model": "m"}), judged[1]),
-    ]
+    bare = {"model": "", "backend": "", "calls": None, "usd": None, "rank": (1, 1, 1)}
+    rows = [boards.entry("grid-uer", **bare), boards.entry("scene-uer", "scene", **{**bare, "calls": 0, "model": "m"})]
     page = browser(write(boards.board(*rows), tmp_path))
-
-    def heads(suite: str) -> list[str]:
-        found = page.get_by_role("region", name=f"{suite}: Ranked").locator("th[data-column]")
-        names: list[str] = found.evaluate_all("heads => heads.map(head => head.dataset.column)")
-        return names
-
-    fixed = ["profile", "seeds", "steps"]
+    heads = {
+        suite: page.get_by_role("region", name=f"{suite}: Ranked")
+        .locator("th[data-column]").evaluate_all("heads => heads.map(head => head.dataset.column)")
+        for suite in ("Grid", "Scene")
+    }  # fmt: skip
+    first = ["rank", "row", "score", "mean", "standing", "profile", "seeds", "steps"]
     last = ["hardware", "protocol", "source"]
-    assert heads("Grid") == ["rank", "row", "score", "mean", "standing", *fixed, *last]
-    assert heads("Scene") == ["rank", "row", "score", "mean", "standing", *fixed, "model", "calls", *last]
+    assert heads == {"Grid": [*first, *last], "Scene": [*first, "model", "calls", *last]}
     for table in page.locator(".board").all():  # every cell has a column of its own
         lines = table.locator("tr").evaluate_all("rows => rows.map(row => row.getBoundingClientRect().height)")
         assert max(lines) < 120
@@ -192,8 +187,7 @@ def test_scripted_rows_stand_below_those_of_their_profile_and_are_ranked_apart(b
 
 def test_ties_rank_intervals_and_reasons_are_told_in_words(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick&suite=grid")
-    cells = page.locator("tr[data-id='grid-vlm_rb'] td")
-    assert cells.first.inner_text().split() == ["=3", "tied", "between", "1–5"]
+    assert page.locator("tr[data-id='grid-vlm_rb'] td").first.inner_text().split() == ["=3", "tied", "between", "1–5"]
     assert page.locator("tr[data-id='grid-sac'] td").first.inner_text().startswith("9")
     apart = page.get_by_role("region", name="Grid: Listed apart").locator("tbody tr")
     expect(apart).to_contain_text("2 seeds on 8x8; 3 are needed")
@@ -201,20 +195,26 @@ def test_ties_rank_intervals_and_reasons_are_told_in_words(browser: Open, file: 
     expect(page.get_by_text("Two rows come from uncommitted changes.")).to_be_visible()
 
 
-def test_profiles_of_a_tab_are_ranked_apart(browser: Open, tmp_path: Path) -> None:
-    names = {"suite": "grid", "tab": "scripted", "rank": (1, 1, 1)}
-    rows = [boards.entry(f"grid-{name}", **names, profile=name) for name in ("long", "short")]
-    page = browser(write(boards.board(*rows), tmp_path))
-    assert shown(page, "Grid: Ranked, long") == ["grid-long"]
-    assert shown(page, "Grid: Ranked, short") == ["grid-short"]
-    assert "tied" not in page.locator("#suites").inner_text()
-
-
-def test_rows_of_one_task_alone_have_a_table_of_their_own(browser: Open, tmp_path: Path) -> None:
-    names = {"suite": "grid", "rank": (1, 1, 1)}
-    rows = [boards.entry(f"grid-{place or 'all'}", **names, board=place) for place in ("", "8x8")]
-    page = browser(write(boards.board(*rows), tmp_path))
-    assert shown(page, "Grid: Ranked") == ["grid-all"] and shown(page, "Grid: Ranked on 8x8 alone") == ["grid-8x8"]
+@pytest.mark.parametrize(
+    ("rows", "tables"),
+    [
+        (
+            {f"grid-{name}": {"tab": "scripted", "profile": name} for name in ("long", "short")},
+            {f"Grid: Ranked, {name}": [f"grid-{name}"] for name in ("long", "short")},
+        ),
+        (
+            {"grid-all": {}, "grid-8x8": {"board": "8x8"}},
+            {"Grid: Ranked": ["grid-all"], "Grid: Ranked on 8x8 alone": ["grid-8x8"]},
+        ),
+    ],
+    ids=["profiles", "one task alone"],
+)
+def test_rows_that_are_not_ranked_together_have_tables_of_their_own(
+    browser: Open, tmp_path: Path, rows: dict[str, Any], tables: dict[str, list[str]]
+) -> None:
+    made = [boards.entry(name, rank=(1, 1, 1), **given) for name, given in rows.items()]
+    page = browser(write(boards.board(*made), tmp_path))
+    assert {name: shown(page, name) for name in tables} == tables
     assert "tied" not in page.locator("#suites").inner_text()
 
 
@@ -226,6 +226,7 @@ def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) ->
     opened = page.locator("#opened")
     names = ["Learning curve", "Tasks", "Ablations and perturbations", "Sample frames", "Verification"]
     assert opened.locator("h3").all_inner_texts() == [*names, "Configuration", "Provenance", "Citation"]
+    assert opened.locator(".episodes").count() == 0 and "left out for want of room" not in file.read_text()
     expect(opened.locator(".plot svg").first).to_be_visible()
     told = opened.locator(".drawing").first
     assert told.get_attribute("role") == "img" and told.get_attribute("aria-roledescription") is None
@@ -241,7 +242,7 @@ def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) ->
     expect(page.locator("#list")).to_be_visible()
     expect(page.locator("tr[data-id='grid-vlm_rb'] a")).to_be_focused()
     page.set_viewport_size({"width": 800, "height": 600})  # a chart that is gone must not follow
-    page.wait_for_timeout(200)
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, file: Path) -> None:
@@ -257,8 +258,7 @@ def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, fi
     expected = [
         statistics.difference(ours, theirs, "iqm"), statistics.probability_of_improvement(ours, theirs),
     ]  # fmt: skip
-    cells = rows.nth(2).get_by_role("cell").all_inner_texts()
-    for told, interval in zip(cells[1:3], expected, strict=True):
+    for told, interval in zip(rows.nth(2).get_by_role("cell").all_inner_texts()[1:3], expected, strict=True):
         numbers = [float(each) for each in told.replace("−", "-").translate(str.maketrans("[],+", "    ")).split()]
         np.testing.assert_allclose(numbers, [float(each) for each in interval], atol=0.016)
     assert page.locator("#comparison .legend li").all_inner_texts() == ["uer", "dsadf", "lagea gpt-oss-120b"]
@@ -341,8 +341,7 @@ def test_a_link_is_the_view(browser: Open, file: Path) -> None:
     page.locator("tr[data-id='grid-per'] input").check()
     page.get_by_label("Colours").select_option("dark")
     seen = shown(page)
-    link = page.evaluate("location.hash")
-    again = browser(file, link)
+    again = browser(file, page.evaluate("location.hash"))
     assert shown(again) == seen and len(seen) < 10
     expect(again.get_by_label("Search")).to_have_value("a")
     expect(again.locator("tr[data-id='grid-kagi'] input")).to_be_checked()
@@ -353,8 +352,7 @@ def test_a_link_is_the_view(browser: Open, file: Path) -> None:
     again.go_back()
     assert shown(again) == seen
     for wrong in ("#open=nobody", "#tab=constructor&sort=-__proto__&ticked=,x&base=y", "#%E0%A4%A"):
-        strange = browser(file, wrong)
-        expect(strange.get_by_role("heading", level=2).first).to_be_visible()
+        expect(browser(file, wrong).get_by_role("heading", level=2).first).to_be_visible()
 
 
 def test_colours_follow_the_system_and_the_switch(browser: Open, file: Path) -> None:
@@ -374,37 +372,33 @@ def test_colours_follow_the_system_and_the_switch(browser: Open, file: Path) -> 
 def test_everything_works_by_keyboard(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick")
 
-    def press_until(key: str, selector: str) -> None:
+    def press_until(selector: str, *keys: str, back: bool = False) -> None:
         for _ in range(60):
             if page.evaluate("selector => document.activeElement.matches(selector)", selector):
-                return
+                break
+            page.keyboard.press("Shift+Tab" if back else "Tab")
+        else:
+            raise AssertionError(f"{selector} is never focused")
+        for key in keys:
             page.keyboard.press(key)
-        raise AssertionError(f"{selector} is never focused")
 
-    press_until("Tab", ".skip")
-    page.keyboard.press("Enter")
+    press_until(".skip", "Enter")
     expect(page.locator("main")).to_be_focused()
-    press_until("Tab", "[role=tab]")
-    page.keyboard.press("ArrowRight")
+    press_until("[role=tab]", "ArrowRight")
     expect(page.get_by_role("tab", name="paper")).to_be_focused()
     page.keyboard.press("End")
     expect(page.get_by_role("tab", name="quick")).to_have_attribute("aria-selected", "true")
-    press_until("Tab", "#search")
-    page.keyboard.type("uer")
-    press_until("Tab", "[data-column=score] button")
-    page.keyboard.press("Enter")
+    press_until("#search", *"uer")
+    press_until("[data-column=score] button", "Enter")
     expect(page.locator("[data-column=score]").first).to_have_attribute("aria-sort", "descending")
-    press_until("Tab", "tr input")
-    page.keyboard.press("Space")
+    press_until("tr input", "Space")
     expect(page.locator("#ticked")).to_have_text("1 row ticked")
-    press_until("Tab", "tr a")
-    page.keyboard.press("Enter")
+    press_until("tr a", "Enter")
     expect(page.get_by_role("heading", name="uer")).to_be_focused()
-    press_until("Shift+Tab", "#back")
-    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    press_until("#back", back=True)
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.keyboard.press("Enter")
     expect(page.locator("tr[data-id='grid-uer'] a")).to_be_focused()
-    assert outline == "solid"
 
 
 VIEWS = ("#tab=quick", "#tab=quick&open=grid-vlm_rb", "#tab=quick&ticked=grid-uer,grid-vlm_rb&compare=1")
@@ -417,8 +411,7 @@ def test_a_phone_scrolls_tables_not_the_page(browser: Open, file: Path, link: st
         settled(page)
     assert page.evaluate("document.documentElement.scrollWidth") == 375
     targets = page.locator("button:visible, input:visible, select:visible")
-    heights = targets.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)")
-    assert min(heights) >= 20
+    assert min(targets.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)")) >= 20
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -449,8 +442,7 @@ def test_print_shows_all_and_no_controls(browser: Open, file: Path) -> None:
         expect(page.locator(hidden).first).to_be_hidden()
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     clipped = "all => all.filter(e => getComputedStyle(e).overflowX !== 'visible').length"
-    assert page.locator(".scroll").evaluate_all(clipped) == 0
-    assert len(shown(page)) == 9
+    assert page.locator(".scroll").evaluate_all(clipped) == 0 and len(shown(page)) == 9
 
 
 def poisoned() -> Board:
@@ -488,14 +480,13 @@ def test_strangers_text_stays_text(browser: Open, axe: Callable[[Page], None], t
     file = write(poisoned(), tmp_path)
     page = browser(file)
     assert page.title() == EVIL
-    assert page.locator("h1").text_content() == EVIL
-    assert page.locator("tr[data-id='evil-1'] a").text_content() == EVIL
     page.get_by_label("Search").fill("<script>")
     assert page.locator("tr[data-id]:visible").count() == 3
-    page.locator("tr[data-id='evil-1'] a").click()
+    row = page.locator("tr[data-id='evil-1'] a")
+    assert [page.locator("h1").text_content(), row.text_content()] == [EVIL, EVIL]
+    row.click()
     settled(page)
-    assert page.locator("#opened h2").text_content() == EVIL
-    assert page.locator("#opened pre").text_content() == EVIL
+    assert [page.locator(f"#opened {part}").text_content() for part in ("h2", "pre")] == [EVIL, EVIL]
     assert page.locator("#opened img").count() == 1
     page.locator("#opened .plot").first.locator(".mark-symbol path").last.hover()
     assert page.locator("#tip").text_content().count(EVIL) == 1
@@ -510,16 +501,16 @@ def test_strangers_text_stays_text(browser: Open, axe: Callable[[Page], None], t
 
 def test_the_policy_stops_what_the_page_did_not_bring(chromium: Any, file: Path) -> None:
     page = chromium.new_page()
-    said = []
-    page.on("console", lambda message: said.append(message.text))
+    said: list[bool] = []
     page.goto(file.as_uri())
-    page.evaluate(
-        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.pwned=1\">');"
-        "const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s);"
-    )
-    page.wait_for_timeout(100)
+    with page.expect_console_message(
+        lambda message: said.append("Content Security Policy" in message.text) or sum(said) >= 2, timeout=PATIENCE
+    ):
+        page.evaluate(
+            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.pwned=1\">');"
+            "const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s);"
+        )
     assert page.evaluate("window.pwned") is None
-    assert sum("Content Security Policy" in each for each in said) >= 2
     page.close()
 
 
@@ -528,8 +519,7 @@ def test_numbers_that_are_none_and_boards_without_rows(browser: Open, tmp_path: 
     page = browser(write(boards.board((entry, details)), tmp_path), "#open=odd-1")
     settled(page)
     expect(page.locator(".facts")).to_contain_text("Score (IQM)—")
-    empty = browser(write(boards.board(), tmp_path))
-    expect(empty.get_by_text("No row can be shown.")).to_be_visible()
+    expect(browser(write(boards.board(), tmp_path)).get_by_text("No row can be shown.")).to_be_visible()
 
 
 def test_the_same_board_is_the_same_page_in_every_process() -> None:
@@ -574,8 +564,7 @@ def test_a_row_opens_to_its_episodes_which_are_decoded_when_a_reader_asks_for_th
     expect(page.locator(".episodes")).to_contain_text("2 of 32 episodes; so what is shown here is no rate")
     expect(page.locator(".episodes")).to_contain_text("no verification plays them again")
     figures.first.locator("summary").press("Enter")
-    assert figures.first.locator("li").inner_text() == f"Step 2: {EVIL[:60]}"
-    assert page.evaluate("window.pwned") is None
+    assert figures.first.locator("li").inner_text() == f"Step 2: {EVIL[:60]}" and page.evaluate("window.pwned") is None
     axe(page)
     figures.first.get_by_role("button", name="Stop: ").press("Enter")
     expect(figures.first.locator("canvas")).to_be_visible()
@@ -593,12 +582,6 @@ def test_episodes_stand_still_for_a_reader_who_prefers_less_motion(browser: Open
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     figure.get_by_role("button", name="Play: ").press("Space")
     expect(figure.locator("img")).to_be_visible()
-
-
-def test_a_row_without_episodes_says_nothing_of_them(browser: Open, file: Path) -> None:
-    page = browser(file, "#open=grid-uer")
-    settled(page)
-    assert page.locator(".episodes").count() == 0 and "left out for want of room" not in file.read_text()
 
 
 def test_the_page_keeps_its_size_and_the_best_rows_their_episodes(

@@ -21,8 +21,7 @@ def test_the_interval_of_a_score_is_that_of_the_statistics() -> None:
 def test_draws_depend_on_the_name_and_are_independent_of_another_rows() -> None:
     scores = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
     first, second = ranking.resamples(scores, "a"), ranking.resamples(scores, "b")
-    assert (first == ranking.resamples(scores, "a")).all()
-    assert abs(np.corrcoef(first, second)[0, 1]) < 0.05
+    assert (first == ranking.resamples(scores, "a")).all() and abs(np.corrcoef(first, second)[0, 1]) < 0.05
 
 
 def scored(*rows: np.ndarray) -> list[Scored]:
@@ -43,6 +42,8 @@ def test_rows_without_a_spread_are_ranked_from_three_runs_on() -> None:
         assert ranking.ranks(scored(np.ones(runs), np.zeros(runs))).rank.tolist() == ranked
     assert ranking.ranks(scored(np.ones(4), np.ones(4))).rank.tolist() == [1, 1]
     assert ranking.ranks(scored(np.ones(4)))[0].tolist() == [1]
+    (alone,) = scored(np.array([0.5]))
+    assert alone.score.estimate == 0.5 and np.isnan(alone.score.low), "one run has no interval"
 
 
 def test_of_one_task_and_three_seeds_the_test_is_welchs_of_the_means() -> None:
@@ -56,11 +57,6 @@ def test_of_one_task_and_three_seeds_the_test_is_welchs_of_the_means() -> None:
             scored(second)[0].spread,
         )
         assert float(found[0]) == pytest.approx(statistics.t_test(first, second), abs=0.01)
-
-
-def test_a_row_with_one_run_has_a_score_and_no_interval() -> None:
-    (found,) = scored(np.array([0.5]))
-    assert found.score.estimate == 0.5 and np.isnan(found.score.low)
 
 
 def test_equal_rows_are_set_below_another_in_at_most_five_percent_of_boards() -> None:

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from guidebench.harness.records import schema
+from tests import programs
 from tests.reports.conftest import IDENTITY
 
 PATIENCE = 60.0
@@ -37,14 +37,12 @@ class Watch:
 
     def __init__(self, study: Path, *words: str) -> None:
         self.study = study
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "guidebench.reports.commands.watch", str(study), *words],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(study.parent)},
-        )  # fmt: skip
-        assert self.process.stdout is not None
-        told = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
-        assert told is not None
-        self.address = told[0]
+        pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        env = {**os.environ, "TMPDIR": str(study.parent)}
+        self.process = programs.start_bench("watch", str(study), *words, **pipes, text=True, env=env)
+        found = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
+        assert found is not None
+        self.address = found[0]
 
     def get(self, path: str = "/", method: str = "GET", **headers: str) -> Answer:
         connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=PATIENCE)
@@ -66,10 +64,11 @@ class Watch:
         """Exit code, output and errors."""
         self.process.send_signal(how)
         try:
-            out, errors = self.process.communicate(timeout=PATIENCE)
+            code = self.process.wait(PATIENCE)
         finally:
             self.process.kill()
-        return self.process.returncode, out, errors
+        with self.process.stdout as out, self.process.stderr as errors:
+            return code, out.read(), errors.read()
 
 
 @pytest.fixture

@@ -8,19 +8,18 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page, expect
 
 from guidebench.harness.records.leases import Lease
 from guidebench.reports.live.contents import RUNS
 from tests.reports.conftest import PATIENCE, Writer, hear
 from tests.reports.live.conftest import Watch, append, row
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
 Start = Callable[..., Watch]
+pytestmark = pytest.mark.waits
 EVIL = "</script><img src=x onerror=alert(1)><b>bold"
 
 
@@ -60,8 +59,6 @@ def cells(page: Page, name: str) -> list[str]:
 def test_a_study_appears_and_grows_without_a_reload(
     opened: Callable[..., Page], writer: Writer, axe: Callable[[Page], None]
 ) -> None:
-    from playwright.sync_api import expect
-
     page = opened(writer.directory)
     expect(page.locator("#state")).to_contain_text("study does not exist yet")
     begun(page)
@@ -88,8 +85,6 @@ def test_a_study_appears_and_grows_without_a_reload(
 
 
 def test_a_run_that_fails_shows_its_error_and_a_new_run_its_row(opened: Callable[..., Page], writer: Writer) -> None:
-    from playwright.sync_api import expect
-
     writer.cell("a", {0: {100: [1]}})
     writer.finish()
     page = opened(writer.directory)
@@ -109,8 +104,6 @@ def test_a_run_that_fails_shows_its_error_and_a_new_run_its_row(opened: Callable
 def test_of_many_runs_those_that_need_a_reader_are_listed_and_the_others_counted(
     opened: Callable[..., Page], writer: Writer, axe: Callable[[Page], None]
 ) -> None:
-    from playwright.sync_api import expect
-
     seeds = range(RUNS + 50)
     failed = {RUNS + 5: "failed"}
     states = {**dict.fromkeys(seeds, "finished"), **failed}
@@ -132,8 +125,6 @@ def test_of_many_runs_those_that_need_a_reader_are_listed_and_the_others_counted
 
 
 def test_what_a_reader_did_stays_when_rows_arrive(opened: Callable[..., Page], writer: Writer) -> None:
-    from playwright.sync_api import expect
-
     for number, success in enumerate((1, 0, 1, 0)):
         writer.cell(
             f"c{number}", {0: {100: [success]}, 1: {}}, method=f"m{number}", status={1: "failed"}, error="one\ntwo"
@@ -165,8 +156,6 @@ def test_what_a_reader_did_stays_when_rows_arrive(opened: Callable[..., Page], w
 
 
 def test_texts_of_a_study_stay_texts(opened: Callable[..., Page], writer: Writer) -> None:
-    from playwright.sync_api import expect
-
     writer.cell(
         "a", {0: {100: [1]}, 1: {100: [0]}}, status={1: "failed"}, error=f"Traceback\n{EVIL}", variant=EVIL, model=EVIL
     )
@@ -186,8 +175,6 @@ def test_texts_of_a_study_stay_texts(opened: Callable[..., Page], writer: Writer
 def test_a_page_whose_server_ended_says_so_and_follows_the_next(
     chromium: Browser, watch: Start, writer: Writer
 ) -> None:
-    from playwright.sync_api import expect
-
     writer.cell("a", {0: {100: [1]}})
     first = watch(writer.finish())
     page = chromium.new_page()
@@ -205,8 +192,6 @@ def test_a_page_whose_server_ended_says_so_and_follows_the_next(
 
 
 def test_links_lead_to_the_report_and_to_the_pages_of_runs(opened: Callable[..., Page], writer: Writer) -> None:
-    from playwright.sync_api import expect
-
     writer.cell("a", {0: {100: [0], 200: [1]}})
     shutil.rmtree(writer.finish() / "grid/8x8/uer-a/seed-1", ignore_errors=True)
     page = opened(writer.directory)

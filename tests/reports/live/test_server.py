@@ -18,6 +18,7 @@ from tests.reports.conftest import Writer
 from tests.reports.live.conftest import Watch, append, row
 
 Start = Callable[..., Watch]
+pytestmark = pytest.mark.waits
 
 
 def written(writer: Writer) -> Path:
@@ -59,18 +60,13 @@ def test_the_page_is_served_on_the_loopback_interface_alone(served: Watch) -> No
     assert served.get(method="HEAD").body == ""
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1", ""]
-)
 @pytest.mark.parametrize("path", ["/", "/events", "/parts/runs", "/report/report.html"])
-def test_a_name_that_resolves_to_this_machine_is_refused(served: Watch, host: str, path: str) -> None:
-    answer = served.get(path, Host=host)
-    assert answer.status == 403 and "study-of-tests" not in answer.body
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:9", "[::1]:9000"])
-def test_a_tunnel_to_this_machine_is_served(served: Watch, host: str) -> None:
-    assert served.get(Host=host).status == 200
+def test_a_name_that_resolves_to_this_machine_is_refused_and_a_tunnel_to_it_served(served: Watch, path: str) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1", ""):
+        answer = served.get(path, Host=host)
+        assert answer.status == 403 and "study-of-tests" not in answer.body
+    for host in ("localhost", "LOCALHOST:8080", "127.0.0.1:9", "[::1]:9000"):
+        assert served.get(Host=host).status == 200
 
 
 @pytest.mark.parametrize(
@@ -87,11 +83,11 @@ def test_no_other_file_is_served(served: Watch, path: str) -> None:
     assert answer.status == 404 and '"schema"' not in answer.body
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_nothing_can_be_changed(served: Watch, method: str) -> None:
+def test_nothing_can_be_changed(served: Watch) -> None:
     before = {path: path.stat().st_mtime_ns for path in served.study.rglob("*")}
-    answer = served.get("/report/report.html", method)
-    assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD"
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        answer = served.get("/report/report.html", method)
+        assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD"
     assert {path: path.stat().st_mtime_ns for path in served.study.rglob("*")} == before
 
 
@@ -154,31 +150,24 @@ def test_a_report_that_cannot_be_made_says_why(watched: Watch, study: Path) -> N
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_cleanly_while_a_page_is_open(watched: Watch, study: Path, how: signal.Signals) -> None:
-    stream = events(watched)
-    told(stream)
+    told(events(watched))
     assert watched.end(how) == (0, "bench watch: ended\n", "")
     assert list(study.parent.iterdir()) == [study]  # no report is left behind
 
 
-def test_a_port_in_use_is_refused_with_what_to_do(
+def test_what_cannot_be_watched_is_refused_with_what_to_do(
     served: Watch, study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = urlsplit(served.address).port
-    assert command.main([str(study), "--port", str(port)]) == 1
-    assert capsys.readouterr().err == (
+    in_use = (
         f"bench watch: --port {port}: the port is in use by another program; give another with --port, or leave "
         "--port out and a free one is taken\n"
     )
-
-
-@pytest.mark.parametrize("port", ["-1", "65536"])
-def test_a_port_that_cannot_be_is_refused(study: Path, capsys: pytest.CaptureFixture[str], port: str) -> None:
-    assert command.main([str(study), "--port", port]) == 1
-    assert "a port is a number from 1 to 65535" in capsys.readouterr().err
-
-
-def test_a_file_and_a_run_are_no_studies(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(study / "study.json")]) == 1
-    assert "study.json is a file, not a study" in capsys.readouterr().err
-    assert command.main([str(study / "grid/8x8/uer-a/seed-0")]) == 1
-    assert f"is a run; give its study, {study}" in capsys.readouterr().err
+    for words, says in (
+        ([study, "--port", port], in_use),
+        ([study, "--port", -1], "a port is a number from 1 to 65535"),
+        ([study, "--port", 65536], "a port is a number from 1 to 65535"),
+        ([study / "study.json"], "study.json is a file, not a study"),
+        ([study / "grid/8x8/uer-a/seed-0"], f"is a run; give its study, {study}"),
+    ):
+        assert command.main([*map(str, words)]) == 1 and says in capsys.readouterr().err

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from guidebench import results
 from guidebench.harness.records import schema
 from guidebench.reports.papers import catalogue
 from guidebench.reports.papers.matching import Shelf
-from guidebench.reports.summary import summaries
 from tests.reports.conftest import Writer, label_row, write_rows
 
 Curve = Mapping[int, float]
@@ -89,13 +87,13 @@ def taught(writer: Writer) -> Callable[..., None]:
     return Papers(writer).teach
 
 
+def shelf_of(writer: Writer, paper: str = "vlm_rb", **stand_ins: str) -> Shelf:
+    """The rows of all cells written so far."""
+    given = {f"{key[1:]}": value for key, value in stand_ins.items()}
+    return Shelf(writer.summary().rows, catalogue.paper(paper), given)
+
+
 @pytest.fixture
 def shelf(writer: Writer) -> Callable[..., Shelf]:
-    """The rows of all cells written so far."""
-
-    def made(paper: str = "vlm_rb", **stand_ins: str) -> Shelf:
-        study = results.study(writer.finish())
-        rows = summaries.summarise(study, results.load(study), reps=200).rows
-        return Shelf(rows, catalogue.paper(paper), {f"{key[1:]}": value for key, value in stand_ins.items()})
-
-    return made
+    """`shelf_of` the test's writer."""
+    return lambda *paper, **stand_ins: shelf_of(writer, *paper, **stand_ins)

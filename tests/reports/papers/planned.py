@@ -7,15 +7,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records import schema
 from guidebench.harness.records.study import StudyDirectory
-from tests.reports.conftest import write_rows
+from tests.reports.conftest import without_pictures, write_rows
 
 SEEDS = (0, 1)
 PROVENANCE = {"commit": "abc123", "dirty": False, "packages": {}, "hardware": {"processor": "some CPU", "cores": 2}}
+
+
+unrendered_module = pytest.fixture(scope="module", autouse=True)(without_pictures)
+"""Figures are not rendered in the tests of a module that imports it, nor for what they share."""
 
 
 def entries(plan: Plan, seeds: Sequence[int]) -> dict[str, Any]:
@@ -60,5 +66,4 @@ def _write_run(cell: Cell, seed: int, run: Path, completed: float) -> None:
             told.append({"step": cell.steps, "episode": episode, "outcome": outcome, "value": value})
     write_rows(run, "evaluations", rows, parquet=True)
     write_rows(run, "outcomes", told)
-    clock = {"step": cell.steps, "seconds": 90.0, "evaluation_seconds": 8.0, "seeds": 1}
-    write_rows(run, "timings", [clock])
+    write_rows(run, "timings", [{"step": cell.steps, "seconds": 90.0, "evaluation_seconds": 8.0, "seeds": 1}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from guidebench.reports.statistics import Array
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 from tests.reports.conftest import Writer
+from tests.reports.papers.conftest import Papers, shelf_of
 
 END = 1_000_000
 
@@ -39,88 +41,108 @@ def claim(formula: str, **given: Any) -> pd.DataFrame:
     return pd.DataFrame([row])
 
 
-@pytest.fixture
-def tested(add: Callable[..., None], shelf: Callable[..., Shelf]) -> Callable[..., Outcome]:
-    """Final success of five seeds: vlm_rb .78, uer .5, per .74 on average; `tested(claim)`."""
-    finals: Mapping[str, tuple[float, ...]] = {
-        "vlm_rb": (0.8, 0.8, 0.7, 0.8, 0.8),
-        "uer": (0.5, 0.5, 0.4, 0.6, 0.5),
-        "per": (0.7, 0.8, 0.7, 0.8, 0.7),
-    }
-    for method, ends in finals.items():
-        add(method, {seed: {100: 0.0, END: end} for seed, end in enumerate(ends)}, method=method)
+FINALS: Mapping[str, tuple[float, ...]] = {
+    "vlm_rb": (0.8, 0.8, 0.7, 0.8, 0.8),
+    "uer": (0.5, 0.5, 0.4, 0.6, 0.5),
+    "per": (0.7, 0.8, 0.7, 0.8, 0.7),
+    "relo": tuple(0.59 + 0.0685 * place for place in (-1.0, -0.5, 0.0, 0.5, 1.0)),
+    "sac": (0.5,) * 5,
+}
 
-    def test(rows: pd.DataFrame) -> Outcome:
-        (found,) = claims.test(rows, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=400))
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    """Final success of five seeds: vlm_rb .78, uer .5, per .74, relo .59 and sac .5 on average; aer has .72 at once."""
+    writer = Writer(tmp_path_factory.mktemp("claims") / "study")
+    for method, ends in FINALS.items():
+        curves = {seed: {100: 0.0, END: end} for seed, end in enumerate(ends)}
+        Papers(writer).add(method, curves, method=method)
+    sooner = {seed: {100: rate, END: rate} for seed, rate in enumerate((0.7, 0.7, 0.8, 0.7, 0.7))}
+    Papers(writer).add("aer", sooner, method="aer")
+    return shelf_of(writer)
+
+
+@pytest.fixture
+def tested(rows: Shelf) -> Callable[..., Outcome]:
+    """`tested("level", value=0.75)`: what becomes of such a claim."""
+
+    def test(formula: str, **given: Any) -> Outcome:
+        row = claim(formula, **given)
+        (found,) = claims.test(row, published.load("vlm_rb"), rows, Estimator(lambda _: 1.0, reps=400))
         return found
 
     return test
 
 
-def test_a_level_is_compared_with_its_value_and_with_both_ends_of_its_range(tested: Callable[..., Outcome]) -> None:
-    assert tested(claim("level", value=0.75)).verdict == verdicts.REPRODUCED
-    assert tested(claim("level", value=0.5)).verdict == verdicts.NOT_REPRODUCED
-    assert tested(claim("range", value=0.5, high=0.8)).verdict == verdicts.REPRODUCED
-    assert tested(claim("range", value=0.1, high=0.5)).verdict == verdicts.NOT_REPRODUCED
+BEFORE = {"method": "uer", "baseline": "per"}
+NEVER = {"method": "relo", "value": 0.0}
+VERDICTS: list[tuple[str, dict[str, Any], str]] = [
+    ("level", {"value": 0.75}, verdicts.REPRODUCED),
+    ("level", {"value": 0.5}, verdicts.NOT_REPRODUCED),
+    ("range", {"value": 0.5, "high": 0.8}, verdicts.REPRODUCED),
+    ("range", {"value": 0.1, "high": 0.5}, verdicts.NOT_REPRODUCED),
+    ("relative_gain", {"baseline": "uer", "value": 241.7}, verdicts.SAME_DIRECTION),
+    ("relative_gain", {"baseline": "uer", "value": 11.0, "high": 60.0}, verdicts.REPRODUCED),
+    ("relative_gain", {"baseline": "uer", "value": 2.0, "high": 10.0}, verdicts.SAME_DIRECTION),
+    ("relative_gain", {**BEFORE, "value": 20.0}, verdicts.NOT_REPRODUCED),
+    ("wins", {"baseline": "uer", "value": 1, "high": 1}, verdicts.REPRODUCED),
+    ("wins", {**BEFORE, "value": 1, "high": 1}, verdicts.NOT_REPRODUCED),
+    ("wins", {**BEFORE, "value": 0, "high": 1}, verdicts.REPRODUCED),
+    # One gain of .09 ± .085 at 95 % (t(4) 2.776), ± .107 at the 97.5 % that two comparisons have each (3.495).
+    ("wins", {**NEVER, "baseline": "sac", "high": 1}, verdicts.NOT_REPRODUCED),
+    ("wins", {**NEVER, "baseline": "sac,per", "high": 2}, verdicts.INCONCLUSIVE),
+    ("best", {"baseline": "uer"}, verdicts.REPRODUCED),
+    ("best", {"baseline": "uer,per"}, verdicts.INCONCLUSIVE),
+    ("ordering", {"method": "per", "baseline": "uer"}, verdicts.REPRODUCED),
+    ("ordering", BEFORE, verdicts.NOT_REPRODUCED),
+    # fewer steps are better
+    ("wins", {"method": "aer", "baseline": "uer", "metric": "steps_to_baseline_best", "value": 1, "high": 1},
+     verdicts.REPRODUCED),
+    ("level", {"metric": "dollars", "value": 1}, verdicts.NOT_RUN),
+    ("none", {}, verdicts.PUBLISHED_ONLY),
+]  # fmt: skip
+
+
+def of_studies(writer: Writer, name: str, paper: str = "rl_sallm_f") -> Outcome:
+    """The verdict on a claim of a paper from the cells written so far."""
+    rows, known = published.claims(paper), shelf_of(writer, paper)
+    study = results.study(writer.directory)
+    estimator = Estimator(lambda _: 1.0, 400, Measured(lambda _: study))
+    (found,) = claims.test(rows[rows["claim"] == name], published.load(paper), known, estimator)
+    return found
+
+
+@pytest.fixture
+def of_paper(writer: Writer) -> Callable[..., Outcome]:
+    return lambda *names: of_studies(writer, *names)
+
+
+@pytest.mark.parametrize(("formula", "given", "verdict"), VERDICTS)
+def test_a_claim_is_put_to_the_rows_that_it_names(
+    tested: Callable[..., Outcome], formula: str, given: dict[str, Any], verdict: str
+) -> None:
+    assert tested(formula, **given).verdict == verdict
 
 
 def test_a_gain_is_compared_in_size_and_beside_every_baseline(tested: Callable[..., Outcome]) -> None:
-    found = tested(claim("relative_gain", baseline="uer", value=50.0))
+    found = tested("relative_gain", baseline="uer", value=50.0)
     assert found.verdict == verdicts.REPRODUCED
     assert float(found.findings[0].ours.estimate) == pytest.approx(100 * 0.28 / 0.5)
-    assert tested(claim("relative_gain", baseline="uer", value=241.7)).verdict == verdicts.SAME_DIRECTION
-    assert tested(claim("relative_gain", baseline="uer", value=11.0, high=60.0)).verdict == verdicts.REPRODUCED
-    assert tested(claim("relative_gain", baseline="uer", value=2.0, high=10.0)).verdict == verdicts.SAME_DIRECTION
-    both = tested(claim("relative_gain", baseline="uer,per", value=50.0))
+    both = tested("relative_gain", baseline="uer,per", value=50.0)
     assert [finding.verdict for finding in both.findings] == [verdicts.REPRODUCED, verdicts.NOT_REPRODUCED]
     assert both.verdict == verdicts.NOT_REPRODUCED
-    assert tested(claim("relative_gain", method="uer", baseline="per", value=20.0)).verdict == verdicts.NOT_REPRODUCED
 
 
-def test_wins_are_those_that_are_shown_and_at_most_those_that_are_not_refuted(tested: Callable[..., Outcome]) -> None:
-    found = tested(claim("wins", baseline="uer,per", value=2, high=2))
+def test_wins_are_those_shown_and_at_most_those_not_refuted_and_what_could_not_be_shown_is_said(
+    tested: Callable[..., Outcome],
+) -> None:
+    found = tested("wins", baseline="uer,per", value=2, high=2)
     assert [float(number) for number in found.findings[0].ours] == [2, 1, 2] and found.findings[0].of == "of 2 settings"
     assert found.verdict == verdicts.INCONCLUSIVE and found.reasons == ("too few settings show who is better",)
-    assert tested(claim("wins", baseline="uer", value=1, high=1)).verdict == verdicts.REPRODUCED
-    assert tested(claim("wins", method="uer", baseline="per", value=1, high=1)).verdict == verdicts.NOT_REPRODUCED
-    assert tested(claim("wins", method="uer", baseline="per", value=0, high=1)).verdict == verdicts.REPRODUCED
-
-
-def test_a_claim_that_a_method_never_wins_is_refuted_at_the_level_that_its_comparisons_share(
-    add: Callable[..., None], tested: Callable[..., Outcome]
-) -> None:
-    """One gain of .09 ± .085 at 95 % (t(4) 2.776), ± .107 at the 97.5 % that two comparisons have each (3.495)."""
-    ends = (0.59 + 0.0685 * place for place in (-1.0, -0.5, 0.0, 0.5, 1.0))
-    add("near", {seed: {100: 0.0, END: end} for seed, end in enumerate(ends)}, method="aer")
-    add("flat", {seed: {100: 0.0, END: 0.5} for seed in range(5)}, method="ero")
-    never = {"method": "aer", "value": 0.0}
-    assert tested(claim("wins", baseline="ero", high=1, **never)).verdict == verdicts.NOT_REPRODUCED
-    assert tested(claim("wins", baseline="ero,per", high=2, **never)).verdict == verdicts.INCONCLUSIVE
-
-
-def test_what_is_inconclusive_says_what_could_not_be_shown(tested: Callable[..., Outcome]) -> None:
-    assert tested(claim("best", baseline="uer,per")).reasons == (equivalence.UNDECIDED,)
-    assert tested(claim("relative_gain", baseline="per", value=15.0)).reasons == (equivalence.NO_SIGN,)
-
-
-def test_best_and_ordering_need_intervals_off_zero(tested: Callable[..., Outcome]) -> None:
-    assert tested(claim("best", baseline="uer")).verdict == verdicts.REPRODUCED
-    assert tested(claim("best", baseline="uer,per")).verdict == verdicts.INCONCLUSIVE
-    assert tested(claim("ordering", method="per", baseline="uer")).verdict == verdicts.REPRODUCED
-    assert tested(claim("ordering", method="uer", baseline="per")).verdict == verdicts.NOT_REPRODUCED
-
-
-def test_fewer_steps_are_better(tested: Callable[..., Outcome], add: Callable[..., None]) -> None:
-    add("sooner", {seed: {100: rate, END: rate} for seed, rate in enumerate((0.7, 0.7, 0.8, 0.7, 0.7))}, method="aer")
-    found = tested(claim("wins", method="aer", baseline="uer", metric="steps_to_baseline_best", value=1, high=1))
-    assert found.verdict == verdicts.REPRODUCED
-
-
-def test_a_run_that_is_not_there_is_named(tested: Callable[..., Outcome]) -> None:
-    found = tested(claim("best", baseline="ero"))
+    assert tested("best", baseline="uer,per").reasons == (equivalence.UNDECIDED,)
+    assert tested("relative_gain", baseline="per", value=15.0).reasons == (equivalence.NO_SIGN,)
+    found = tested("best", baseline="ero")
     assert found.verdict == verdicts.NOT_RUN and found.reasons == ("ero on 8x8 dqn",)
-    assert tested(claim("level", metric="dollars", value=1)).verdict == verdicts.NOT_RUN
-    assert tested(claim("none")).verdict == verdicts.PUBLISHED_ONLY
 
 
 def test_values_of_a_variant_are_compared_the_first_with_each_other(
@@ -137,26 +159,11 @@ def test_values_of_a_variant_are_compared_the_first_with_each_other(
         )
     row = claim("best", variant="learner=dqn; replay.lambda_max=0.5,0.25")
     (found,) = claims.test(row, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=100))
-    assert found.verdict == verdicts.REPRODUCED
-    assert found.findings[0].of == "replay.lambda_max=0.5 beside 0.25"
+    assert found.verdict == verdicts.REPRODUCED and found.findings[0].of == "replay.lambda_max=0.5 beside 0.25"
 
 
-@pytest.fixture
-def of_paper(shelf: Callable[..., Shelf], writer: Writer) -> Callable[..., Outcome]:
-    """The verdict on a claim of a paper, RL-SaLLM-F's by default, from the cells written so far."""
-
-    def test(name: str, paper: str = "rl_sallm_f") -> Outcome:
-        rows = published.claims(paper)
-        known, study = shelf(paper), results.study(writer.finish())
-        estimator = Estimator(lambda _: 1.0, 400, Measured(lambda _: study))
-        (found,) = claims.test(rows[rows["claim"] == name], published.load(paper), known, estimator)
-        return found
-
-    return test
-
-
-def test_claims_of_labels_are_tested_on_what_teachers_said(
-    taught: Callable[..., None], of_paper: Callable[[str], Outcome]
+def test_claims_of_labels_are_tested_on_what_teachers_said_and_runs_without_the_log_are_named(
+    taught: Callable[..., None], of_paper: Callable[[str], Outcome], tmp_path: Path
 ) -> None:
     taught("full", (4, 4))
     taught("llm", (1, 1), method="pebble_llm")
@@ -170,8 +177,11 @@ def test_claims_of_labels_are_tested_on_what_teachers_said(
         and gain.verdict == verdicts.INCONCLUSIVE
     )
     assert float(gain.ours.estimate) == pytest.approx(62.5 - 25)
-    level = of_paper("label_accuracy").findings[0]
-    assert float(level.ours.estimate) == 100
+    assert float(of_paper("label_accuracy").findings[0].ours.estimate) == 100
+    bare = Writer(tmp_path / "bare")
+    Papers(bare).add("bare", {0: {100: 0.5}}, suite="metaworld_pbrl", task="button-press", method="rl_sallm_f")
+    found = of_studies(bare, "label_accuracy")
+    assert found.reasons == ("label accuracy percent of no run of rl_sallm_f · paper on button-press",)
 
 
 def test_several_settings_beside_a_named_baseline_are_each_put_beside_it(
@@ -197,15 +207,6 @@ def test_a_metric_of_offline_pairs_is_that_of_the_learned_reward(
     found = of_paper("more_accurate_offline")
     assert float(found.findings[0].ours.estimate) == pytest.approx(25.0)
     assert "pairs of our own, not of a public data set" in found.reasons
-
-
-def test_runs_without_the_log_that_a_claim_needs_are_named(
-    add: Callable[..., None], of_paper: Callable[[str], Outcome]
-) -> None:
-    add("bare", {0: {100: 0.5}}, suite="metaworld_pbrl", task="button-press", method="rl_sallm_f")
-    assert of_paper("label_accuracy").reasons == (
-        "label accuracy percent of no run of rl_sallm_f · paper on button-press",
-    )
 
 
 def test_a_mechanism_is_looked_at_on_each_task_that_has_the_runs(
@@ -268,7 +269,6 @@ def test_a_claim_over_pairs_of_task_and_setting_is_tested_on_their_mean(
             role = {"kind": "ablation", "name": "feedback=freeform", "reference": full}
             ends = {seed: {END: 0.5} for seed in range(3)}
             add(f"{full}-free", ends, **where, variant="x", settings={**goal, **layer}, matrix=role)
-    found = of_paper("structured_feedback_beats_free_form", "lagea")
-    (finding,) = found.findings
+    (finding,) = of_paper("structured_feedback_beats_free_form", "lagea").findings
     assert float(finding.ours.estimate) == pytest.approx(25)
     assert finding.of == "lagea beside lagea ablation=free_form_feedback"

@@ -16,8 +16,9 @@ from guidebench.harness.plan.config import Cell
 from guidebench.reports.papers import dsadf, report
 from guidebench.reports.papers.report import PaperReport
 from guidebench.results import published
-from tests.reports.papers.planned import as_if_run
+from tests.reports.papers.planned import as_if_run, unrendered_module
 
+__all__ = ["unrendered_module"]
 TABLES = {
     each.makes.split(",")[0].removeprefix("table "): each.command for each in papers.ABOUT["dsadf"].experiments
 }  # fmt: skip
@@ -166,8 +167,7 @@ def test_what_differs_is_said_and_only_that(planned: tuple[PaperReport, list[Cel
     assert sparse["reasons"] == ["fewer than five seeds"] and sparse["verdict"] == "inconclusive"
     goals = "goals qwen2_5_vl_7b in ellm_exploration; the paper names none"
     assert numbers(found, "3")["task1", "sparse", "success_percent", "ellm"]["reasons"] == [goals, "prompts of our own"]
-    seconds = numbers(found, "3")["task1", "sparse", "seconds", "apt"]
-    assert seconds["reasons"] == ["measured on other hardware"]
+    assert numbers(found, "3")["task1", "sparse", "seconds", "apt"]["reasons"] == ["measured on other hardware"]
     full = numbers(found, "4")["task5", "dsadf", "success_percent"]
     where = "learnt on mine_iron; the paper's learnt on stone_sword, mine_iron, attack_cow, deforestation"
     assert full["reasons"] == [goals, "prompts of our own", where]
@@ -177,8 +177,7 @@ def test_what_differs_is_said_and_only_that(planned: tuple[PaperReport, list[Cel
     ):  # the stage has the paper's own
         assert numbers(found, table)[task, "dsadf", "success_percent", model]["reasons"] == full["reasons"]
     tidy = numbers(found, "10")["task11", "sparse", "object_success_percent"]
-    room = "a symbolic room of this project; the paper used Housekeep's simulator"
-    assert tidy["reasons"] == [dsadf.UNSTAGED, room]
+    assert tidy["reasons"] == [dsadf.UNSTAGED, "a symbolic room of this project; the paper used Housekeep's simulator"]
 
 
 def test_figures_3_to_6_are_drawn_with_all_their_curves_and_bars(planned: tuple[PaperReport, list[Cell]]) -> None:
@@ -213,12 +212,10 @@ def test_slips_of_the_paper_are_told_below_its_tables(planned: tuple[PaperReport
 
 def test_claims_are_tested_against_the_rows_that_they_name(planned: tuple[PaperReport, list[Cell]]) -> None:
     outcomes = {each.claim.claim: each for each in planned[0].claims}
-    apt = outcomes["in_domain_success_apt"]
-    assert {finding.of for finding in apt.findings} == {
+    assert {finding.of for finding in outcomes["in_domain_success_apt"].findings} == {
         f"dsadf pretraining=apt beside {name} pretraining=apt" for name in dsadf.BASELINES
     }
-    planner = outcomes["planner_task5_success"]
-    assert [finding.of.partition(" beside ")[2] for finding in planner.findings] == [
+    assert [finding.of.partition(" beside ")[2] for finding in outcomes["planner_task5_success"].findings] == [
         f"dsadf planner={name}" for name in ("deepseek", "qwen2.5-72b", "llama-3.1-405b")
     ]
     assert outcomes["ood_success"].verdict == "not run", "MiniGPT-4 is among what the claim compares with"

@@ -90,8 +90,7 @@ def test_the_paper_s_error_is_what_it_says_or_the_wider_meaning_or_as_ours() -> 
 
 def test_seeds_that_all_reach_a_bound_are_read_with_one_that_did_not() -> None:
     found = equivalence.of_seeds(np.ones(5), 1.0)
-    assert found.value.tolist() == pytest.approx([1, 5 / 6, 1])
-    assert found.error.tolist() == pytest.approx([0, 1 / 6, 0])
+    assert found.value.tolist() == pytest.approx([1, 5 / 6, 1]) and found.error.tolist() == pytest.approx([0, 1 / 6, 0])
     assert equivalence.why_inconclusive(found) == (equivalence.SEEDS_ALIKE,)
     assert equivalence.decided(found, Published(1.0, 1.0, seeds=5), 0.2) == verdicts.INCONCLUSIVE
     assert equivalence.decided(found, Published(0.0, 0.0, 0.0, 5), 0.2) == verdicts.NOT_REPRODUCED
@@ -198,12 +197,8 @@ def test_the_paper_s_spread_of_a_gain_grows_with_its_ratio() -> None:
     assert (float(certain[0]), float(certain[1])) == (-100, -100), "ours never succeeds"
 
 
-def test_three_seeds_decide_nothing() -> None:
+def test_five_seeds_of_a_small_spread_decide_and_three_nothing() -> None:
+    same, worse = (rates(SCORES["gaussian .05"], 0.6, by, 5, 5, "none") for by in (0.0, 0.2))
+    assert same[verdicts.REPRODUCED] > 0.95 and worse[verdicts.NOT_REPRODUCED] > 0.95
     assert rates(bernoulli, 0.8, 0.0, 3, 5, "none")[verdicts.INCONCLUSIVE] == 1
     assert rates(SCORES["gaussian .05"], 0.8, 0.2, 3, 5, "printed")[verdicts.INCONCLUSIVE] == 1
-
-
-def test_five_seeds_of_a_small_spread_decide() -> None:
-    same, worse = (rates(SCORES["gaussian .05"], 0.6, by, 5, 5, "none") for by in (0.0, 0.2))
-    assert same[verdicts.REPRODUCED] > 0.95
-    assert worse[verdicts.NOT_REPRODUCED] > 0.95

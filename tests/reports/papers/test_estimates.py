@@ -106,8 +106,7 @@ def test_an_interval_ends_where_no_value_can_be(setting: Callable[..., Setting])
     mixed = {0: {100: 0.0, 200: 0.8}, 1: {100: 0.0, 200: 0.1}, 2: {100: 0.0, 200: 0.9}}
     saving = estimator()("step_saving_percent", [setting(ours=ones, theirs=mixed)]).interval
     assert float(saving.high) == 100 and np.isneginf(float(saving.low))
-    gain = estimator()("gain_percent", [setting(ours=ones, theirs=mixed)]).interval
-    assert float(gain.low) >= -100
+    assert float(estimator()("gain_percent", [setting(ours=ones, theirs=mixed)]).interval.low) >= -100
 
 
 def test_several_settings_are_averaged_before_they_are_compared(

@@ -12,8 +12,9 @@ from guidebench.harness.commands import cli
 from guidebench.harness.plan.config import Cell
 from guidebench.reports.papers import kagi, report, verdicts
 from guidebench.reports.papers.report import PaperReport
-from tests.reports.papers.planned import as_if_run
+from tests.reports.papers.planned import as_if_run, unrendered_module
 
+__all__ = ["unrendered_module"]
 (FIGURE_5,) = papers.ABOUT["kagi"].experiments
 UNTESTED = (verdicts.NOT_RUN, verdicts.PUBLISHED_ONLY)
 SCRIPTED = "segmenter=scripted waypoints=scripted classifier=oracle"
@@ -71,7 +72,7 @@ def test_the_command_of_figure_5_runs(tmp_path: Path, capsys: pytest.CaptureFixt
     pytest.importorskip("ogbench")
     words = [word for word in FIGURE_5.command.split()[1:] if not word.startswith(("segmenter=", "seeds="))]
     output = tmp_path / "figure-5"
-    small = ["profile=smoke", "seeds=1", "training.steps=120", "evaluation.every=120"]
+    small = ["profile=smoke", "seeds=1", "training.steps=120", "evaluation.every=120", "report=false"]
     assert cli.main([*words, *SCRIPTED.split(), *small, f"output={output}"]) == 0, capsys.readouterr().err
     found = report.report([results.study(output)], "kagi", {}, reps=200)
     (claim,) = (each for each in report.plain(found)["claims"] if each["claim"] == "dense_and_sparse_over_sparse")

@@ -17,6 +17,13 @@ def number(method: str = "vlm_rb", task: str = "8x8", metric: str = "best_succes
     return Number("7", "minigrid_doorkey", task, method, variant, metric, 1.0, float("nan"), "", 5, "")
 
 
+def matched(found: Match | Missing, *cells: str) -> Match:
+    """A match, which must be of these cells."""
+    assert isinstance(found, Match), found
+    assert [setting.row.cell.id for setting in found.settings] == [*cells]
+    return found
+
+
 def set_to(value: Any, layer: str) -> dict[str, Any]:
     return {"replay.lambda_max": {"value": value, "layer": layer, "source": ""}}
 
@@ -34,19 +41,19 @@ def test_a_number_is_matched_by_suite_task_method_learner_and_variant(
         ({"replay.lambda_max": "1"}, "swept"),
         ({"learner": "dqn", "replay.lambda_max": "0.5"}, "plain"),
     ):
-        match = found.match(number(**variant))
-        assert isinstance(match, Match) and match.settings[0].row.cell.id == cell
+        matched(found.match(number(**variant)), cell)
     assert found.match(number(task="16x16")) == Missing("vlm_rb on 16x16")
     assert isinstance(found.match(number(learner="sac")), Missing)
     assert isinstance(found.match(number(**{"replay.lambda_max": "null"})), Missing)
+    assert matching.metric("label_accuracy_percent", {"data": "offline"}) == "offline_label_accuracy_percent"
+    assert matching.metric("label_accuracy_percent", {}) == "label_accuracy_percent"
 
 
 def test_an_ablation_never_stands_for_the_full_method(add: Callable[..., None], shelf: Callable[..., Shelf]) -> None:
     role = {"kind": "ablation", "name": "lambda_max=1", "reference": "full"}
     add("full", {0: {100: 0.1}, 1: {100: 0.1}}, method="vlm_rb", settings=set_to(0.5, "default"))
     add("ablated", FLAT, method="vlm_rb", variant="x", settings=set_to(1.0, "ablation lambda_max=1"), matrix=role)
-    match = shelf().match(number())
-    assert isinstance(match, Match) and match.settings[0].row.cell.id == "full"
+    matched(shelf().match(number()), "full")
 
 
 def test_a_baseline_is_matched_beside_it_and_must_be_there(
@@ -55,11 +62,9 @@ def test_a_baseline_is_matched_beside_it_and_must_be_there(
     add("ours", FLAT, method="vlm_rb")
     assert shelf().match(number(baseline="uer")) == Missing("uer on 8x8")
     add("theirs", FLAT, method="uer")
-    match = shelf().match(number(baseline="uer"))
-    assert isinstance(match, Match)
-    assert match.settings[0].baseline is not None and match.settings[0].baseline.cell.id == "theirs"
-    own = shelf().match(number(method="uer", baseline="uer"))
-    assert isinstance(own, Match) and own.settings[0].baseline is None
+    baseline = matched(shelf().match(number(baseline="uer")), "ours").settings[0].baseline
+    assert baseline is not None and baseline.cell.id == "theirs"
+    assert matched(shelf().match(number(method="uer", baseline="uer")), "theirs").settings[0].baseline is None
 
 
 def test_another_task_stands_in_only_when_asked_and_says_so(
@@ -67,8 +72,8 @@ def test_another_task_stands_in_only_when_asked_and_says_so(
 ) -> None:
     add("ours", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
     assert isinstance(shelf().match(number("uer", task="16x16")), Missing)
-    match = shelf(_16x16="8x8").match(number("uer", task="16x16"))
-    assert isinstance(match, Match) and match.reasons == ("task 8x8 instead of 16x16",)
+    found = shelf(_16x16="8x8").match(number("uer", task="16x16"))
+    assert matched(found, "ours").reasons == ("task 8x8 instead of 16x16",)
 
 
 @pytest.mark.parametrize(
@@ -91,26 +96,15 @@ def test_what_differs_from_the_paper_is_a_reason(
         method="vlm_rb",
         **given,
     )
-    match = shelf().match(number())
-    assert isinstance(match, Match) and match.reasons == (reason,)
-
-
-def test_nothing_differs_in_a_finished_run_of_the_papers_own_configuration(
-    add: Callable[..., None], shelf: Callable[..., Shelf]
-) -> None:
-    add("ours", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
-    match = shelf().match(number("uer"))
-    assert isinstance(match, Match) and match.reasons == ()
+    add("uer", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
+    found = shelf()
+    assert matched(found.match(number()), "ours").reasons == (reason,)
+    assert matched(found.match(number("uer")), "uer").reasons == (), "nothing differs in the paper's own configuration"
 
 
 def ours(shelf: Shelf, method: str = "rl_sallm_f", task: str = "button-press", **variant: str) -> Match | Missing:
     suite = "point_maze" if "reward" in variant else "metaworld_pbrl"
     return shelf.match(Number("1", suite, task, method, variant, "dollars", 1.0, float("nan"), "", 5, ""))
-
-
-def cells(found: Match | Missing) -> list[str]:
-    assert isinstance(found, Match), found
-    return [setting.row.cell.id for setting in found.settings]
 
 
 def test_an_ablation_is_found_by_its_name_and_its_setting_is_meant(
@@ -120,11 +114,10 @@ def test_an_ablation_is_found_by_its_name_and_its_setting_is_meant(
     taught("a", (2, 2), ablation="no_double_check")
     taught("b", (2, 2), ablation="one_shot", settings={"learner.lr": {"value": 1, "layer": "method", "source": ""}})
     known = shelf("rl_sallm_f")
-    assert cells(ours(known)) == ["full"], "not even an ablation that changes no setting stands for the full method"
-    match = ours(known, ablation="no_double_check")
-    assert cells(match) == ["a"] and isinstance(match, Match)
-    assert match.reasons == ("MetaWorld v3; the paper used v2", "prompts of our own")
-    assert cells(ours(known, prompt="one_shot")) == ["b"], "as this paper calls it"
+    matched(ours(known), "full")  # not even an ablation that changes no setting stands for the full method
+    found = matched(ours(known, ablation="no_double_check"), "a")
+    assert found.reasons == ("MetaWorld v3; the paper used v2", "prompts of our own")
+    matched(ours(known, prompt="one_shot"), "b")  # as this paper calls it
     assert isinstance(ours(known, ablation="no_llm_labels"), Missing)
 
 
@@ -134,9 +127,8 @@ def test_a_paper_s_word_for_a_setting_is_translated(add: Callable[..., None], sh
         add(reward, FLAT, suite="point_maze", task="open", method="sac", steps=100, settings=setting)
     known = shelf("rl_sallm_f")
     for reward in ("dense", "sparse"):
-        match = ours(known, "sac", "open", reward=reward)
-        assert cells(match) == [reward] and isinstance(match, Match)
-        assert match.reasons == ("100 of 500,000 steps",), "the setting was meant"
+        found = matched(ours(known, "sac", "open", reward=reward), reward)
+        assert found.reasons == ("100 of 500,000 steps",), "the setting was meant"
 
 
 def test_a_model_is_found_without_its_date_and_is_the_one_meant(
@@ -146,10 +138,11 @@ def test_a_model_is_found_without_its_date_and_is_the_one_meant(
     chat = {"chat.model": {"value": "gpt-4o-2024-08-06", "layer": "command line", "source": ""}}
     taught("large", (4, 4), model="gpt-4o-2024-08-06", settings=chat)
     known = shelf("rl_sallm_f")
-    assert cells(ours(known, model="gpt-4o-mini")) == ["mini"]
-    match = ours(known, model="gpt-4o")
-    assert cells(match) == ["large"] and isinstance(match, Match)
-    assert match.reasons == ("MetaWorld v3; the paper used v2", "prompts of our own")
+    matched(ours(known, model="gpt-4o-mini"), "mini")
+    assert matched(ours(known, model="gpt-4o"), "large").reasons == (
+        "MetaWorld v3; the paper used v2",
+        "prompts of our own",
+    )
 
 
 def test_tasks_that_a_paper_does_not_name_are_those_of_ours(
@@ -158,9 +151,8 @@ def test_tasks_that_a_paper_does_not_name_are_those_of_ours(
     assert isinstance(ours(Shelf([], catalogue.paper("rl_sallm_f"), {}), task="all"), Missing)
     taught("one", (3, 3))
     taught("two", (3, 3), task="reach")
-    match = ours(shelf("rl_sallm_f"), task="all")
-    assert cells(match) == ["one", "two"] and isinstance(match, Match)
-    assert match.reasons[0] == "mean over button-press, reach; the paper names no tasks"
+    found = matched(ours(shelf("rl_sallm_f"), task="all"), "one", "two")
+    assert found.reasons[0] == "mean over button-press, reach; the paper names no tasks"
 
 
 def test_a_privileged_teacher_is_a_reason_only_where_the_paper_had_none(
@@ -176,11 +168,6 @@ def test_a_privileged_teacher_is_a_reason_only_where_the_paper_had_none(
     reasons = [match.reasons[1:] for match in (ours(known, "pebble"), ours(known), ours(known, task="reach"))
                if isinstance(match, Match)]  # fmt: skip
     assert reasons == [(), ("teacher oracle, oracle",), ("chat scripted, scripted",)]
-
-
-def test_a_metric_taken_on_other_data_has_another_name() -> None:
-    assert matching.metric("label_accuracy_percent", {"data": "offline"}) == "offline_label_accuracy_percent"
-    assert matching.metric("label_accuracy_percent", {}) == "label_accuracy_percent"
 
 
 def goal(value: str, ablation: str = "") -> dict[str, Any]:
@@ -204,12 +191,11 @@ def test_a_mean_over_pairs_of_task_and_setting_has_these_pairs_alone(
     both = {"goal": "hidden_fixed,observable_random"}
     tasks = "button-press-topdown,drawer-open,door-open,push"
     mean = Number("3", "metaworld_mt10", tasks, "lagea", both, "success_percent", 98.0, float("nan"), "", 3, "")
-    match = shelf("lagea").match(mean)
-    assert isinstance(match, Match)
-    assert [setting.row.cell.id for setting in match.settings] == [
-        "hidden-drawer-open", "hidden-door-open", "hidden-push",
-        "observable-button-press-topdown", "observable-drawer-open", "observable-door-open",
-    ]  # fmt: skip
+    hidden, observable = (
+        [f"{mode}-{task}" for task in (*more, "drawer-open", "door-open", *last)]
+        for mode, more, last in (("hidden", (), ("push",)), ("observable", ("button-press-topdown",), ()))
+    )
+    matched(shelf("lagea").match(mean), *hidden, *observable)
 
 
 def test_an_ablation_of_a_paper_is_found_by_the_name_that_it_has_here(
@@ -223,6 +209,4 @@ def test_an_ablation_of_a_paper_is_found_by_the_name_that_it_has_here(
     for variant, cell in (({}, "full"), ({"ablation": "no_key_frames"}, "none")):
         number = Number("7", "metaworld_mt10", "push", "lagea", {"goal": "hidden_fixed", **variant},
                         "success_percent", 1.0, float("nan"), "", 3, "")  # fmt: skip
-        match = found.match(number)
-        assert isinstance(match, Match) and [each.row.cell.id for each in match.settings] == [cell]
-        assert not any("guide.x" in reason for reason in match.reasons)
+        assert not any("guide.x" in reason for reason in matched(found.match(number), cell).reasons)

@@ -7,25 +7,33 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from guidebench import results
 from guidebench.reports.papers.estimates import Estimator, Setting
 from guidebench.reports.papers.measures import MEASURES, Measured
-from guidebench.reports.summary import summaries
 from guidebench.reports.summary.rows import ReportRow
 from tests.reports.conftest import Writer, write_rows
+from tests.reports.papers.conftest import Papers
+
+
+@pytest.fixture(scope="module")
+def taught_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
+    writer = Writer(tmp_path_factory.mktemp("measures") / "study")
+    Papers(writer).teach("full", (3, 1))
+    return measuring(writer)
+
+
+def measuring(writer: Writer) -> tuple[ReportRow, Measured]:
+    study, summary = writer.summarised()
+    return summary.rows[0], Measured(lambda _: study)
 
 
 @pytest.fixture
-def row(taught: Callable[..., None], writer: Writer) -> ReportRow:
-    taught("full", (3, 1))
-    study = results.study(writer.finish())
-    return summaries.summarise(study, results.load(study), reps=200).rows[0]
+def row(taught_study: tuple[ReportRow, Measured]) -> ReportRow:
+    return taught_study[0]
 
 
 @pytest.fixture
-def measured(writer: Writer) -> Measured:
-    study = results.study(writer.finish())
-    return Measured(lambda _: study)
+def measured(taught_study: tuple[ReportRow, Measured]) -> Measured:
+    return taught_study[1]
 
 
 @pytest.mark.parametrize(
@@ -42,8 +50,7 @@ def measured(writer: Writer) -> Measured:
     ],
 )
 def test_each_run_has_its_own(metric: str, expected: list[float], row: ReportRow, measured: Measured) -> None:
-    assert measured(row, metric).tolist() == pytest.approx(expected)
-    assert metric in MEASURES
+    assert measured(row, metric).tolist() == pytest.approx(expected) and metric in MEASURES
 
 
 def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: ReportRow, measured: Measured) -> None:
@@ -60,24 +67,20 @@ def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: Repo
 def test_a_run_without_a_number_is_left_out_and_one_alone_has_no_interval(row: ReportRow) -> None:
     alone = Estimator(lambda _: 1.0, 200, lambda *_: np.array([4.0, np.nan]))("dollars", [Setting(row)])
     assert float(alone.interval.estimate) == 4.0 and np.isnan(alone.interval.low) and alone.tested.seeds == 1
-
-
-def test_a_row_whose_runs_wrote_nothing_lacks_it(row: ReportRow) -> None:
     bare = Estimator(lambda _: 1.0, 200)
-    assert bare.lacks(row, "dollars") and not bare.lacks(row, "success_percent")
+    assert bare.lacks(row, "dollars") and not bare.lacks(row, "success_percent"), "whose runs wrote nothing"
 
 
 def test_hand_written_code_has_no_bill(taught: Callable[..., None], writer: Writer) -> None:
     taught("full", (3, 1), backend="scripted", model="scripted", parts={"teacher": "llm", "chat": "scripted"})
-    study = results.study(writer.finish())
-    (row,) = summaries.summarise(study, results.load(study), reps=200).rows
-    measured = Measured(lambda _: study)
+    row, measured = measuring(writer)
     assert np.isnan(measured(row, "dollars")).all() and measured(row, "label_accuracy_percent").tolist() == [75, 25]
 
 
-@pytest.fixture
-def drawn(writer: Writer) -> ReportRow:
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
     """Two seeds of a replay on DoorKey, packed into one worker; the second never succeeds."""
+    writer = Writer(tmp_path_factory.mktemp("drawn") / "study")
     name = {"replay.clip_length": {"value": 32, "layer": "method", "source": ""}}
     curves = {0: {100: [0], 200: [1], 400: [1]}, 1: {100: [0], 200: [0], 400: [0]}}
     root = writer.cell("a", curves, suite="minigrid_doorkey", method="vlm_rb", settings=name)
@@ -92,8 +95,7 @@ def drawn(writer: Writer) -> ReportRow:
         ]
         rows = [row | {f"{kind}/goal": 1 - row[f"{kind}/key"] for kind in ("drawn", "stored")} for row in rows]
         write_rows(root / f"seed-{seed}", "metrics", rows)
-    study = results.study(writer.finish())
-    return summaries.summarise(study, results.load(study), reps=200).rows[0]
+    return measuring(writer)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,6 @@ def drawn(writer: Writer) -> ReportRow:
         ("draws_to_key_percent", [50, 50]),  # .25 beside .5 over the second half
     ],
 )
-def test_speed_and_draws_of_each_run(metric: str, expected: list[float], drawn: ReportRow, writer: Writer) -> None:
-    study = results.study(writer.finish())
-    assert Measured(lambda _: study)(drawn, metric).tolist() == pytest.approx(expected, abs=1e-9)
+def test_speed_and_draws_of_each_run(metric: str, expected: list[float], drawn: tuple[ReportRow, Measured]) -> None:
+    row, measured = drawn
+    assert measured(row, metric).tolist() == pytest.approx(expected, abs=1e-9)

@@ -12,12 +12,11 @@ from rich.console import Console
 
 from guidebench import results
 from guidebench.harness.errors import UserError
-from guidebench.reports.commands import report as command
 from guidebench.reports.papers import page, report
 from guidebench.reports.papers.files import contents
 from guidebench.reports.papers.report import PaperReport
 from guidebench.results import published
-from tests.reports.conftest import Writer, write_rows
+from tests.reports.conftest import Reported, Writer, write_rows
 from tests.reports.papers.conftest import Papers
 
 END = 1_000_000
@@ -25,61 +24,70 @@ RISES = {0: {END // 2: 0.2, END: 0.9}, 1: {END // 2: 0.4, END: 1.0}}
 LAGS = {0: {END // 2: 0.0, END: 0.4}, 1: {END // 2: 0.1, END: 0.6}}
 
 
-@pytest.fixture
-def study(add: Callable[..., None], writer: Writer) -> Path:
-    add("ours", RISES, method="vlm_rb", backend="scripted", model="sprite")
-    add("theirs", LAGS, method="uer")
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    writer = Writer(tmp_path_factory.mktemp("vlm_rb") / "study")
+    Papers(writer).add("ours", RISES, method="vlm_rb", backend="scripted", model="sprite")
+    Papers(writer).add("theirs", LAGS, method="uer")
     return writer.finish("a_study_&_more")
+
+
+@pytest.fixture(scope="module")
+def ours(study: Path) -> PaperReport:
+    return made(study)
 
 
 def made(study: Path, paper: str = "vlm_rb", **stand_ins: str) -> PaperReport:
     return report.report([results.study(study)], paper, stand_ins, reps=200)
 
 
-def test_every_number_and_claim_is_in_the_json_with_its_runs(study: Path) -> None:
-    found = json.loads(json.dumps(report.plain(made(study)), allow_nan=False))
+def test_every_number_and_claim_is_in_the_json_with_its_runs(ours: PaperReport) -> None:
+    found = json.loads(json.dumps(report.plain(ours), allow_nan=False))
     numbers = [number for table in found["tables"] for number in table["numbers"]]
-    assert len(numbers) == len(published.load("vlm_rb"))
-    assert len(found["claims"]) == len(published.claims("vlm_rb"))
+    assert len(numbers) == len(published.load("vlm_rb")) and len(found["claims"]) == len(published.claims("vlm_rb"))
     (own,) = [n for n in numbers if n["table"] == "7" and n["method"] == "uer" and n["task"] == "8x8"
               and n["metric"] == "best_success_rate" and n["variant"]["learner"] == "dqn"]  # fmt: skip
     assert own["ours"]["estimate"] == pytest.approx(0.5) and own["verdict"] == "inconclusive"
     assert own["runs"] == ["minigrid_doorkey/8x8/uer-theirs/seed-0", "minigrid_doorkey/8x8/uer-theirs/seed-1"]
-    (ours,) = [n for n in numbers if n["table"] == "7" and n["metric"] == "gain_percent" and n["task"] == "8x8"
+    (gain,) = [n for n in numbers if n["table"] == "7" and n["metric"] == "gain_percent" and n["task"] == "8x8"
                and n["variant"] == {"baseline": "uer", "learner": "dqn"}]  # fmt: skip
-    assert ours["verdict"] == "not comparable" and ours["reasons"] == ["judge sprite, scripted"]
-    assert ours["numbers_alone"] == "inconclusive", "two seeds"
+    assert gain["verdict"] == "not comparable" and gain["reasons"] == ["judge sprite, scripted"]
+    assert gain["numbers_alone"] == "inconclusive", "two seeds"
 
 
-def test_figures_are_drawn_where_there_are_runs_and_named_where_not(study: Path) -> None:
-    found = made(study)
-    assert [drawing.name for drawing in found.figures.drawings] == ["figure-5", "figure-9"]
-    assert "vlm_rb ends at 0.95" in found.figures.drawings[0].alt
-    assert "figure 7 (size of the model)" in found.figures.missing
+def test_figures_are_drawn_where_there_are_runs_and_named_where_not(ours: PaperReport) -> None:
+    assert [drawing.name for drawing in ours.figures.drawings] == ["figure-5", "figure-9"]
+    assert "vlm_rb ends at 0.95" in ours.figures.drawings[0].alt
+    assert "figure 7 (size of the model)" in ours.figures.missing
 
 
-def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer: Writer) -> None:
+def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer: Writer, unrendered: None) -> None:
     add("ours", RISES, method="vlm_rb", backend="scripted", model="<script>alert(1)</script>")
     text = page.render(made(writer.finish()))
     assert "<script>" not in text and "&lt;script&gt;" in text
 
 
-@pytest.mark.parametrize("paper", list(published.PAPERS))
-def test_every_paper_has_a_page_tables_and_claims_whatever_has_been_run(paper: str, study: Path) -> None:
-    files = contents(made(study, paper))
-    assert {f"{paper}.html", f"{paper}.tex", f"{paper}.json", f"{paper}-document.tex"} <= set(files)
-    assert files[f"{paper}.tex"].count(rb"\begin{tabular}") == len(set(published.load(paper)["table"]))
-
-
-@pytest.mark.parametrize("paper", list(published.PAPERS))
-def test_the_document_compiles_where_it_lies(
-    paper: str, study: Path, tmp_path: Path, pdflatex: Callable[..., str]
+@pytest.mark.waits
+def test_every_paper_has_a_page_tables_and_claims_and_compiles_whatever_has_been_run(
+    study: Path, preferences: PaperReport, tmp_path: Path, pdflatex: Callable[..., str]
 ) -> None:
-    for name, content in contents(made(study, paper)).items():
-        (tmp_path / name).write_bytes(content)
-    log = pdflatex(tmp_path / f"{paper}-document.tex")
-    assert (tmp_path / f"{paper}-document.pdf").stat().st_size > 10_000
-    assert "Missing character" not in log
+    """The papers' documents are compiled as one, each in a directory of its own."""
+    preambles, bodies = set(), []
+    for paper in published.PAPERS:
+        files = contents(preferences if paper == "rl_sallm_f" else made(study, paper))
+        assert {f"{paper}.html", f"{paper}.tex", f"{paper}.json", f"{paper}-document.tex"} <= set(files)
+        assert files[f"{paper}.tex"].count(rb"\begin{tabular}") == len(set(published.load(paper)["table"]))
+        (tmp_path / paper).mkdir()
+        for name, content in files.items():
+            (tmp_path / paper / name).write_bytes(content)
+        preamble, body = files[f"{paper}-document.tex"].decode().split("\\begin{document}\n")
+        preambles.add(preamble)
+        bodies.append(body.removesuffix("\\end{document}\n").replace(r"\input{", rf"\input{{{paper}/"))
+        bodies[-1] = bodies[-1].replace("keepaspectratio]{", f"keepaspectratio]{{{paper}/")
+    (preamble,) = preambles
+    (tmp_path / "papers.tex").write_text(f"{preamble}\\begin{{document}}\n{''.join(bodies)}\\end{{document}}\n")
+    log = pdflatex(tmp_path / "papers.tex")
+    assert (tmp_path / "papers.pdf").stat().st_size > 50_000 and "Missing character" not in log
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +133,7 @@ def test_a_paper_on_preferences_is_filled_from_every_log(preferences: PaperRepor
         numbers["5", "open", full, "test_score"]["reasons"][-1] == "success in percent; the paper's score has no unit"
     )
     only = numbers["1", "button-press", full, "label_accuracy_percent"]
-    assert only["reasons"] == ["MetaWorld v3; the paper used v2", "prompts of our own"]
-    assert len(only["runs"]) == 2
+    assert only["reasons"] == ["MetaWorld v3; the paper used v2", "prompts of our own"] and len(only["runs"]) == 2
 
 
 def test_its_figures_are_drawn_from_every_log_and_say_what_is_not_run(preferences: PaperReport) -> None:
@@ -134,8 +141,7 @@ def test_its_figures_are_drawn_from_every_log_and_say_what_is_not_run(preference
     drawn = {drawing.name: drawing for drawing in found.drawings}
     paths = ("7-button-press", "7-drawer-open")
     curves = ("1b", "1c", "3", "4", "5", "6", "8", "10", "11", "12", "13")
-    assert set(drawn) == {f"figure-{name}" for name in (*curves, *paths)}
-    assert found.missing == ()
+    assert set(drawn) == {f"figure-{name}" for name in (*curves, *paths)} and found.missing == ()
     assert "as they come: label accuracy 0.00 at the end" in drawn["figure-1b"].alt
     assert "rl_sallm_f ends at 0.90" in drawn["figure-3"].alt and "sac ends at 0.90" in drawn["figure-3"].alt
     assert "rl_sallm_f ends at 0.45" in drawn["figure-10"].alt, "the return of a test's episode is half its success"
@@ -157,21 +163,6 @@ def test_what_a_table_of_ours_holds_is_said_under_it(preferences: PaperReport) -
     assert note in files["rl_sallm_f.tex"].decode()
 
 
-def test_a_paper_on_preferences_compiles_with_its_figures(
-    preferences: PaperReport, tmp_path: Path, pdflatex: Callable[..., str]
-) -> None:
-    for name, content in contents(preferences).items():
-        (tmp_path / name).write_bytes(content)
-    assert "Missing character" not in pdflatex(tmp_path / "rl_sallm_f-document.tex")
-
-
-def test_several_studies_need_a_place_for_their_report(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(study), str(study), "--paper", "vlm_rb", "--resamples", "100"]) == 1
-    assert "--output DIR" in capsys.readouterr().err
-    assert command.main([str(study), str(study), "--resamples", "100"]) == 1
-    assert "bench compare" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -180,43 +171,43 @@ def test_several_studies_need_a_place_for_their_report(study: Path, capsys: pyte
         (["--paper", "vlm_rb", "--stand-in", "32x32=8x8"], "the paper has no task '32x32'"),
         (["--paper", "vlm_rb", "--stand-in", "16x16=9x9"], "the studies have no task '9x9'"),
         (["--stand-in", "16x16=8x8"], "--stand-in is allowed only with --paper"),
+        (["STUDY", "--paper", "vlm_rb"], "--output DIR"),  # several studies need a place for their report
+        (["STUDY"], "bench compare"),
     ],
 )
 def test_what_is_mistyped_is_named(
-    arguments: list[str], message: str, study: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, study: Path, report: Callable[..., Reported]
 ) -> None:
-    assert command.main([str(study), *arguments]) == 1
-    assert message in capsys.readouterr().err
+    found = report(study, *(str(study) if word == "STUDY" else word for word in arguments))
+    assert found.code == 1 and message in found.err
 
 
 def test_a_study_of_no_task_of_the_paper_is_told_how_another_may_stand_in(
-    add: Callable[..., None], writer: Writer
+    add: Callable[..., None], writer: Writer, study: Path, unrendered: None
 ) -> None:
     add("other", RISES, method="uer", task="5x5")
-    study = writer.finish("of_5x5")
-    (note,) = [note for note in made(study).notes if "--stand-in" in note]
+    found = writer.finish("of_5x5")
+    (note,) = [note for note in made(found).notes if "--stand-in" in note]
     assert note.startswith("nothing could be filled in: the paper has no results on 5x5 (it has 12x12, 16x16, 8x8")
     assert note.endswith("; --stand-in 8x8=5x5 shows one for another")
-    assert not any("--stand-in" in note for note in made(study, **{"8x8": "5x5"}).notes)
-
-
-def test_the_command_prints_tables_claims_and_what_is_missing(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(study), "--paper", "vlm_rb", "--stand-in", "12x12=8x8", "--resamples", "200"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "Table 7: Every task and algorithm" in told and "task 8x8 instead of 12x12" in told
-    assert "Table 6: Training throughput: 9 numbers, not run" in told
-    assert (study / "report" / "vlm_rb" / "vlm_rb.html").is_file()
-
-
-def test_a_study_that_is_another_paper_s_is_refused_by_nothing_and_matches_nothing(study: Path) -> None:
-    found = made(study, "lagea")
-    assert {each.verdict for each in found.claims} <= {"not run", "published only"}
+    assert not any("--stand-in" in note for note in made(found, **{"8x8": "5x5"}).notes)
+    assert {each.verdict for each in made(study, "lagea").claims} <= {"not run", "published only"}, "another paper's"
     with pytest.raises(UserError, match="unknown paper"):
         made(study, "nobody")
 
 
+def test_the_command_prints_tables_claims_and_what_is_missing(
+    study: Path, report: Callable[..., Reported], unrendered: None
+) -> None:
+    found = report(study, "--paper", "vlm_rb", "--stand-in", "12x12=8x8")
+    printed = " ".join(found.out.split())
+    assert "Table 7: Every task and algorithm" in printed and "task 8x8 instead of 12x12" in printed
+    assert "Table 6: Training throughput: 9 numbers, not run" in printed
+    assert found.code == 0 and (found.home / "vlm_rb" / "vlm_rb.html").is_file()
+
+
 def test_what_runs_recorded_over_training_is_drawn_for_tasks_with_every_curve(
-    add: Callable[..., Path], writer: Writer
+    add: Callable[..., Path], writer: Writer, unrendered: None
 ) -> None:
     """LaGEA's figures 4 and 6, from a run with key frames, one without, and one of another task with hidden goals."""
     goal = {"suite.goal": {"value": "hidden", "layer": "default", "source": ""}}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,45 +17,38 @@ from tests.reports.conftest import Writer
 RISING = {seed: {100: [0, 0], 200: [seed, 1], 300: [1, 1]} for seed in (0, 1)}
 
 
-def test_the_same_numbers_give_the_same_bytes(writer: Writer) -> None:
-    writer.cell("a", RISING)
-    rows = writer.summary().rows
-    (first,), (second,) = figures.learning_curves(rows), figures.learning_curves(rows)
-    assert first == second
-    assert first.png.startswith(b"\x89PNG") and first.pdf.startswith(b"%PDF")
-    assert b"CreationDate" not in first.pdf
-
-
-def test_there_is_a_drawing_per_task_with_safe_distinct_names(writer: Writer) -> None:
+def test_there_is_a_drawing_per_task_with_safe_distinct_names_and_the_same_bytes_each_time(writer: Writer) -> None:
+    """Whatever a task is called, and whatever mathematics or great length a method's name has."""
     for number, task in enumerate(("8x8", "8/x 8", "8 x/8")):
-        writer.cell(f"c{number}", RISING, task=task)
-    names = [drawing.name for drawing in figures.learning_curves(writer.summary().rows)]
+        writer.cell(f"c{number}", RISING, task=task, method="_$\\frac{1}$" + "long " * 30)
+    rows = writer.summary().rows
+    first, again = figures.learning_curves(rows), figures.learning_curves(rows[:1])
+    names = [drawing.name for drawing in first]
     assert names[0] == "curves-grid-8x8" and len(set(names)) == 3
-    assert all(re.fullmatch(r"[\w.-]+", name) for name in names)
+    assert all(re.fullmatch(r"[\w.-]+", name) for name in names) and first[0] == again[0]
+    assert first[0].png.startswith(b"\x89PNG") and first[0].pdf.startswith(b"%PDF")
+    assert b"CreationDate" not in first[0].pdf and "ends at 1.00 after 300 steps" in first[0].alt
 
 
 def _axes(rows: tuple[ReportRow, ...]):
     axes = Figure().add_subplot()
-    handles = figures.plot(axes, figures._learning("grid/8x8", rows), figures.styles(row.label for row in rows))
-    return axes, handles
+    return axes, figures.plot(axes, figures._learning("grid/8x8", rows), figures.styles(row.label for row in rows))
 
 
-def test_the_line_is_the_mean_and_the_band_the_interval(writer: Writer) -> None:
+def test_the_line_is_the_mean_and_the_band_the_interval(writer: Writer, tmp_path: Path) -> None:
     writer.cell("a", RISING)
-    rows = writer.summary().rows
-    axes, (line,) = _axes(rows)
-    assert line.get_xdata().tolist() == [100, 200, 300]
-    assert line.get_ydata().tolist() == [0.0, 0.75, 1.0]
+    axes, (line,) = _axes(writer.summary().rows)
+    assert line.get_xdata().tolist() == [100, 200, 300] and line.get_ydata().tolist() == [0.0, 0.75, 1.0]
     (band,) = axes.collections
     edges = band.get_paths()[0].vertices
-    at_200 = sorted(set(edges[edges[:, 0] == 200][:, 1]))
-    assert at_200 == [pytest.approx(0.5), pytest.approx(1.0)]
-
-
-def test_one_seed_has_a_line_and_no_band(writer: Writer) -> None:
-    writer.cell("a", {0: RISING[0]})
-    axes, handles = _axes(writer.summary().rows)
-    assert len(handles) == 1 and not axes.collections
+    assert sorted(set(edges[edges[:, 0] == 200][:, 1])) == [pytest.approx(0.5), pytest.approx(1.0)]
+    alone = Writer(tmp_path / "alone")
+    alone.cell("a", {0: {100: [-0.5, 0.5]}}, score=Score("return"))
+    rows = alone.summary().rows
+    axes, handles = _axes(rows)
+    assert len(handles) == 1 and not axes.collections, "one seed has a line and no band"
+    assert axes.get_ylabel() == "mean return", "and a task scored by its return has the return drawn"
+    assert "mean return against environment steps" in figures.learning_curves(rows)[0].alt
 
 
 def test_rows_differ_in_line_and_marker_not_by_colour_alone(writer: Writer) -> None:
@@ -85,36 +79,24 @@ def test_more_than_four_curves_have_a_panel_each_before_the_others(
         assert axes.get_xlim() == (0, 20) and axes.get_ylim() == shown[0].get_ylim()
 
 
+def curves(count: int) -> list[Curve]:
+    values = np.array([1.0, 0.5, 0.0])
+    return [
+        Curve(str(i), np.array([0.0, 0.5, 1.0]), Interval(values, values - 0.1, values + 0.1)) for i in range(count)
+    ]
+
+
 @pytest.mark.parametrize(("count", "width"), [(4, 0.0), (5, 0.4)])
 def test_bands_of_more_than_four_curves_on_one_axis_have_edges(count: int, width: float) -> None:
-    x, values = np.array([0.0, 1.0]), np.array([0.5, 0.5])
-    curves = [Curve(str(i), x, Interval(values, values - 0.1, values + 0.1)) for i in range(count)]
     axes = Figure().add_subplot()
-    figures.plot(axes, Chart("t", "x", "y", curves), figures.styles(each.label for each in curves))
+    figures.plot(axes, Chart("t", "x", "y", curves(count)), figures.styles(map(str, range(count))))
     assert [band.get_linewidth()[0] for band in axes.collections] == [width] * count
 
 
-def test_a_task_scored_by_its_return_has_the_return_drawn(writer: Writer) -> None:
-    writer.cell("a", {seed: {100: [-0.5, 0.5]} for seed in (0, 1)}, score=Score("return"))
-    rows = writer.summary().rows
-    axes, _ = _axes(rows)
-    assert axes.get_ylabel() == "mean return"
-    assert "mean return against environment steps" in figures.learning_curves(rows)[0].alt
-
-
-def test_names_with_mathematics_and_great_length_are_drawn(writer: Writer) -> None:
-    writer.cell("a", RISING, method="_$\\frac{1}$" + "long " * 30)
-    (drawing,) = figures.learning_curves(writer.summary().rows)
-    assert "ends at 1.00 after 300 steps" in drawing.alt
-
-
 def test_a_share_that_holds_up_to_the_next_threshold_is_drawn_as_steps() -> None:
-    x, values = np.array([0.0, 0.5, 1.0]), np.array([1.0, 0.5, 0.0])
-    curves = [Curve("a", x, Interval(values, values - 0.1, values + 0.1))]
     axes = Figure().add_subplot()
-    (line,) = figures.plot(axes, Chart("t", "x", "y", curves, steps=True), {"a": 0})
-    assert line.get_drawstyle() == "steps-post"
-    assert axes.get_xlim() == (0.0, 1.0) and axes.get_ylim() == (0.0, 1.0)
+    (line,) = figures.plot(axes, Chart("t", "x", "y", curves(1), steps=True), {"0": 0})
+    assert line.get_drawstyle() == "steps-post" and axes.get_xlim() == (0.0, 1.0) and axes.get_ylim() == (0.0, 1.0)
 
 
 def test_numbers_in_a_heat_map_can_be_read_on_their_colour(monkeypatch: pytest.MonkeyPatch) -> None:

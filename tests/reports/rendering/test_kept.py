@@ -23,19 +23,13 @@ def counting(calls: list[int]):
     return double
 
 
-def test_what_one_process_made_the_next_one_reads(folder: Path) -> None:
+def test_what_one_process_made_the_next_one_reads_unless_it_is_damaged(folder: Path) -> None:
     calls: list[int] = []
     assert [counting(calls)(4) for _ in range(2)] == [{"twice": 8}] * 2
     assert calls == [4], "the second function, as another process, found the first one's file"
-    assert counting(calls)(5) == {"twice": 10} and calls == [4, 5]
-    assert len(list(folder.iterdir())) == 2
-
-
-def test_a_damaged_file_is_made_anew(folder: Path) -> None:
-    calls: list[int] = []
-    counting(calls)(4)
     next(folder.iterdir()).write_text('{"twi')
-    assert counting(calls)(4) == {"twice": 8} and calls == [4, 4]
+    assert counting(calls)(4) == {"twice": 8} and calls == [4, 4], "a damaged file is made anew"
+    assert counting(calls)(5) == {"twice": 10} and calls == [4, 4, 5] and len(list(folder.iterdir())) == 2
 
 
 def test_where_nothing_can_be_kept_it_is_made_all_the_same(folder: Path) -> None:

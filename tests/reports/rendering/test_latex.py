@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,11 @@ from tests.reports.conftest import Writer
 
 HIGH = {seed: {100: [0, 1, 1, 1], 200: [1, 1, 1, 1]} for seed in (0, 1)}
 LOW = {0: {100: [0, 0, 0, 0], 200: [0, 0, 0, 1]}, 1: {100: [0, 0, 0, 0], 200: [0, 0, 1, 1]}}
-STYLES = [Style(spread, siunitx) for spread in ("interval", "pm") for siunitx in (False, True)]
 
 
-@pytest.fixture
-def two(writer: Writer) -> Summary:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    writer = Writer(tmp_path_factory.mktemp("two") / "study")
     writer.judged_beside(HIGH, uer=LOW)
     return writer.summary(500, "a_study & more")
 
@@ -40,21 +41,15 @@ def test_the_best_is_bold_and_every_name_escaped(two: Summary) -> None:
     assert uer == r"uer \textperiodcentered{} quick & \textbf{0.38}\ {\scriptsize [0.25, 0.50]} & 0.19 & 0.38 & 200 \\"
     name = r"vlm\_rb (replay.alpha=0.5) \textperiodcentered{} sprite \textperiodcentered{} quick"
     assert vlm_rb == rf"{name} & \textbf{{1.00}}\ {{\scriptsize [1.00, 1.00]}} & 0.88 & 1.00 & 100 \\"
-    assert r"study a\_study \& more" in text
-    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
+    assert r"study a\_study \& more" in text and text.count(r"\toprule") == text.count(r"\bottomrule") == 1
 
 
-def test_plus_minus_is_the_standard_error_and_the_note_says_so(two: Summary) -> None:
+def test_plus_minus_is_the_standard_error_and_siunitx_columns_hold_the_widest_number(two: Summary) -> None:
     text = _plain(latex.latex(two, Style("pm")))
     # s = .25 / sqrt(2), s / sqrt(2) = .125
     assert r"& \textbf{0.38} {\scriptsize$\pm$\,0.12} &" in text and r"\textbf{1.00} {\scriptsize$\pm$\,0.00}" in text
-    assert (
-        r"\ensuremath{\pm} its standard error, the standard deviation between seeds by the root of their number" in text
-    )
-    assert "in brackets" not in text
-
-
-def test_siunitx_columns_hold_the_widest_number_on_either_side_of_the_point(two: Summary) -> None:
+    error = r"\ensuremath{\pm} its standard error, the standard deviation between seeds by the root of their number"
+    assert error in text and "in brackets" not in text
     text = _plain(latex.latex(two, Style("pm", siunitx=True)))
     assert text.startswith(r"% needs \usepackage{booktabs}\usepackage{tabularx}\usepackage{siunitx}")
     assert "S[table-format=1.2(2)]S[table-format=1.2]S[table-format=1.2]S[table-format=3.0]" in text
@@ -74,17 +69,17 @@ def test_cells_as_text_and_for_an_s_column(cell: TableCell, plain: str, siunitx:
     assert (cell.plain(), cell.siunitx()) == (plain, siunitx)
 
 
-def test_a_budget_that_did_not_suffice_is_more_than_it(writer: Writer) -> None:
-    writer.cell("a", HIGH, steps=200)
-    writer.cell("b", LOW, steps=200, method="per")
-    assert _lines(latex.latex(writer.summary(500)))[-1].endswith(r" & $>$\,200 \\")
-
-
-def test_the_iqm_has_a_column_only_where_it_is_not_the_mean(writer: Writer, two: Summary) -> None:
+def test_the_iqm_has_a_column_only_where_it_is_not_the_mean_and_a_budget_that_did_not_suffice_is_more_than_it(
+    writer: Writer, two: Summary, tmp_path: Path
+) -> None:
     assert "IQM" not in latex.latex(two) and "interquartile mean is the mean" in latex.latex(two)
     writer.cell("a", {seed: {200: [1 if seed < 3 else 0]} for seed in range(4)}, steps=200)
     # mean .75; without the highest and the lowest of four 1
-    assert r"& \textbf{0.75}\ {\scriptsize [0.25, 1.00]} & 1.00 & --- &" in _lines(latex.latex(writer.summary(500)))[2]
+    assert r"& 0.75\ {\scriptsize [0.25, 1.00]} & 1.00 & --- &" in _lines(latex.latex(writer.summary(500)))[2]
+    short = Writer(tmp_path / "short")
+    short.cell("a", HIGH, steps=200)
+    short.cell("b", LOW, steps=200, method="per")
+    assert _lines(latex.latex(short.summary(500)))[-1].endswith(r" & $>$\,200 \\")
 
 
 def test_more_rows_than_a_page_holds_go_on_in_another_table() -> None:
@@ -94,8 +89,7 @@ def test_more_rows_than_a_page_holds_go_on_in_another_table() -> None:
     texts = list(
         latex.table("Long", ["n"], {"a": [(str(number), [TableCell("1")]) for number in range(100)]}, "", Style())
     )
-    assert [text.count("& 1 ") for text in texts] == [43, 43, 14]
-    assert all(r"\emph{a}" in text for text in texts)
+    assert [text.count("& 1 ") for text in texts] == [43, 43, 14] and all(r"\emph{a}" in text for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -114,22 +108,22 @@ def test_escaped_text_has_no_character_that_tex_obeys(text: str, escaped: str) -
     assert latex.escape(text) == escaped
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.waits
+@pytest.mark.parametrize("siunitx", [False, True])
 def test_every_table_compiles_and_fits_a_column(
-    writer: Writer, typeset: Callable[[str, Sequence[str]], str], style: Style
+    writer: Writer, typeset: Callable[[str, Sequence[str]], str], siunitx: bool
 ) -> None:
-    place = {"kind": "perturbation", "reference": "full"}
     sprite = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
-    seeds = {seed: curve for seed in range(5) for curve in [LOW[seed % 2]]}
-    writer.cell(
-        "full", HIGH, steps=200, variant="full; training.steps=50000", matrix={**place, "name": "full"}, **sprite
-    )
-    writer.cell(
-        "less", seeds, steps=200, variant="lambda_max=0.25", matrix={**place, "name": "lambda_max=0.25"}, **sprite
-    )
+    seeds = {seed: LOW[seed % 2] for seed in range(5)}
+    for name, curves, variant in (
+        ("full", HIGH, "full; training.steps=50000"), ("lambda_max=0.25", seeds, "lambda_max=0.25")
+    ):  # fmt: skip
+        place = {"kind": "perturbation", "reference": "full", "name": name}
+        writer.cell(name, curves, steps=200, variant=variant, matrix=place, **sprite)
     for task in ("8x8", "hard"):
         writer.cell(f"uer-{task}", seeds, steps=150_000, task=task, method="uer")
     writer.cell("behind", {0: {100: [0, 1]}}, task="hard", method="per", status={0: "running"}, planned=[0, 1])
-    text = latex.latex(writer.summary(500), style)
-    assert text.count(r"\begin{table}") == 3 and r"$^{\dagger}$" in text
-    assert "Overfull" not in typeset(text, style.packages)
+    styles = [Style(spread, siunitx) for spread in ("interval", "pm")]
+    texts = [latex.latex(writer.summary(500), style) for style in styles]
+    assert all(text.count(r"\begin{table}") == 3 and r"$^{\dagger}$" in text for text in texts)
+    assert "Overfull" not in typeset("".join(texts), styles[0].packages)

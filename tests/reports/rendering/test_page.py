@@ -13,7 +13,7 @@ import pytest
 
 from guidebench import results
 from guidebench.reports.rendering import charts, figures, inline, page
-from guidebench.reports.summary import judges, summaries
+from guidebench.reports.summary import judges
 from tests.reports.conftest import Writer, write_rows
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ FILTER = "image => getComputedStyle(image).filter"
 
 
 def _page(writer: Writer) -> str:
-    study = results.study(writer.finish(f"study {EVIL}"))
-    found = summaries.summarise(study, results.load(study), reps=200)
+    study, found = writer.summarised(name=f"study {EVIL}")
     judged, timed = (results.noted(study, log) for log in ("judgements", "timings"))
     judgings = judges.judging(study.cells, judged, timed, {row.cell.id: row.label for row in found.rows})
     curves = figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))
@@ -43,46 +42,37 @@ class _Tags(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
-@pytest.fixture
-def tags(writer: Writer) -> list[tuple[str, dict[str, str | None]]]:
-    lr = {"value": EVIL, "source": "", "layer": EVIL}
-    writer.cell(
-        "a",
-        CURVES,
-        method=f"m{EVIL}",
-        task=f"t{EVIL}",
-        model=f"j{EVIL}",
-        backend="scripted",
-        variant=f"v{EVIL}",
-        settings={f"x{EVIL}": lr},
-        provenance={"commit": EVIL, "packages": {EVIL: EVIL}, "hardware": EVIL},
-        status={1: "failed"},
-        error=EVIL,
-    )
+Tags = list[tuple[str, dict[str, str | None]]]
+
+
+@pytest.fixture(scope="module")
+def tags(tmp_path_factory: pytest.TempPathFactory) -> Tags:
+    writer = Writer(tmp_path_factory.mktemp("tags") / "study")
+    names = {key: f"{key[0]}{EVIL}" for key in ("method", "task", "model", "variant")} | {"backend": "scripted"}
+    settings = {f"x{EVIL}": {"value": EVIL, "source": "", "layer": EVIL}}
+    provenance = {"commit": EVIL, "packages": {EVIL: EVIL}, "hardware": EVIL}
+    writer.cell("a", CURVES, settings=settings, provenance=provenance, status={1: "failed"}, error=EVIL, **names)
     writer.cell("b", CURVES, task=f"t{EVIL}")
     parser = _Tags()
     parser.feed(_page(writer))
     return parser.tags
 
 
-def test_nothing_from_a_file_becomes_markup(tags: list[tuple[str, dict[str, str | None]]]) -> None:
+def test_nothing_from_a_file_becomes_markup_and_the_page_needs_no_network(tags: Tags) -> None:
     kinds = [attributes.get("type") for tag, attributes in tags if tag == "script"]
     assert kinds == ["application/json", "application/gzip", None], "a chart, the program that draws it, and our own"
-    assert not any(name.startswith("on") for _, attributes in tags for name in attributes)
-
-
-def test_the_page_needs_no_network(tags: list[tuple[str, dict[str, str | None]]]) -> None:
     for _tag, attributes in tags:
+        assert not any(name.startswith("on") for name in attributes)
         for name in ("src", "href", "srcset", "action", "data"):
             assert (attributes.get(name) or "data:").startswith(("data:", "#"))
     policies = [a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
     assert policies == [inline.policy(inline.script(*page.SCRIPTS), charts.bundle())]
 
 
-def test_every_image_has_words_and_every_table_a_caption(tags: list[tuple[str, dict[str, str | None]]]) -> None:
-    images = [attributes for tag, attributes in tags if tag == "img"]
-    assert len(images) == 1 and "Learning curves on" in (images[0]["alt"] or "")
-    assert base64.b64decode((images[0]["src"] or "").split(",")[1]).startswith(b"\x89PNG")
+def test_every_image_has_words_and_every_table_a_caption(tags: Tags) -> None:
+    (image,) = (attributes for tag, attributes in tags if tag == "img")
+    assert "Learning curves on" in (image["alt"] or "")
+    assert base64.b64decode((image["src"] or "").split(",")[1]).startswith(b"\x89PNG")
     names = [tag for tag, _ in tags]
     assert names.count("table") == names.count("caption") > 2
 
@@ -110,9 +100,7 @@ def test_configurations_with_the_same_settings_share_a_column(writer: Writer) ->
     writer.cell("a", CURVES, task="easy")
     writer.cell("b", CURVES, task="hard")
     writer.cell("c", CURVES, task="easy", method="per", settings=other)
-    study = results.study(writer.finish())
-    found = summaries.summarise(study, results.load(study), reps=200)
-    columns, differing = page.differences(study, found)
+    columns, differing = page.differences(*writer.summarised())
     assert columns == ["uer · quick", "per · quick"]
     assert differing == {
         "learner.lr": [("0.0001", "learner"), ("0.5", "method")],
@@ -131,6 +119,7 @@ def hostile(writer: Writer, tmp_path: Path) -> Path:
     return tmp_path / "report.html"
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375)])
 def test_it_can_be_read_light_and_dark_and_at_phone_width_whatever_names_say(
     hostile: Path, browser: Open, axe: Callable[[Page], None], scheme: str, width: int
@@ -143,18 +132,6 @@ def test_it_can_be_read_light_and_dark_and_at_phone_width_whatever_names_say(
     axe(seen)
 
 
-def test_a_row_of_a_table_is_sorted_by_its_number(hostile: Path, browser: Open) -> None:
-    seen = browser(hostile)
-    table = seen.locator("table", has_text="AUC").first
-
-    def column() -> list[str]:
-        return [text.split()[0] for text in table.locator("tbody tr td:nth-child(2)").all_inner_texts()]
-
-    for expected in (["0.50*", "1.00*"], ["1.00*", "0.50*"]):  # two seeds tell nothing apart
-        table.get_by_role("button", name="Final success").press("Enter")
-        assert column() == expected
-
-
 def _brightness(element: Locator) -> float:
     from PIL import Image
 
@@ -162,12 +139,12 @@ def _brightness(element: Locator) -> float:
         return float(np.asarray(picture.convert("L"), dtype=float).mean())
 
 
+@pytest.mark.waits
 def test_drawn_figures_are_dark_on_a_dark_page_and_frames_stay_as_they_were(
     writer: Writer, tmp_path: Path, browser: Open
 ) -> None:
     writer.cell("a", CURVES)
-    study = results.study(writer.finish())
-    found = summaries.summarise(study, results.load(study), reps=200)
+    study, found = writer.summarised()
     (curves,) = figures.learning_curves(found.rows)
     held = figures.Gallery("Figures", "", [curves._replace(chart=None)])
     frames = [results.Picture("grid/8x8", "none", curves.png)]
@@ -183,9 +160,17 @@ def test_drawn_figures_are_dark_on_a_dark_page_and_frames_stay_as_they_were(
     assert figure.evaluate(FILTER) == "none"
 
 
-def test_on_paper_and_without_scripts_the_figure_stands_for_the_chart(hostile: Path, browser: Open) -> None:
+@pytest.mark.waits
+def test_rows_are_sorted_and_on_paper_and_without_scripts_the_figure_stands_for_the_chart(
+    hostile: Path, browser: Open
+) -> None:
     seen = browser(hostile)
     seen.wait_for_selector(".plot[data-drawn]")
+    table = seen.locator("table", has_text="AUC").first
+    for expected in (["0.50*", "1.00*"], ["1.00*", "0.50*"]):  # two seeds tell nothing apart
+        table.get_by_role("button", name="Final success").press("Enter")
+        texts = table.locator("tbody tr td:nth-child(2)").all_inner_texts()
+        assert [text.split()[0] for text in texts] == expected, "a row is sorted by its number"
     figure = seen.locator("figure.drawn").first
     assert figure.locator(".plot").is_visible() and not figure.locator("img").is_visible()
     seen.emulate_media(media="print")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from rich.console import Console
@@ -15,8 +17,9 @@ HIGH = {seed: {100: [0, 1, 1, 1], 200: [1, 1, 1, 1]} for seed in (0, 1)}
 LOW = {seed: {100: [0, 0, 0, 0], 200: [0, 0, 0, 1]} for seed in (0, 1)}
 
 
-@pytest.fixture
-def two(writer: Writer) -> Summary:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    writer = Writer(tmp_path_factory.mktemp("two") / "study")
     writer.judged_beside(HIGH, uer=LOW)
     return writer.summary(500, "a_study & more")
 
@@ -40,9 +43,12 @@ def test_the_terminal_table_shows_each_number_and_marks_the_best(two: Summary, w
     assert "grid/8x8, quick profile" in lines[0]
 
 
-def test_brackets_in_names_are_not_taken_for_markup(writer: Writer) -> None:
-    writer.cell("a", LOW, method="[bold]uer[/bold]")
-    assert "[bold]uer[/bold]" in _text(writer.summary(500))
+def test_brackets_in_names_are_not_taken_for_markup_and_one_seed_is_one_seed(writer: Writer) -> None:
+    writer.cell("a", {0: {200: [1]}}, method="[bold]uer[/bold]", steps=200)
+    found = writer.summary(500)
+    legend = legends.results(found, "*")
+    assert "[bold]uer[/bold]" in _text(found)
+    assert "Mean over 1 seed of the success rate over 1 episode at" in legend and "seeds (1 evaluation)." in legend
 
 
 def test_a_task_scored_by_its_return_has_no_column_of_zeros(writer: Writer) -> None:
@@ -65,19 +71,12 @@ def test_lower_is_better_where_the_score_says_so(writer: Writer) -> None:
     found = writer.summary(500)
     uer, per = found.rows
     assert (uer.best, uer.best_step, uer.mean_of_best) == (5.25, 200, 5.25)
-    assert (per.best, per.reached, uer.target) == (2.5, 100, 5.25)
-    assert per.leading and not uer.leading
+    assert (per.best, per.reached, uer.target) == (2.5, 100, 5.25) and per.leading and not uer.leading
     text = _text(found)
     assert "final cost (lower is better)" in text and "of minima" in text
     assert "the lowest, or not told apart from it" in legends.results(found, "*")
     (overview,) = found.overviews
     assert overview.improvement[per.label, uer.label].estimate == 1.0
-
-
-def test_one_seed_is_one_seed(writer: Writer) -> None:
-    writer.cell("a", {0: {200: [1]}}, steps=200)
-    told = legends.results(writer.summary(500), "*")
-    assert "Mean over 1 seed of the success rate over 1 episode at" in told and "seeds (1 evaluation)." in told
 
 
 def test_not_reached_is_more_than_the_budget(writer: Writer) -> None:
@@ -88,23 +87,27 @@ def test_not_reached_is_more_than_the_budget(writer: Writer) -> None:
     assert [tables.seeds(row) for row in rows] == ["2 (2)", "2 (0)"]
 
 
-@pytest.mark.parametrize(("value", "shown"), [(0.0004, "< 0.001"), (0.0414, "0.041"), (1.0, "1.000"), (np.nan, "—")])
-def test_p_values_have_three_decimals(value: float, shown: str) -> None:
-    assert tables.p_value(value) == shown
+@pytest.mark.parametrize(
+    ("words", "value", "shown"),
+    [
+        *((tables.p_value, *each) for each in ((0.0004, "< 0.001"), (0.0414, "0.041"), (1.0, "1.000"), (np.nan, "—"))),
+        *((tables.number, *each) for each in ((0.125, "0.12"), (-0.001, "0.00"), (np.nan, "—"), (1, "1.00"))),
+    ],
+)
+def test_p_values_have_three_decimals_and_numbers_two(words: Callable[[float], str], value: float, shown: str) -> None:
+    assert words(value) == shown
 
 
 def test_the_notes_line_names_seeds_profile_judge_and_resamples(two: Summary) -> None:
     note = legends.whole(two, "Bold")
     for words in ("2 seeds", "4 episodes", "2 evaluations", "500 resamples", "Profile: quick"):
         assert words in note
-    assert "Judge sprite: scripted, hand-written for this task" in note
-    assert "Partial" not in note
+    assert "Judge sprite: scripted, hand-written for this task" in note and "Partial" not in note
 
 
 def test_a_row_of_which_a_planned_seed_failed_before_its_first_evaluation_is_not_the_best(writer: Writer) -> None:
     """The better row lost a seed; of the others one is better by .5 in each of six seeds, which a test tells apart."""
-    curves = {"a": [1, 1, 1, 1], "b": [0, 1, 1, 1], "c": [0, 0, 0, 1]}
-    for name, ends in curves.items():
+    for name, ends in {"a": [1, 1, 1, 1], "b": [0, 1, 1, 1], "c": [0, 0, 0, 1]}.items():
         state = {5: "failed"} if name == "a" else {}
         runs = {seed: {} if seed in state else {200: ends} for seed in range(6)}
         writer.cell(name, runs, steps=200, method=name, status=state, error="ValueError: no")
@@ -129,11 +132,6 @@ def test_the_notes_line_says_what_few_seeds_cannot_show(writer: Writer, seeds: i
     few = "mean over 4 seeds of one task is too narrow. It holds the true mean in 79 % of cases where scores are normal"
     for words in ("A single seed has no interval", few):
         assert (words in note) is (bool(said) and said in words)
-
-
-@pytest.mark.parametrize(("value", "shown"), [(0.125, "0.12"), (-0.001, "0.00"), (float("nan"), "—"), (1, "1.00")])
-def test_numbers_have_fixed_decimals(value: float, shown: str) -> None:
-    assert tables.number(value) == shown
 
 
 def _grid(names: int) -> list[list[str]]:

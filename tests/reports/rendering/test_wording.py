@@ -18,15 +18,18 @@ CURVES = {seed: {100: [0, 1], 200: [1, 1]} for seed in (0, 1)}
 ROW = "vlm_rb (replay.alpha=0.5) · sprite · quick"
 
 
-@pytest.fixture
-def two(writer: Writer) -> Summary:
+def judged(writer: Writer) -> Summary:
     writer.judged_beside(CURVES, uer={0: {100: [0, 0], 200: [0, 1]}, 1: {100: [0, 0], 200: [1, 1]}})
     return writer.summary(200)
 
 
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    return judged(Writer(tmp_path_factory.mktemp("two") / "study"))
+
+
 def text(summary: Summary, asked: Wording) -> str:
-    made = latex.latex(summary, Style(wording=wording.resolved(asked, summary)))
-    return re.sub(r"\\penalty\d+\{\}", "", made)
+    return re.sub(r"\\penalty\d+\{\}", "", latex.latex(summary, Style(wording=wording.resolved(asked, summary))))
 
 
 def test_caption_label_names_and_columns_are_those_that_were_asked_for(two: Summary) -> None:
@@ -38,12 +41,9 @@ def test_caption_label_names_and_columns_are_those_that_were_asked_for(two: Summ
     assert r"\emph{DoorKey}" in made and "quick profile" not in made
     # the line of uer from (0, 0) to (.25, 1): .375; its finals .5 and 1
     assert r"Uniform & 0.38 & \textbf{0.75}\ {\scriptsize [0.50, 1.00]} & 2 \\" in made
-    assert r"Ours \& more & 0.75 &" in made
-    assert "AUC: area" in made and "Steps to best" not in made
-
-
-def test_what_a_note_says_of_a_row_has_its_new_name(two: Summary) -> None:
-    assert "reaches the best of Uniform." in text(two, wording.wording(names={"uer": "Uniform"}))
+    assert r"Ours \& more & 0.75 &" in made and "AUC: area" in made and "Steps to best" not in made
+    note = text(two, wording.wording(names={"uer": "Uniform"}))
+    assert "reaches the best of Uniform." in note, "what a note says of a row has its new name"
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,7 @@ def test_captions_name_their_table_before_the_equals_sign() -> None:
         wording.captions(["results="])
 
 
+@pytest.mark.waits
 def test_a_worded_table_compiles_and_each_table_can_be_referred_to(
     writer: Writer, typeset: Callable[[str, Sequence[str]], str]
 ) -> None:
@@ -112,7 +113,8 @@ def test_a_worded_table_compiles_and_each_table_can_be_referred_to(
     assert "multiply defined" not in said
 
 
-def test_the_python_function_writes_what_the_command_writes(writer: Writer, two: Summary) -> None:
+def test_the_python_function_writes_what_the_command_writes(writer: Writer) -> None:
+    judged(writer)
     made = latex.typeset(writer.directory, caption="Mine", rename={"vlm_rb": "Ours"}, resamples=200)
     assert r"\caption{Mine.}" in made and "\nOurs & " in made
     with pytest.raises(UserError, match="unknown spread 'std'"):

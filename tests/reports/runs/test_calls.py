@@ -20,13 +20,9 @@ def study(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def change(study: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(keeping.folder(study) / cassette.MERGED)) as db, db:
-        for statement in statements:
-            db.execute(statement)
-
-
-def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(study: Path) -> None:
+def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = calls.recorded(study, "cell/0")
     assert (found.answered, found.failed, found.left_out, found.notes) == (4, 1, 0, ())
     failed, clip, chat, plan, embedded = found.shown
@@ -38,11 +34,12 @@ def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(study: Pa
     assert chat.messages[1].parts[0].text == "why?" and chat.messages[1].parts[1].png
     assert '"door"' in plan.answer and embedded.answer == "2 vectors of 3 numbers"
     assert clip.took.tokens_in == 70 and clip.took.usd == 0.5 and clip.step == 0
-
-
-def test_calls_of_other_runs_are_not_shown(study: Path) -> None:
-    assert calls.recorded(study, "cell/1") == calls.Calls()
-    assert calls.recorded(study / "absent", "cell/0") == calls.Calls()
+    for directory, run in ((study, "cell/1"), (study / "absent", "cell/0")):
+        assert calls.recorded(directory, run) == calls.Calls(), "calls of other runs are not shown"
+    monkeypatch.setattr(calls, "PICTURES", len(png(CLIP[0])) + 10)
+    clip, chat = calls.recorded(study, "cell/0").shown[1:3]
+    left_out = [clip.messages[0].parts[-1].text, chat.messages[1].parts[-1].text]
+    assert left_out == [f"({count} images: not kept, or no room)" for count in ("3 of 4", "1 of 1")]
 
 
 def test_of_many_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
@@ -50,8 +47,7 @@ def test_of_many_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path:
     failing = [(ChatCall((Message("user", (f"{number}?",)),)), None, "server") for number in range(70)]
     record(tmp_path, "cell/0", [*asked, *failing])
     found = calls.recorded(tmp_path, "cell/0")
-    numbers = [call.ordinal for call in found.shown]
-    assert numbers == [*range(200, 250), *range(50), *range(150, 200)]
+    assert [call.ordinal for call in found.shown] == [*range(200, 250), *range(50), *range(150, 200)]
     assert (found.answered, found.failed, found.left_out) == (200, 70, 120)
 
 
@@ -63,11 +59,7 @@ def test_of_a_long_clip_some_images_are_shown_and_of_a_long_text_its_beginning(t
     assert call.messages[1].parts[0].text.endswith("(46,000 characters left out)")
 
 
-def test_images_are_shown_as_long_as_there_is_room(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "PICTURES", len(png(CLIP[0])) + 10)
-    clip, chat = calls.recorded(study, "cell/0").shown[1:3]
-    assert clip.messages[0].parts[-1].text == "(3 of 4 images: not kept, or no room)"
-    assert chat.messages[1].parts[-1].text == "(1 of 1 images: not kept, or no room)"
+LAYOUT = "is no cassette, or one of another version"
 
 
 @pytest.mark.parametrize(
@@ -84,26 +76,19 @@ def test_images_are_shown_as_long_as_there_is_room(study: Path, monkeypatch: pyt
         ("UPDATE failures SET ordinal = 'last'", "a row of failures"),
         ("DELETE FROM requests", "a row of answers"),
         ("UPDATE answers SET value = zeroblob(10000000)", "too big"),
+        ("CREATE TRIGGER evil AFTER INSERT ON answers BEGIN DELETE FROM answers; END", LAYOUT),
+        ("CREATE VIEW evil AS SELECT 1", LAYOUT),
+        ("DROP TABLE failures", LAYOUT),
     ],
 )
-def test_a_row_that_was_changed_is_named_and_the_rest_shown(study: Path, statement: str, says: str) -> None:
-    change(study, statement)
+def test_a_row_that_was_changed_is_named_and_the_rest_shown_unless_the_layout_is_another(
+    study: Path, statement: str, says: str
+) -> None:
+    with closing(sqlite3.connect(keeping.folder(study) / cassette.MERGED)) as db, db:
+        db.execute(statement)
     found = calls.recorded(study, "cell/0")
     assert len(found.shown) < 5 and any(says in note for note in found.notes), found.notes
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "CREATE TRIGGER evil AFTER INSERT ON answers BEGIN DELETE FROM answers; END",
-        "CREATE VIEW evil AS SELECT 1",
-        "DROP TABLE failures",
-    ],
-)
-def test_a_file_of_another_layout_is_not_read(study: Path, statement: str) -> None:
-    change(study, statement)
-    found = calls.recorded(study, "cell/0")
-    assert found.shown == () and "is no cassette, or one of another version" in found.notes[0]
+    assert says != LAYOUT or found.shown == ()
 
 
 def test_no_database_and_a_link_out_of_the_study_are_not_read(study: Path, tmp_path_factory) -> None:
@@ -117,23 +102,16 @@ def test_no_database_and_a_link_out_of_the_study_are_not_read(study: Path, tmp_p
     assert "cassette" in calls.recorded(study, "cell/0").notes[0]
 
 
-def test_what_a_process_still_writes_is_left_for_later(study: Path) -> None:
+def test_reading_leaves_the_study_as_it_was_and_is_given_up_or_left_for_later(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = keeping.folder(study) / cassette.MERGED
-    file.with_name(f"{file.name}-wal").write_bytes(b"")
-    (note,) = calls.recorded(study, "cell/0").notes
-    assert note == f"{file.name}: a process is writing it; its calls are shown once it has ended"
-
-
-def test_a_file_that_takes_for_ever_is_given_up(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path: path.read_bytes() for path in file.parent.rglob("*") if path.is_file()}
+    calls.recorded(study, "cell/0")
+    assert {path: path.read_bytes() for path in file.parent.rglob("*") if path.is_file()} == before
     record(study, "cell/0", [(ChatCall((Message("user", (f"{n}?",)),)), "yes", "") for n in range(2_000)], "2")
     monkeypatch.setattr(calls, "PATIENCE", -1.0)
     assert calls.recorded(study, "cell/0").notes == (f"{cassette.MERGED}: it could not be read within -1 s",)
-
-
-def test_reading_leaves_the_study_as_it_was(study: Path) -> None:
-    def listed(directory: Path) -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in keeping.folder(directory).rglob("*") if path.is_file()}
-
-    before = listed(study)
-    calls.recorded(study, "cell/0")
-    assert listed(study) == before
+    file.with_name(f"{file.name}-wal").write_bytes(b"")
+    (note,) = calls.recorded(study, "cell/0").notes
+    assert note == f"{file.name}: a process is writing it; its calls are shown once it has ended"

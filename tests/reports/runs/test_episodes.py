@@ -15,20 +15,50 @@ from guidebench.results.submissions.packing import pack
 from tests.reports.runs.conftest import CLIP
 from tests.results import animations
 
+Changes = dict[str, Any]
+
+
+def put(
+    run: Path, folder: str, name: str, about: dict[str, Any], inner: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    """Write a description of an episode, changed in its own entries or in those of `inner`, and two images."""
+    home = run / folder
+    home.mkdir(parents=True, exist_ok=True)
+    for file, image in (("image.png", CLIP[0]), ("second.png", CLIP[1])):
+        (home / file).write_bytes(png(image))
+    for key, value in changes.items():
+        (inner if key in inner else about)[key] = value
+    (home / f"{name}.json").write_text(json.dumps(about))
+
 
 def strips(run: Path, name: str = "mine", **changes: Any) -> None:
     """An episode of one clip as `bench eval --frames` writes it, but for some entries."""
-    folder = run / "frames"
-    folder.mkdir(exist_ok=True)
-    (folder / "clip.png").write_bytes(png(CLIP[0]))
-    clip = {"file": "clip.png", "first": 1, "last": 4, "events": ["key"], "score": 0.5}
+    clip = {"file": "image.png", "first": 1, "last": 4, "events": ["key"], "score": 0.5}
     about = {
         **{"suite": "grid", "task": "8x8", "moves": 4, "length": 4, "return": 0.5, "success": True},
         **{"judge": "sprite", "unjudged": "", "clips": [clip]},
     }
-    for key, value in changes.items():
-        (clip if key in clip else about)[key if key != "ret" else "return"] = value
-    (folder / f"{name}.json").write_text(json.dumps(about))
+    put(run, "frames", name, about, clip, changes)
+
+
+def logged(run: Path, name: str = "mine", **changes: Any) -> None:
+    """An episode of training as `bench eval --frames` draws it from a log, but for some entries."""
+    frame = {"file": "image.png", "frame": 17, "numbers": {"weight": 4.25}}
+    about = {
+        **{"log": "keyframes", "episode": 10, "step": 5_500, "success": True, "left_out": 0, "frames": [frame]},
+        **{"told": [{"log": "feedback", "name": "fix", "text": "Close the gripper."}]},
+    }
+    put(run, "logged", name, about, frame, changes)
+
+
+def asked(run: Path, name: str = "mine", **changes: Any) -> None:
+    """A question as `bench eval --frames` draws it from a log, but for some entries."""
+    about = {
+        **{"log": "questions", "role": "planner", "episode": 10, "step": 5_500, "frame": "second.png"},
+        **{"messages": [{"role": "user", "parts": [{"text": "Where?"}, {"file": "image.png"}]}]},
+        **{"told": [{"name": "plan", "text": "Over there."}]},
+    }
+    put(run, "questions", name, about, {}, changes)
 
 
 def test_what_bench_eval_left_is_shown_with_the_scores(run: Path) -> None:
@@ -39,130 +69,77 @@ def test_what_bench_eval_left_is_shown_with_the_scores(run: Path) -> None:
     assert (film.name, film.kind, film.reason) == ("first.mp4", "video/mp4", "") and film.content
 
 
-def logged(run: Path, name: str = "mine", **changes: Any) -> None:
-    """An episode of training as `bench eval --frames` draws it from a log, but for some entries."""
-    folder = run / "logged"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "frame.png").write_bytes(png(CLIP[0]))
-    frame = {"file": "frame.png", "frame": 17, "numbers": {"weight": 4.25}}
-    about = {
-        **{"log": "keyframes", "episode": 10, "step": 5_500, "success": True, "left_out": 0, "frames": [frame]},
-        **{"told": [{"log": "feedback", "name": "fix", "text": "Close the gripper."}]},
-    }
-    for key, value in changes.items():
-        (frame if key in frame else about)[key] = value
-    (folder / f"{name}.json").write_text(json.dumps(about))
-
-
-def test_frames_that_a_log_shows_come_with_its_numbers_and_texts(tmp_path: Path) -> None:
+def test_frames_and_questions_of_logs_come_with_their_numbers_texts_and_images(tmp_path: Path) -> None:
     logged(tmp_path)
-    (episode,) = episodes.episodes(tmp_path).logged
+    asked(tmp_path)
+    found = episodes.episodes(tmp_path)
+    (episode,), (question,) = found.logged, found.asked
     assert (episode.log, episode.episode, episode.step, episode.success) == ("keyframes", 10, 5_500, True)
     (frame,) = episode.frames
     assert (frame.frame, frame.numbers, frame.png) == (17, (("weight", 4.25),), png(CLIP[0]))
     assert episode.told == (("fix", "Close the gripper."),) and episode.left_out == 0
+    assert (question.log, question.role, question.episode, question.step) == ("questions", "planner", 10, 5_500)
+    ((role, (text, image)),) = question.messages
+    assert (role, text.text, image.png, question.frame) == ("user", "Where?", png(CLIP[0]), png(CLIP[1]))
+    assert question.told == (("plan", "Over there."),) and question.left_out == 0
     logged(tmp_path, success=None)
     assert episodes.episodes(tmp_path).logged[0].success is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"file": "../../run.json"}, "there is no file '../../run.json' in its directory"),
-        ({"file": "vast.png"}, "has 4,294,836,225 pixels"),
-        ({"file": "mine.json"}, "no PNG"),
-        ({"numbers": {"weight": float("inf")}}, "weight is inf; expected a finite number"),
-        ({"numbers": []}, "numbers is []; expected dict"),
-        ({"frame": "1"}, "frame is '1'; expected int"),
-        ({"frames": [1]}, "a frame is 1; expected a JSON object"),
-        ({"told": ["fix"]}, "a text is 'fix'; expected a JSON object"),
-        ({"told": [{"name": "fix", "text": 3}]}, "text is 3; expected str"),
-        ({"success": "yes"}, "success is 'yes'; expected bool"),
-        ({"episode": True}, "episode is True; expected int"),
-        ({"left_out": None}, "left_out is None; expected int"),
-    ],
-)
-def test_a_logged_episode_that_does_not_fit_is_named_and_the_rest_shown(
-    tmp_path: Path, changes: dict[str, Any], says: str
+KINDS = {"strips": ("frames", strips), "logged": ("logged", logged), "asked": ("questions", asked)}
+MISFITS = [
+    ("logged", {"file": "../../run.json"}, "there is no file '../../run.json' in its directory"),
+    ("logged", {"file": "vast.png"}, "has 4,294,836,225 pixels"),
+    ("logged", {"file": "mine.json"}, "no PNG"),
+    ("logged", {"numbers": {"weight": float("inf")}}, "weight is inf; expected a finite number"),
+    ("logged", {"numbers": []}, "numbers is []; expected dict"),
+    ("logged", {"frame": "1"}, "frame is '1'; expected int"),
+    ("logged", {"frames": [1]}, "a frame is 1; expected a JSON object"),
+    ("logged", {"told": ["fix"]}, "a text is 'fix'; expected a JSON object"),
+    ("logged", {"told": [{"name": "fix", "text": 3}]}, "text is 3; expected str"),
+    ("logged", {"success": "yes"}, "success is 'yes'; expected bool"),
+    ("logged", {"episode": True}, "episode is True; expected int"),
+    ("logged", {"left_out": None}, "left_out is None; expected int"),
+    ("asked", {"frame": "../../run.json"}, "there is no file '../../run.json' in its directory"),
+    ("asked", {"frame": "mine.json"}, "no PNG"),
+    ("asked", {"messages": [1]}, "a message is 1; expected a JSON object"),
+    ("asked", {"messages": [{"role": "user", "parts": [1]}]}, "a piece of a message is 1; expected a JSON object"),
+    ("asked", {"messages": [{"role": "user", "parts": [{"file": "x.png"}]}]}, "there is no file 'x.png'"),
+    ("asked", {"messages": [{"role": "user", "parts": [{}]}]}, "text is None; expected str"),
+    ("asked", {"role": 1}, "role is 1; expected str"),
+    ("asked", {"told": ["plan"]}, "a text is 'plan'; expected a JSON object"),
+    ("strips", {"score": 1.5}, "score is 1.5; expected a number in [0, 1]"),
+    ("strips", {"score": float("nan")}, "score is nan; expected a finite number"),
+    ("strips", {"score": "high"}, "score is 'high'"),
+    ("strips", {"return": float("inf")}, "return is inf"),
+    ("strips", {"moves": True}, "moves is True; expected int"),
+    ("strips", {"success": "yes"}, "success is 'yes'; expected bool"),
+    ("strips", {"clips": {}}, "clips is {}; expected list"),
+    ("strips", {"clips": ["a"]}, "a clip is 'a'; expected a JSON object"),
+    ("strips", {"first": None}, "first is None; expected int"),
+    ("strips", {"file": "../run.json"}, "there is no file '../run.json' in its directory"),
+    ("strips", {"file": "/etc/passwd"}, "there is no file '/etc/passwd' in its directory"),
+    ("strips", {"file": "\x00"}, "in its directory"),
+    ("strips", {"file": "link.png"}, "there is no file 'link.png' in its directory"),
+    ("strips", {"file": "mine.json"}, "no PNG"),
+    ("strips", {"file": "vast.png"}, "has 4,294,836,225 pixels"),
+]
+
+
+@pytest.mark.parametrize(("kind", "changes", "says"), MISFITS)
+def test_what_does_not_fit_is_named_and_the_rest_shown(
+    tmp_path: Path, kind: str, changes: dict[str, Any], says: str
 ) -> None:
-    logged(tmp_path, "good")
+    run, (folder, write) = tmp_path / "seed-0", KINDS[kind]
+    write(run, "good")
     image = png(CLIP[0])
-    (tmp_path / "logged" / "vast.png").write_bytes(image[:16] + b"\x00\x00\xff\xff" * 2 + image[24:])
-    logged(tmp_path, "mine", **changes)
-    found = episodes.episodes(tmp_path)
-    assert len(found.logged) == 1
+    (tmp_path / "secret.png").write_bytes(image)
+    (run / folder / "link.png").symlink_to(tmp_path / "secret.png")
+    (run / folder / "vast.png").write_bytes(image[:16] + b"\x00\x00\xff\xff" * 2 + image[24:])
+    write(run, "mine", **changes)
+    found = episodes.episodes(run)
     (note,) = found.notes
-    assert note.startswith("logged/mine.json: ") and says in note
-
-
-def test_logged_frames_that_would_make_the_page_too_large_are_left_out_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(3):
-        logged(tmp_path, f"e{number}", left_out=2)
-    monkeypatch.setattr(episodes, "STRIPS", len(png(CLIP[0])))
-    assert [(len(each.frames), each.left_out) for each in episodes.episodes(tmp_path).logged] == [
-        (1, 2),
-        (0, 3),
-        (0, 3),
-    ]
-
-
-def asked(run: Path, name: str = "mine", **changes: Any) -> None:
-    """A question as `bench eval --frames` draws it from a log, but for some entries."""
-    folder = run / "questions"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "image.png").write_bytes(png(CLIP[0]))
-    (folder / "frame.png").write_bytes(png(CLIP[1]))
-    about = {
-        **{"log": "questions", "role": "planner", "episode": 10, "step": 5_500, "frame": "frame.png"},
-        **{"messages": [{"role": "user", "parts": [{"text": "Where?"}, {"file": "image.png"}]}]},
-        **{"told": [{"name": "plan", "text": "Over there."}]},
-    }
-    (folder / f"{name}.json").write_text(json.dumps(about | changes))
-
-
-def test_questions_come_with_their_texts_images_and_what_became_of_them(tmp_path: Path) -> None:
-    asked(tmp_path)
-    (found,) = episodes.episodes(tmp_path).asked
-    assert (found.log, found.role, found.episode, found.step) == ("questions", "planner", 10, 5_500)
-    ((role, (text, image)),) = found.messages
-    assert (role, text.text, image.png, found.frame) == ("user", "Where?", png(CLIP[0]), png(CLIP[1]))
-    assert found.told == (("plan", "Over there."),) and found.left_out == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"frame": "../../run.json"}, "there is no file '../../run.json' in its directory"),
-        ({"frame": "mine.json"}, "no PNG"),
-        ({"messages": [1]}, "a message is 1; expected a JSON object"),
-        ({"messages": [{"role": "user", "parts": [1]}]}, "a piece of a message is 1; expected a JSON object"),
-        ({"messages": [{"role": "user", "parts": [{"file": "x.png"}]}]}, "there is no file 'x.png'"),
-        ({"messages": [{"role": "user", "parts": [{}]}]}, "text is None; expected str"),
-        ({"role": 1}, "role is 1; expected str"),
-        ({"told": ["plan"]}, "a text is 'plan'; expected a JSON object"),
-    ],
-)
-def test_a_question_that_does_not_fit_is_named_and_the_rest_shown(
-    tmp_path: Path, changes: dict[str, Any], says: str
-) -> None:
-    asked(tmp_path, "good")
-    asked(tmp_path, "mine", **changes)
-    found = episodes.episodes(tmp_path)
-    assert len(found.asked) == 1
-    (note,) = found.notes
-    assert note.startswith("questions/mine.json: ") and says in note
-
-
-def test_images_of_questions_that_would_make_the_page_too_large_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked(tmp_path, "a")
-    asked(tmp_path, "b")
-    monkeypatch.setattr(episodes, "STRIPS", len(png(CLIP[0])) + len(png(CLIP[1])))
-    first, second = episodes.episodes(tmp_path).asked
-    assert (first.left_out, second.left_out, second.frame) == (0, 1, b"")
+    assert len(getattr(found, kind)) == 1 and note.startswith(f"{folder}/mine.json: ") and says in note
 
 
 def test_animated_episodes_come_in_their_order_with_what_was_said(tmp_path: Path) -> None:
@@ -174,6 +151,10 @@ def test_animated_episodes_come_in_their_order_with_what_was_said(tmp_path: Path
     assert (first.episode.episode, first.episode.length, first.episode.frames, first.episode.ret) == (4, 9, 5, 0.5)
     assert first.episode.words == ((2, "open the door"),) and found.notes == ()
     assert found.gallery is not None and (found.gallery.played, found.gallery.successes) == (32, 20)
+    animations.write(tmp_path, reason="OSMesa is missing")
+    found = episodes.episodes(tmp_path)
+    assert found.gallery is not None and found.gallery.reason == "OSMesa is missing"
+    assert (found.animations, found.notes) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -223,52 +204,6 @@ def test_animated_episodes_beyond_a_page_s_bytes_are_named(tmp_path: Path, monke
     assert len(found.animations) == 1 and "a page has room for 1 more" in found.notes[0]
 
 
-def test_why_no_episode_is_drawn_is_told(tmp_path: Path) -> None:
-    animations.write(tmp_path, reason="OSMesa is missing")
-    found = episodes.episodes(tmp_path)
-    assert found.gallery is not None and found.gallery.reason == "OSMesa is missing"
-    assert (found.animations, found.notes) == ((), ())
-
-
-def test_a_run_without_any_has_none(tmp_path: Path) -> None:
-    assert episodes.episodes(tmp_path) == episodes.Episodes()
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"score": 1.5}, "score is 1.5; expected a number in [0, 1]"),
-        ({"score": float("nan")}, "score is nan; expected a finite number"),
-        ({"score": "high"}, "score is 'high'"),
-        ({"ret": float("inf")}, "return is inf"),
-        ({"moves": True}, "moves is True; expected int"),
-        ({"success": "yes"}, "success is 'yes'; expected bool"),
-        ({"clips": {}}, "clips is {}; expected list"),
-        ({"clips": ["a"]}, "a clip is 'a'; expected a JSON object"),
-        ({"first": None}, "first is None; expected int"),
-        ({"file": "../run.json"}, "there is no file '../run.json' in its directory"),
-        ({"file": "/etc/passwd"}, "there is no file '/etc/passwd' in its directory"),
-        ({"file": "\x00"}, "in its directory"),
-        ({"file": "link.png"}, "there is no file 'link.png' in its directory"),
-        ({"file": "mine.json"}, "no PNG"),
-        ({"file": "vast.png"}, "has 4,294,836,225 pixels"),
-    ],
-)
-def test_what_does_not_fit_is_named_and_the_rest_shown(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
-    run = tmp_path / "seed-0"
-    run.mkdir()
-    strips(run, "good")
-    (tmp_path / "secret.png").write_bytes(png(CLIP[0]))
-    (run / "frames" / "link.png").symlink_to(tmp_path / "secret.png")
-    image = png(CLIP[0])
-    (run / "frames" / "vast.png").write_bytes(image[:16] + b"\x00\x00\xff\xff" * 2 + image[24:])
-    strips(run, "mine", **changes)
-    found = episodes.episodes(run)
-    assert [episode.name for episode in found.strips] == ["good"]
-    (note,) = found.notes
-    assert note.startswith("frames/mine.json: ") and says in note
-
-
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"[" * 10_000, b" " * (2**20 + 1), b"\xff"])
 def test_what_is_no_description_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "frames").mkdir()
@@ -280,12 +215,24 @@ def test_what_is_no_description_is_named(tmp_path: Path, content: bytes) -> None
 def test_what_would_make_the_page_too_large_is_left_out_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    one, other = (len(png(image)) for image in CLIP[:2])
+    assert episodes.episodes(tmp_path) == episodes.Episodes(), "a run without any has none"
     for number in range(episodes.EPISODES + 2):
-        strips(tmp_path, f"e{number:02}")
-    monkeypatch.setattr(episodes, "STRIPS", 3 * len(png(CLIP[0])))
-    found = episodes.episodes(tmp_path)
+        strips(tmp_path / "strips", f"e{number:02}")
+    for number in range(3):
+        logged(tmp_path / "logged", f"e{number}", left_out=2)
+    for name in ("a", "b"):
+        asked(tmp_path / "asked", name)
+    monkeypatch.setattr(episodes, "STRIPS", 3 * one)
+    found = episodes.episodes(tmp_path / "strips")
     assert [(len(each.clips), each.left_out) for each in found.strips] == [(1, 0)] * 3 + [(0, 1)] * 5
     assert found.notes == ("frames: 2 further episodes are left out",)
+    monkeypatch.setattr(episodes, "STRIPS", one)
+    left = [(len(each.frames), each.left_out) for each in episodes.episodes(tmp_path / "logged").logged]
+    assert left == [(1, 2), (0, 3), (0, 3)]
+    monkeypatch.setattr(episodes, "STRIPS", one + other)
+    first, second = episodes.episodes(tmp_path / "asked").asked
+    assert (first.left_out, second.left_out, second.frame) == (0, 1, b"")
 
 
 def test_a_video_is_shown_if_it_is_one_and_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

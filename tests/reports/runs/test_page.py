@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.reports.rendering import inline
 from guidebench.reports.runs import page, record
+from tests.reports.conftest import edit
 from tests.reports.runs.conftest import EVIL
 from tests.reports.runs.test_episodes import asked, logged
 from tests.results import animations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Open = Callable[..., "Page"]
+pytestmark = pytest.mark.waits
 
 
 def written(run: Path) -> Path:
@@ -32,8 +34,7 @@ def written(run: Path) -> Path:
 @pytest.fixture(scope="session")
 def clean(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "run.html"
-    run = next(trained.glob("*/*/*/seed-0"))
-    assert cli.main(["report", str(run), "--output", str(file.parent)]) == 0
+    assert cli.main(["report", str(next(trained.glob("*/*/*/seed-0"))), "--output", str(file.parent)]) == 0
     return file
 
 
@@ -41,26 +42,19 @@ def clean(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hostile(run: Path) -> Path:
     """Where a text can stand in a run's files, there is one that tries to be markup."""
     text = json.loads(json.dumps(EVIL))
-    content = json.loads((run / "run.json").read_text())
-    content |= {"status": "failed", "error": f"Traceback\n{text}", "provenance": {text: {text: text}}}
-    (run / "run.json").write_text(json.dumps(content))
-    cell = json.loads((run.parent / "cell.json").read_text())
-    cell["settings"] = {text: {"value": text, "layer": text, "source": text}, "replay.threshold": {"value": 0.5}}
-    names = {"model": EVIL[:30], "variant": EVIL[:30], "profile": "<b>quick</b>"}
-    (run.parent / "cell.json").write_text(json.dumps({**cell, **names}))
-    study = json.loads((run.parents[3] / "study.json").read_text())
-    (run.parents[3] / "study.json").write_text(json.dumps({**study, "study": text, "command": [text]}))
-    (run / "metrics.jsonl").write_text(json.dumps({"step": 1, "<img src=x onerror=alert(1)>": 0.5}) + "\n")
-    (run / "judgements.jsonl").write_text(
-        json.dumps({"asked": 1, "applied": 2, "ordinal": 0, "failure": EVIL[:20]}) + "\n"
-    )
+    edit(run / "run.json", status="failed", error=f"Traceback\n{text}", provenance={text: {text: text}})
+    settings = {text: {"value": text, "layer": text, "source": text}, "replay.threshold": {"value": 0.5}}
+    edit(run.parent / "cell.json", settings=settings, model=EVIL[:30], variant=EVIL[:30], profile="<b>quick</b>")
+    edit(run.parents[3] / "study.json", study=text, command=[text])
+    judgement = {"asked": 1, "applied": 2, "ordinal": 0, "failure": EVIL[:20]}
+    for log, row in (("metrics", {"step": 1, "<img src=x onerror=alert(1)>": 0.5}), ("judgements", judgement)):
+        (run / f"{log}.jsonl").write_text(json.dumps(row) + "\n")
     (run / "evaluations.parquet").unlink()
-    log = run.parents[3] / "logs" / f"{run.parent.name}-0.log"
-    log.write_text(EVIL[:-1] + "</pre></script>\n")
+    (run.parents[3] / "logs" / f"{run.parent.name}-0.log").write_text(EVIL[:-1] + "</pre></script>\n")
     about = next((run / "frames").glob("*.json"))
-    content = json.loads(about.read_text()) | {"judge": text, "suite": text, "unjudged": text}
-    content["clips"][0]["events"] = [text]
-    about.write_text(json.dumps(content))
+    clips = json.loads(about.read_text())["clips"]
+    clips[0]["events"] = [text]
+    edit(about, judge=text, suite=text, unjudged=text, clips=clips)
     (run / "videos" / "first.mp4").rename(run / "videos" / "a\"b'<script>.mp4")
     return run
 
@@ -68,8 +62,7 @@ def hostile(run: Path) -> Path:
 def test_a_run_is_shown_with_curves_episodes_calls_time_and_configuration(clean: Path, browser: Open, axe) -> None:
     seen = browser(clean)
     assert seen.inner_text("h1").endswith("· sprite · smoke, seed 0")
-    headings = seen.locator("h2").all_inner_texts()
-    assert headings == [
+    assert seen.locator("h2").all_inner_texts() == [
         "Identity", "Learning curves", "Reference episode", "Metrics", "Episodes", "Model calls", "Judgements",
         "Time and cost", "Configuration", "Provenance", "Log",
     ]  # fmt: skip
@@ -85,10 +78,6 @@ def test_a_run_is_shown_with_curves_episodes_calls_time_and_configuration(clean:
     assert "because <script>alert(1)</script>" in call.locator("pre").last.inner_text()
     assert call.locator("img").count() == 1
     axe(seen)
-
-
-def test_each_chart_can_be_drawn_and_tables_sorted(clean: Path, browser: Open) -> None:
-    seen = browser(clean)
     for plot in seen.locator("figure.chart .plot").all():
         plot.scroll_into_view_if_needed()
     seen.wait_for_function("document.querySelectorAll('.plot:not([data-drawn])').length === 0")
@@ -98,8 +87,7 @@ def test_each_chart_can_be_drawn_and_tables_sorted(clean: Path, browser: Open) -
     assert names == sorted(names, key=str.lower) and table.locator("th[aria-sort=ascending]").count() == 1
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375)])
 def test_it_can_be_read_light_and_dark_and_at_phone_width(
     clean: Path, browser: Open, axe, scheme: str, width: int
 ) -> None:
@@ -111,8 +99,7 @@ def test_it_can_be_read_light_and_dark_and_at_phone_width(
 
 
 def test_nothing_of_a_hostile_run_becomes_markup_or_script(hostile: Path, browser: Open, axe) -> None:
-    file = written(hostile)
-    seen = browser(file, width=375)
+    seen = browser(written(hostile), width=375)
     seen.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     seen.wait_for_selector(".plot[data-drawn]")
     scripts = seen.locator("script:not([type])").all_text_contents()
@@ -126,76 +113,54 @@ def test_nothing_of_a_hostile_run_becomes_markup_or_script(hostile: Path, browse
 
 
 @pytest.mark.parametrize("width", [375, 1280])
-def test_frames_that_a_log_shows_stand_beside_what_was_said_of_their_episode(
+def test_frames_of_a_log_and_what_models_were_shown_stand_with_what_was_said(
     run: Path, browser: Open, axe, width: int
 ) -> None:
     logged(run, told=[{"log": "feedback", "name": "fix", "text": EVIL}, {"log": "f", "name": EVIL[:40], "text": "x"}])
+    message = {"role": "user", "parts": [{"text": f"Where? {EVIL}"}, {"file": "image.png"}]}
+    asked(run, messages=[message], told=[{"name": "instruction", "text": EVIL}, {"name": EVIL[:40], "text": "x" * 900}])
     seen = browser(written(run), width=width)
-    assert "Episodes of training" in seen.locator("h2").all_inner_texts()
-    shown = seen.locator(".logged")
+    assert {"Episodes of training", "What models were shown"} <= {*seen.locator("h2").all_inner_texts()}
+    shown, question = seen.locator(".logged"), seen.locator("details.asked")
     assert shown.locator("figcaption").inner_text().split("\n") == ["Step 17", "weight 4.25"]
-    assert shown.locator("img").evaluate("(image) => image.naturalWidth") == 8
-    assert "<script>alert(1)</script>" in shown.locator("dd").first.inner_text()
-    assert shown.locator("script").count() == 0 and seen.locator("img[src=x]").count() == 0
+    assert question.locator("summary").first.inner_text() == "Episode 10, role planner, asked at step 5,500"
+    for part in (shown, question):
+        assert part.locator("img").evaluate("(image) => image.naturalWidth") == 8
+        assert "<script>alert(1)</script>" in part.locator("dd").first.inner_text()
+        assert part.locator("script").count() == 0
+    question.locator("details summary").click()
+    assert "Where? <script>alert(1)</script>" in question.locator("pre").inner_text()
     picture, text = shown.locator("figure").bounding_box(), shown.locator("dl").bounding_box()
-    assert picture and text
+    assert picture and text and seen.locator("img[src=x]").count() == 0
     assert (text["x"] > picture["x"] + picture["width"]) == (width > 375), "beside on a wide page, below on a phone"
     assert seen.evaluate("document.documentElement.scrollWidth") <= width
     axe(seen)
 
 
-@pytest.mark.parametrize("width", [375, 1280])
-def test_what_models_were_shown_stands_with_what_became_of_it(run: Path, browser: Open, axe, width: int) -> None:
-    message = {"role": "user", "parts": [{"text": f"Where? {EVIL}"}, {"file": "image.png"}]}
-    asked(run, messages=[message], told=[{"name": "instruction", "text": EVIL}, {"name": EVIL[:40], "text": "x" * 900}])
-    seen = browser(written(run), width=width)
-    assert "What models were shown" in seen.locator("h2").all_inner_texts()
-    shown = seen.locator("details.asked")
-    assert shown.locator("summary").first.inner_text() == "Episode 10, role planner, asked at step 5,500"
-    assert shown.locator("img").evaluate("(image) => image.naturalWidth") == 8
-    assert "<script>alert(1)</script>" in shown.locator("dd").first.inner_text()
-    shown.locator("details summary").click()
-    assert "Where? <script>alert(1)</script>" in shown.locator("pre").inner_text()
-    assert shown.locator("script").count() == 0 and seen.locator("img[src=x]").count() == 0
-    assert seen.evaluate("document.documentElement.scrollWidth") <= width
-    axe(seen)
+def declare(run: Path, log: str, meaning: str, **columns: dict[str, Any]) -> None:
+    """Let a run's cell say that it keeps a log."""
+    declared = json.loads((run.parent / "cell.json").read_text())["logs"]
+    edit(run.parent / "cell.json", logs={**declared, log: {"meaning": meaning, "columns": columns}})
 
 
-def test_a_page_says_how_to_draw_the_questions_that_a_log_holds(run: Path, browser: Open) -> None:
-    cell = json.loads((run.parent / "cell.json").read_text())
-    kinds = {"step": "int", "episode": "int", "role": "str", "asked": "str", "snapshot": "str"}
-    columns = {name: {"kind": kind, "meaning": "m"} for name, kind in kinds.items()}
-    cell["logs"]["questions"] = {"meaning": "a question", "columns": columns}
-    (run.parent / "cell.json").write_text(json.dumps(cell))
+def heads(seen: Page, log: str) -> list[str]:
+    table = seen.locator("table", has=seen.locator("caption", has_text=f"Log {log}"))
+    names: list[str] = table.locator("th[scope=col]").all_text_contents()
+    return names
+
+
+def test_a_page_says_how_to_draw_what_a_log_holds_and_its_table_leaves_out_snapshots(run: Path, browser: Open) -> None:
     row = {"step": 1, "episode": 2, "role": "planner", "asked": "{}", "snapshot": "QUJD"}
-    (run / "questions.jsonl").write_text(json.dumps(row) + "\n")
+    for log, example in (("questions", row), ("moments", {"step": 1, "episode": 2, "frame": 3, "snapshot": "QUJD"})):
+        kinds = {name: {"kind": type(value).__name__, "meaning": "m"} for name, value in example.items()}
+        declare(run, log, f"a row of {log}", **kinds)
+        (run / f"{log}.jsonl").write_text(json.dumps(example) + "\n")
     seen = browser(written(run))
     assert "None are drawn yet; bench eval RUN --frames draws them" in seen.inner_text("main")
-    table = seen.locator("table", has=seen.locator("caption", has_text="Log questions"))
-    assert table.locator("th[scope=col]").all_text_contents() == ["step", "episode", "role", "asked"]
+    assert heads(seen, "questions") == ["step", "episode", "role", "asked"]
+    assert heads(seen, "moments") == ["step", "episode", "frame"]
     asked(run)
     assert "None are drawn yet" not in browser(written(run)).inner_text("main")
-
-
-def test_the_table_of_a_log_that_shows_frames_leaves_out_their_snapshots(run: Path, browser: Open) -> None:
-    cell = json.loads((run.parent / "cell.json").read_text())
-    columns = {name: {"kind": kind, "meaning": "m"} for name, kind in
-               [("step", "int"), ("episode", "int"), ("frame", "int"), ("snapshot", "str")]}  # fmt: skip
-    cell["logs"]["moments"] = {"meaning": "a frame", "columns": columns}
-    (run.parent / "cell.json").write_text(json.dumps(cell))
-    (run / "moments.jsonl").write_text(json.dumps({"step": 1, "episode": 2, "frame": 3, "snapshot": "QUJD"}) + "\n")
-    seen = browser(written(run))
-    table = seen.locator("table", has=seen.locator("caption", has_text="Log moments"))
-    assert table.locator("th[scope=col]").all_text_contents() == ["step", "episode", "frame"]
-
-
-def test_what_could_not_be_read_is_said_at_the_top(run: Path, browser: Open, capsys) -> None:
-    (run / "metrics.jsonl").write_text("no\nJSON\n")
-    seen = browser(written(run))
-    assert "metrics.jsonl, row 1: not JSON" in seen.locator(".notes").inner_text()
-    assert "metrics.jsonl, row 1: not JSON" in capsys.readouterr().out
-    headings = seen.locator("h2").all_inner_texts()
-    assert "Metrics" not in headings and "Learning curves" in headings
 
 
 def test_values_of_wrong_types_cost_their_own_part_alone(run: Path) -> None:
@@ -207,24 +172,16 @@ def test_values_of_wrong_types_cost_their_own_part_alone(run: Path) -> None:
     (run / "metrics.jsonl").write_text('{"step": 1, "loss": "x"}\n{"step": 2, "loss": 0.5, "step ": 1e999}\n')
     judged = [{"asked": 1, "applied": 2, "more": value, "events": 1} for value in ("a", [1], None, 1e300)]
     (run / "judgements.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
-    nested = json.loads("[" * 900 + "]" * 900)
-    (run / "run.json").write_text(
-        json.dumps(json.loads((run / "run.json").read_text()) | {"provenance": {"a": nested}})
-    )
+    edit(run / "run.json", provenance={"a": json.loads("[" * 900 + "]" * 900)})
     text = page.render(record.read(run))
     assert "Where the time went" not in text and "4 clips judged" in text and "Learned reward" not in text
-
-
-def test_the_same_run_gives_the_same_page(run: Path) -> None:
-    assert page.render(record.read(run)) == page.render(record.read(run))
 
 
 def test_the_study_and_its_runs_link_to_each_other_once_they_are_written(run: Path, browser: Open) -> None:
     study = run.parents[3]
     assert "Report of the study" not in written(run).read_text()
     assert cli.main(["report", str(study), "--resamples", "200"]) == 0
-    report = (study / "report" / "report.html").read_text()
-    link = re.search(r'<a href="([^"]*run\.html)">', report)
+    link = re.search(r'<a href="([^"]*run\.html)">', (study / "report" / "report.html").read_text())
     assert link is not None and (study / "report" / link[1]).resolve() == (run / "report" / "run.html").resolve()
     home = re.search(r'<a href="([^"]*report\.html)">Report of the study', written(run).read_text())
     assert home is not None and (run / "report" / home[1]).resolve() == (study / "report" / "report.html").resolve()
@@ -233,42 +190,44 @@ def test_the_study_and_its_runs_link_to_each_other_once_they_are_written(run: Pa
 @pytest.mark.parametrize(("place", "says"), [("seed-5", "has not begun"), ("../../..", "has no study.json")])
 def test_what_is_no_run_or_has_not_begun_is_refused_in_a_line(run: Path, capsys, place: str, says: str) -> None:
     (run.parents[3] / "study.json").unlink()
-    assert cli.main(["report", str((run.parent / place).resolve())]) == 2
-    assert says in capsys.readouterr().err
+    assert cli.main(["report", str((run.parent / place).resolve())]) == 2 and says in capsys.readouterr().err
 
 
-def test_a_log_that_no_record_declares_is_shown_as_rows_and_can_be_downloaded(run: Path, browser: Open) -> None:
+def test_a_log_that_no_record_declares_is_shown_as_rows_and_can_be_downloaded(
+    run: Path, browser: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [{"step": n, "place": f"<b>{n}</b>", "=x": 0.5} for n in range(120)]
-    (run / "waypoints.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (run / "nested.jsonl").write_text('{"a": [1], "b": {"c": "<script>alert(1)</script>"}}\n')
-    (run / "labels.jsonl").write_text('{"step": 1, "who": "another guide"}\n')
-    (run / "No log.jsonl").write_text("no row")
+    for name, text in (
+        ("waypoints", "".join(json.dumps(row) + "\n" for row in rows)),
+        ("nested", '{"a": [1], "b": {"c": "<script>alert(1)</script>"}}\n'),
+        ("labels", '{"step": 1, "who": "another guide"}\n'),
+        ("No log", "no row"),
+        ("metrics", "no\nJSON\n"),
+    ):
+        (run / f"{name}.jsonl").write_text(text)
     seen = browser(written(run))
     headings = seen.locator("h2").all_inner_texts()
-    assert {"Log waypoints", "Log nested", "Log labels"} < set(headings) and not any(
-        "No log" in each for each in headings
-    )
-    told = seen.locator("h2:text-is('Log waypoints') + p").inner_text()
-    assert told == (
+    assert {"Log waypoints", "Log nested", "Log labels", "Learning curves"} < set(headings)
+    assert "Metrics" not in headings and not any("No log" in each for each in headings)
+    wrong = "metrics.jsonl, row 1: not JSON"  # is said at the top
+    assert wrong in seen.locator(".notes").inner_text() and wrong in capsys.readouterr().out
+    assert seen.locator("h2:text-is('Log waypoints') + p").inner_text() == (
         "No record says what these rows are. 120 rows; the first and the last 50 are shown and 20 left out."
     )
-    assert (
-        "<b>119</b>" in seen.content().replace("&lt;", "<").replace("&gt;", ">") and "<b>119</b>" not in seen.content()
-    )
+    text = seen.content()
+    assert "<b>119</b>" in text.replace("&lt;", "<").replace("&gt;", ">") and "<b>119</b>" not in text
     link = seen.locator("a[download='waypoints.jsonl']").get_attribute("href") or ""
-    lines = base64.b64decode(link.partition("base64,")[2]).splitlines()
-    assert [json.loads(line) for line in lines] == rows
+    assert [json.loads(line) for line in base64.b64decode(link.partition("base64,")[2]).splitlines()] == rows
 
 
 def test_a_log_that_a_part_declared_is_shown_with_what_its_rows_are(run: Path) -> None:
-    file = run.parent / "cell.json"
-    content = json.loads(file.read_text())
-    columns = {"step": {"kind": "int", "meaning": "step"}, "x": {"kind": "float", "meaning": "place", "optional": True}}
-    content["logs"]["waypoints"] = {"meaning": "a place <b>to go", "columns": columns}
-    file.write_text(json.dumps(content))
+    place = {"kind": "float", "meaning": "place", "optional": True}
+    declare(run, "waypoints", "a place <b>to go", step={"kind": "int", "meaning": "step"}, x=place)
     (run / "waypoints.jsonl").write_text('{"step": 1, "x": 0.25}\n{"step": 2}\n')
     text = page.render(record.read(run))
-    assert "Each row: a place &lt;b&gt;to go. 2 rows." in text
+    assert "Each row: a place &lt;b&gt;to go. 2 rows." in text and text == page.render(record.read(run)), (
+        "twice the same"
+    )
     (run / "waypoints.jsonl").write_text('{"step": 1, "x": "a"}\n')
     found = record.read(run)
     assert "waypoints" not in found.rows and any("column 'x': 'a'" in note for note in found.notes)

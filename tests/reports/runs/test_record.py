@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -24,34 +23,6 @@ def test_a_finished_run_says_all_that_it_wrote(run: Path) -> None:
     assert found.calls.answered == 4 and found.calls.failed == 1
     assert ("training.steps", "600", "profile smoke") in record.settings(found.cell)
     assert dict(record.provenance(found.run))["hardware"].startswith("processor ")
-
-
-@pytest.mark.parametrize(
-    ("place", "says"),
-    [
-        (".", "is not a run; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0"),
-        ("minigrid_doorkey", "is not a run"),
-        ("absent/seed-0", "is not a run"),
-    ],
-)
-def test_what_is_no_run_is_refused(run: Path, place: str, says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        record.read(run.parents[3] / place)
-
-
-def test_a_run_that_has_not_begun_is_told_from_a_directory_that_is_none(run: Path) -> None:
-    for name in ("seed-1", "seed-2"):
-        (run.parent / "seed-1").mkdir(exist_ok=True)
-        with pytest.raises(UserError, match=f"{name} has not begun, so there is nothing to show; `bench status"):
-            record.read(run.parent / name)
-
-
-def test_one_that_could_not_start_says_why(run: Path) -> None:
-    (run.parent / "seed-7").mkdir()
-    failed = {"schema": 2, "status": "failed", "error": "Traceback: no memory"}
-    (run.parent / "seed-7" / "run.json").write_text(json.dumps(failed))
-    found = record.read(run.parent / "seed-7")
-    assert found.run.status == "failed" and found.run.error == "Traceback: no memory" and found.rows == {}
 
 
 def test_a_damaged_log_costs_its_own_part_alone(run: Path) -> None:
@@ -78,12 +49,12 @@ def test_damage_elsewhere_in_the_study_does_not_matter(run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.json", "../cell.json"])
-@pytest.mark.parametrize("content", ["{", "[" * 100_000, '{"schema": 99}', " " * (2**24 + 1)])
-def test_without_its_own_documents_a_run_is_none(run: Path, name: str, content: str) -> None:
-    (run / name).write_text(content)
-    words = "cannot be read as JSON|has schema 99|has 16,777,217 bytes"
-    with pytest.raises(UserError, match=f"{Path(name).name} ({words})"):
-        record.read(run)
+def test_without_its_own_documents_a_run_is_none(run: Path, name: str) -> None:
+    for content in ("{", "[" * 100_000, '{"schema": 99}', " " * (2**24 + 1)):
+        (run / name).write_text(content)
+        words = "cannot be read as JSON|has schema 99|has 16,777,217 bytes"
+        with pytest.raises(UserError, match=f"{Path(name).name} ({words})"):
+            record.read(run)
 
 
 def test_of_a_gigabyte_of_log_only_the_end_is_read(run: Path) -> None:
@@ -100,13 +71,10 @@ def test_of_a_gigabyte_of_log_only_the_end_is_read(run: Path) -> None:
     assert log.left_out == os.path.getsize(study / "logs" / name) - len(log.text) - 1
 
 
-def test_a_log_without_line_ends_is_cut(tmp_path: Path) -> None:
+def test_a_log_without_line_ends_is_cut_and_what_steers_a_terminal_is_visible(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"y" * 10 * TAIL)
     text, left_out = tail(tmp_path / "log", 5)
     assert text == f"{'y' * LINE} … ({TAIL - LINE:,} characters left out)" and left_out == 9 * TAIL
-
-
-def test_what_steers_a_terminal_or_a_line_is_visible() -> None:
     assert brief("a\x1b[31m\x00\u202eb\ud800\n\tc") == "a␛[31m␀\\u{202e}b\\u{d800}\n\tc"
 
 
@@ -122,8 +90,7 @@ def test_the_newest_log_of_the_workers_that_trained_the_seed_is_shown(run: Path)
 def test_what_is_too_large_is_named_and_not_read(run: Path) -> None:
     with open(run / "metrics.jsonl", "wb") as file:
         file.truncate(record.ROWS + 1)
-    many = pa.table({"step": np.zeros(limits.ROWS + 1, np.int8)})
-    pq.write_table(many, run / "evaluations.parquet")
+    pq.write_table(pa.table({"step": np.zeros(limits.ROWS + 1, np.int8)}), run / "evaluations.parquet")
     found = record.read(run)
     assert any("metrics.jsonl has 67,108,865 bytes; at most 67,108,864 are read" in note for note in found.notes)
     assert any("evaluations.parquet has 250,001 rows; at most 250,000 are read" in note for note in found.notes)
@@ -140,3 +107,20 @@ def test_links_out_of_the_study_are_not_followed(run: Path, tmp_path: Path) -> N
     found = record.read(run)
     assert "metrics" not in found.rows and found.log is None
     assert any("metrics.jsonl is no file of the study" in note for note in found.notes)
+
+
+def test_what_is_no_run_or_has_not_begun_is_refused_and_one_that_could_not_start_says_why(run: Path) -> None:
+    study, cell = run.parents[3], run.parent
+    (cell / "seed-1").mkdir()
+    for place, says in (
+        (study, "is not a run; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0"),
+        (study / "minigrid_doorkey", "is not a run"),
+        (study / "absent/seed-0", "is not a run"),
+        (cell / "seed-1", "seed-1 has not begun, so there is nothing to show; `bench status"),
+        (cell / "seed-2", "seed-2 has not begun, so there is nothing to show; `bench status"),
+    ):
+        with pytest.raises(UserError, match=says):
+            record.read(place)
+    (cell / "seed-1" / "run.json").write_text('{"schema": 2, "status": "failed", "error": "Traceback: no memory"}')
+    found = record.read(cell / "seed-1")
+    assert found.run.status == "failed" and found.run.error == "Traceback: no memory" and found.rows == {}

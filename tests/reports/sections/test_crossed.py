@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from guidebench import results
 from guidebench.reports.rendering import figures
 from guidebench.reports.sections import Source, crossed, own
 from guidebench.reports.sections.crossed import SweepGrid
-from guidebench.reports.summary import bounding, summaries
+from guidebench.reports.summary import bounding
 from tests.reports.conftest import Writer
 
 SPRITE = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
@@ -28,8 +27,8 @@ def _cell(writer: Writer, rate: int, planned: bool = True, **values: Any) -> Non
 
 
 def _grids(writer: Writer) -> list[SweepGrid]:
-    study = results.study(writer.finish())
-    return crossed.grids(study.cells, summaries.summarise(study, results.load(study), reps=200).rows)
+    study, summary = writer.summarised()
+    return crossed.grids(study.cells, summary.rows)
 
 
 @pytest.fixture
@@ -42,6 +41,7 @@ def grid(writer: Writer) -> Writer:
 
 
 def test_two_fields_with_every_pair_of_values_are_a_grid_the_longer_across(grid: Writer) -> None:
+    grid.cell("uer", {0: {200: [1]}}, steps=200, method="uer")  # methods are crossed apart
     (found,) = _grids(grid)
     assert (found.where, found.label) == ("grid/8x8", "vlm_rb · sprite · quick")
     assert found.fields == ("replay.clip_length", "replay.lambda_max")
@@ -51,19 +51,14 @@ def test_two_fields_with_every_pair_of_values_are_a_grid_the_longer_across(grid:
 
 
 def test_a_missing_pair_a_third_field_and_a_single_field_are_no_grid(writer: Writer) -> None:
-    pairs = [(1, 1), (1, 2), (2, 1)]
-    for number, (first, second) in enumerate(pairs):
-        _cell(writer, 1, a__x=first, a__y=second)
-        assert _grids(writer) == [], number
-    _cell(writer, 1, a__x=2, a__y=2)
-    assert len(_grids(writer)) == 1
+    for number, (first, second) in enumerate([(1, 1), (1, 2), (2, 1), (2, 2)]):
+        _cell(writer, 1, planned=number > 0, a__x=first, a__y=second)
+        assert len(_grids(writer)) == (number == 3), number
+    (drawing,) = crossed.drawings(_grids(writer))
+    assert "a.x=1, a.y=1: not evaluated; a.x=1, a.y=2: 0.25" in drawing.alt
+    assert drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF")
     _cell(writer, 1, a__x=2, a__y=2, a__z=1)
     assert _grids(writer) == []
-
-
-def test_methods_are_crossed_apart(grid: Writer) -> None:
-    grid.cell("uer", {0: {200: [1]}}, steps=200, method="uer")
-    assert [found.label for found in _grids(grid)] == ["vlm_rb · sprite · quick"]
 
 
 def test_the_picture_has_every_number_in_its_place_and_in_words(grid: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,14 +71,6 @@ def test_the_picture_has_every_number_in_its_place_and_in_words(grid: Writer, mo
     assert cells.bold.all()  # two seeds tell nothing apart
     assert drawing.name == "crossed-grid-8x8-vlm_rb-sprite-quick"
     assert "replay.clip_length=16, replay.lambda_max=null: 0.50" in drawing.alt
-
-
-def test_what_has_not_been_evaluated_is_a_dash(writer: Writer) -> None:
-    for number, (first, second) in enumerate([(1, 1), (1, 2), (2, 1), (2, 2)]):
-        _cell(writer, 1, planned=number > 0, a__x=first, a__y=second)
-    (drawing,) = crossed.drawings(_grids(writer))
-    assert "a.x=1, a.y=1: not evaluated; a.x=1, a.y=2: 0.25" in drawing.alt
-    assert drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF")
 
 
 def test_a_map_of_many_pairs_has_colours_alone_and_tells_its_ends(
@@ -101,8 +88,7 @@ def test_a_map_of_many_pairs_has_colours_alone_and_tells_its_ends(
 def test_the_map_has_every_row_of_a_report_that_shows_some(writer: Writer) -> None:
     for number in range(8 * 8):
         _cell(writer, number % 5, a__x=number // 8, a__y=number % 8)
-    study = results.study(writer.finish())
-    whole = study, summaries.summarise(study, results.load(study), reps=200)
+    whole = writer.summarised()
     shown = bounding.bounded(*whole)
     labels = {row.cell.id: row.label for row in shown[1].rows}
     source = Source(*shown, 200, labels, figures.styles(labels.values()), whole=whole)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +11,7 @@ from guidebench.reports.commands import report as command
 from guidebench.reports.rendering import figures, legends
 from guidebench.reports.sections import engines, overviews
 from guidebench.reports.statistics import REPS, with_rliable
-from tests.reports.conftest import Writer, pair
+from tests.reports.conftest import Reported, Writer, pair
 
 COST = Score("cost", "lower")
 
@@ -46,20 +46,14 @@ def test_lower_scores_win_where_they_are_better_and_without_a_range_there_are_no
     assert [drawing.name.partition("-")[0] for drawing in drawn] == ["ranks", "improvement"]
 
 
-def test_the_command_names_rliable_and_draws_with_it(writer: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_rliable_and_draws_with_it(writer: Writer, report: Callable[..., Reported]) -> None:
     pair(writer, "per, $x$")
-    root = writer.finish()
-    assert command.main([str(root), "--statistics", "rliable", "--resamples", "100"]) == 0
-    files = {path.name: path.read_bytes() for path in (root / "report").iterdir()}
-    assert f"by {with_rliable.version()} with 100 resamples" in capsys.readouterr().out
-    content = json.loads(files["summary.json"])
-    assert content["statistics"] == {"engine": with_rliable.version(), "resamples": 100}
+    found = report(writer.finish(), "--statistics", "rliable", "--resamples", "100")
+    assert found.code == 0 and f"by {with_rliable.version()} with 100 resamples" in found.out
+    assert found.json()["statistics"] == {"engine": with_rliable.version(), "resamples": 100}
     for kind in ("aggregates", "profiles", "improvement"):
-        assert files[f"{kind}-grid.pdf"].startswith(b"%PDF")
-    assert with_rliable.version() in files["table.tex"].decode()
-    assert f"by {with_rliable.version()}. uer · quick over per, $x$ · quick: 0.25" in files["report.html"].decode()
-    assert command.main([str(root), "--paper", "vlm_rb", "--statistics", "rliable"]) == 1
-
-
-def test_the_numbers_that_help_states_are_those_used() -> None:
-    assert (command.RESAMPLES, command.RLIABLE_RESAMPLES) == (REPS, with_rliable.REPS)
+        assert (found.home / f"{kind}-grid.pdf").read_bytes().startswith(b"%PDF")
+    assert with_rliable.version() in found.text("table.tex")
+    assert f"by {with_rliable.version()}. uer · quick over per, $x$ · quick: 0.25" in found.text()
+    assert report(writer.directory, "--paper", "vlm_rb", "--statistics", "rliable").code == 1
+    assert (command.RESAMPLES, command.RLIABLE_RESAMPLES) == (REPS, with_rliable.REPS), "as the help states"

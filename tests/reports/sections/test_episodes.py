@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from guidebench import results
-from guidebench.reports.commands import report as command
 from guidebench.reports.sections import episodes
 from tests.reports.conftest import Writer, write_rows
 
@@ -38,51 +37,41 @@ def found(study: results.StudyRecord, notes: list[str] | None = None) -> list[ep
     return episodes.episodes(study.cells, *logs, {}, 1_000, [] if notes is None else notes)
 
 
-@pytest.fixture
-def study(writer: Writer) -> results.StudyRecord:
-    root = writer.cell("a", CURVES, steps=200)
+def written(writer: Writer, **names: str) -> None:
+    root = writer.cell("episodes", CURVES, steps=200, **names)
     write_rows(root / "seed-0", "outcomes", counted(100, 1.0, 1.0) + counted(200, 0.5, 0.25, died=1))
     write_rows(root / "seed-1", "outcomes", counted(100, 1.0, 1.0) + counted(200, 1.0, 0.75))
-    timed(root, 0, 1.5, 4.0)
-    timed(root, 1, 1.5, 4.0)
-    return results.study(writer.finish())
+    for seed in (0, 1):
+        timed(root, seed, 1.5, 4.0)
 
 
-def test_means_are_of_the_last_evaluation_and_intervals_are_over_seeds(study: results.StudyRecord) -> None:
+def test_means_are_of_the_last_evaluation_and_intervals_are_over_seeds(writer: Writer) -> None:
     """Success 1/2 and 1; completion 3/8 and 7/8; alive 1/2 and 1. Two seeds with two evaluations of two episodes each
     take 4 s together: half a second an episode."""
     notes: list[str] = []
-    (task,) = found(study, notes)
+    written(writer)
+    (task,) = found(results.study(writer.finish()), notes)
     assert task.where == "grid/8x8" and not notes
     assert task.names == ("success", "completion", "alive", "steps", "wall seconds")
-    ((success, completion, alive, steps, seconds),) = task.means.values()
-    assert [float(end) for end in success] == pytest.approx([0.75, 0.5, 1.0])
-    assert [float(end) for end in completion] == pytest.approx([0.625, 0.375, 0.875])
-    assert [float(end) for end in alive] == pytest.approx([0.75, 0.5, 1.0])
-    assert [float(end) for end in steps] == pytest.approx([10.0] * 3)
-    assert [float(end) for end in seconds] == pytest.approx([0.5] * 3)
+    (means,) = task.means.values()
+    assert np.array(means) == pytest.approx(
+        np.array([[0.75, 0.5, 1.0], [0.625, 0.375, 0.875], [0.75, 0.5, 1.0], [10.0] * 3, [0.5] * 3])
+    )
 
 
 def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) -> None:
-    root = writer.cell("a", {0: CURVES[0], 1: {100: [0, 0]}}, steps=200)
-    write_rows(root / "seed-0", "outcomes", counted(100, 0.5, 0.5) + counted(200, 1.0, 1.0))
-    write_rows(root / "seed-1", "outcomes", counted(100, 0.0, 0.5))
+    writer.cell(
+        "a",
+        {0: CURVES[0], 1: {100: [0, 0]}},
+        steps=200,
+        rows={"outcomes": {0: counted(100, 0.5, 0.5) + counted(200, 1.0, 1.0), 1: counted(100, 0.0, 0.5)}},
+    )
     (task,) = found(results.study(writer.finish()))
     assert float(next(iter(task.means.values()))[1].estimate) == pytest.approx(0.375)
 
 
-def test_episodes_after_the_clock_s_last_record_are_not_divided_by(writer: Writer) -> None:
-    """A worker of one seed has told 3 s at step 100, after one evaluation of two episodes."""
-    root = writer.cell("a", {0: CURVES[0]}, steps=200)
-    write_rows(root / "seed-0", "outcomes", counted(200, 1.0, 1.0))
-    timed(root, 0, 3.0, seeds=1)
-    (task,) = found(results.study(writer.finish()))
-    assert float(next(iter(task.means.values()))[-1].estimate) == pytest.approx(1.5)
-
-
 def test_runs_without_a_clock_have_steps_alone_and_a_note(writer: Writer) -> None:
-    root = writer.cell("a", {0: CURVES[0]}, steps=200)
-    write_rows(root / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", counted(200, 1.0, 1.0))
     notes: list[str] = []
     (task,) = found(results.study(writer.finish()), notes)
     assert task.names == ("success", "completion", "alive", "steps")
@@ -91,8 +80,7 @@ def test_runs_without_a_clock_have_steps_alone_and_a_note(writer: Writer) -> Non
 
 
 def test_a_number_that_one_row_lacks_is_a_dash_and_reserved_names_are_not_taken(writer: Writer) -> None:
-    first = writer.cell("a", {0: CURVES[0]}, steps=200)
-    write_rows(first / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", counted(200, 1.0, 1.0))
     second = writer.cell("b", {0: CURVES[0]}, steps=200, method="per")
     rows = [{"step": 200, "episode": 0, "outcome": name, "value": 7.0} for name in ("impossible actions", "success")]
     write_rows(second / "seed-0", "outcomes", rows)
@@ -115,32 +103,23 @@ def test_decimals_follow_the_size_of_numbers(writer: Writer) -> None:
     assert grid.digits == {"success": 2, "few": 2, "more": 1, "many": 0, "steps": 2, "wall seconds": 4}
 
 
-def test_page_terminal_latex_and_json_show_them(study: results.StudyRecord, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(study.directory), "--resamples", "200"]) == 0
-    assert "episodes of the last evaluation" in capsys.readouterr().out
-    written = study.directory / "report"
-    assert '<th scope="col">wall seconds</th>' in (written / "report.html").read_text()
-    assert "wall seconds" in (written / "table.tex").read_text()
-    (content,) = json.loads((written / "summary.json").read_text())["episodes"]
-    (row,) = content["rows"]
-    assert content["task"] == "grid/8x8" and row["label"] == "uer · quick"
-    assert row["means"]["completion"] == {"estimate": 0.625, "low": 0.375, "high": 0.875}
-
-
-def test_a_study_without_them_has_no_table(writer: Writer) -> None:
-    writer.cell("a", CURVES, steps=200)
-    assert found(results.study(writer.finish())) == []
-
-
-def test_seconds_are_shared_by_the_seeds_that_were_trained_together_then(writer: Writer) -> None:
-    """Four seeds spend 8 s on their first evaluation, and the seed that continues alone 1 s on the second: 3 s of its
-    own, for four episodes."""
+@pytest.mark.parametrize(
+    ("clock", "expected"),
+    [
+        ([(100, 3.0, 1)], 1.5),  # a worker of one seed has told 3 s after one evaluation of two episodes, not of four
+        # four seeds spend 8 s on the first evaluation, the one that continues alone 1 s on the second: 3 s of its own
+        ([(100, 8.0, 4), (200, 9.0, 1)], 0.75),
+    ],
+)
+def test_seconds_are_shared_by_the_seeds_and_the_episodes_of_the_clock_s_records(
+    writer: Writer, clock: list[tuple[int, float, int]], expected: float
+) -> None:
     root = writer.cell("a", {0: CURVES[0]}, steps=200)
     write_rows(root / "seed-0", "outcomes", counted(200, 1.0, 1.0))
     rows = [
-        {"step": step, "seconds": 1.0, "evaluation_seconds": told, "seeds": seeds}
-        for step, told, seeds in ((100, 8.0, 4), (200, 9.0, 1))
+        dict(zip(("step", "seconds", "evaluation_seconds", "seeds"), (at, 1.0, *told), strict=True))
+        for at, *told in clock
     ]
     write_rows(root / "seed-0", "timings", rows)
     (task,) = found(results.study(writer.finish()))
-    assert float(next(iter(task.means.values()))[-1].estimate) == pytest.approx(0.75)
+    assert float(next(iter(task.means.values()))[-1].estimate) == pytest.approx(expected)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from guidebench import results
-from guidebench.reports.commands import report as command
 from guidebench.reports.sections import imagined
 from guidebench.reports.sections.imagined import Sketch
 from tests.reports.conftest import Writer, write_rows
@@ -24,48 +21,43 @@ def path(query: int, segment: str, *heights: float) -> list[dict[str, Any]]:
     return [*moving, {**target, "x": 0.0, "y": 0.0, "z": 1.0}]
 
 
-@pytest.fixture
-def study(writer: Writer) -> results.StudyRecord:
-    root = writer.cell("a", CURVES, steps=200, method="rl_sallm_f")
-    write_rows(root / "seed-0", "imagined", [*path(0, "imagined", 9, 9), *path(4, "imagined", 0.0, 0.5, 1.0)])
-    write_rows(root / "seed-1", "imagined", path(7, "imagined", 5, 5))
-    writer.cell("b", CURVES, steps=200, method="sac")
-    return results.study(writer.finish())
+def written(writer: Writer, **names: str) -> None:
+    writer.cell(
+        "imagined",
+        CURVES,
+        steps=200,
+        method="rl_sallm_f",
+        **names,
+        rows={
+            "imagined": {
+                0: [*path(0, "imagined", 9, 9), *path(4, "imagined", 0.0, 0.5, 1.0)],
+                1: path(7, "imagined", 5, 5),
+            }
+        },
+    )
+    writer.cell("alone", CURVES, steps=200, method="sac", **names)
 
 
-def found(study: results.StudyRecord) -> Sketch:
+def found(writer: Writer) -> Sketch:
+    study = results.study(writer.finish())
     (only,) = imagined.sketches(study.cells, results.noted(study, "imagined"), {})
     return only
 
 
-def test_the_last_query_of_the_first_seed_is_shown(study: results.StudyRecord) -> None:
-    each = found(study)
-    assert (each.seed, each.step) == (0, 104)
+def test_the_last_query_of_the_first_seed_is_drawn_along_the_axes_on_which_most_happens(writer: Writer) -> None:
+    written(writer)
+    each = found(writer)
+    assert (each.seed, each.step, imagined._axes(each)) == (0, 104, (1, 2))
     assert each.paths["imagined", "tcp"].tolist() == [[0, 0, 0], [0, 0.05, 0.5], [0, 0.1, 1.0]]
     assert each.paths["imagined", "target"].tolist() == [[0, 0, 1]]
-
-
-def test_it_is_drawn_along_the_axes_on_which_most_happens_and_told_in_words(study: results.StudyRecord) -> None:
-    drawn = imagined.draw(found(study), "imagined-a")
-    assert imagined._axes(found(study)) == (1, 2)
+    drawn = imagined.draw(each, "imagined-a")
     assert drawn.png.startswith(b"\x89PNG") and "tcp of the imagined one ends 0.100 from target" in drawn.alt
-    assert drawn == imagined.draw(found(study), "imagined-a")
+    assert drawn == imagined.draw(each, "imagined-a")
 
 
 def test_places_in_a_plane_need_no_third_axis(writer: Writer) -> None:
     root = writer.cell("a", CURVES, steps=200, method="rl_sallm_f")
     flat = [{key: value for key, value in row.items() if key != "z"} for row in path(0, "imagined", 1, 2)]
     write_rows(root / "seed-0", "imagined", flat)
-    study = results.study(writer.finish())
-    (each,) = imagined.sketches(study.cells, results.noted(study, "imagined"), {})
+    each = found(writer)
     assert imagined._axes(each) == (0, 1) and imagined.draw(each, "imagined").png
-
-
-def test_it_stands_in_the_report(study: results.StudyRecord) -> None:
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    assert command.run(parser.parse_args([str(study.directory)])) == 0
-    written = study.directory / "report"
-    assert "Imagined segments" in (written / "report.html").read_text() and list(written.glob("paths-*.png"))

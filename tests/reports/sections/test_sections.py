@@ -31,6 +31,7 @@ from guidebench.reports.summary.grids import Grid
 from tests.harness.test_logs import GUIDE, WORDS
 from tests.reports.conftest import Writer, label_row, write_rows
 
+pytestmark = pytest.mark.usefixtures("unrendered")
 CURVES = {seed: {100: [1, 0], 200: [1, 1]} for seed in (0, 1)}
 PLACES = """
 from guidebench.reports.rendering import figures; from guidebench.reports.summary import grids
@@ -190,14 +191,16 @@ def test_an_import_hook_of_another_package_is_not_the_line_that_raised(
     assert text.endswith("tell those who wrote it (bad_report.py, line 2)")
 
 
-def test_a_damaged_log_costs_the_sections_that_need_it_alone(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, steps=200)
-    write_rows(root / "seed-0", "labels", [label_row(0) | {"truth": 2.0}])
+def test_a_damaged_log_costs_the_sections_that_need_it_alone_unless_no_cell_declares_it(writer: Writer) -> None:
+    write_rows(writer.cell("a", CURVES, steps=200) / "seed-0", "labels", [label_row(0) | {"truth": 2.0}])
     content, page = report(writer.finish())
     assert [note for note in content["notes"] if "left out: the section 'Preferences': " in note]
     (note,) = (note for note in content["notes"] if "labels.jsonl, row 1, column 'truth': 2.0; expected" in note)
     assert note.endswith("; restore the file or delete the run's directory")
     assert content["preferences"] == [] and "Learning curves" in page
+    writer.cell("a", CURVES, steps=200, declared={})
+    content, _ = report(writer.finish())
+    assert content["preferences"] == [] and not [note for note in content["notes"] if "preferences" in note.lower()]
 
 
 GUIDED = {"method": "vlm_rb", "backend": "openai", "model": "gpt-4o-mini"}
@@ -235,8 +238,7 @@ def test_a_damaged_file_is_named_and_all_tables_without_it_stand(
 
 def test_a_row_whose_ledger_cannot_be_read_is_compared_with_none_and_costs_no_other_its_count(writer: Writer) -> None:
     for name, row in (("a", {"calls": -1}), ("b", {"failures": 8}), ("c", {})):
-        root = writer.cell(name, CURVES, steps=200, variant=name, **GUIDED)
-        write_rows(root / "seed-0", "ledger", [SOUND["ledger"] | row])
+        writer.cell(name, CURVES, steps=200, variant=name, **GUIDED, rows={"ledger": {0: [SOUND["ledger"] | row]}})
     found = writer.summary()
     told = "\n".join(found.notes)
     assert "vlm_rb (a) · gpt-4o-mini · quick: how many questions to models got no answer cannot be read: " in told
@@ -246,12 +248,12 @@ def test_a_row_whose_ledger_cannot_be_read_is_compared_with_none_and_costs_no_ot
 
 
 def test_rows_of_a_log_that_other_columns_were_declared_for_are_left_out_by_name(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, steps=200, method="pebble")
-    write_rows(root / "seed-0", "labels", [label_row(0)])
+    writer.cell("a", CURVES, steps=200, method="pebble", rows={"labels": {0: [label_row(0)]}})
     other = Log("somebody else's", {"step": logs.count("step"), "truth": logs.share("of another kind")})
     for name, declared in (("b", {"labels": other}), ("c", {})):
-        root = writer.cell(name, CURVES, steps=200, method=name, declared=declared)
-        write_rows(root / "seed-0", "labels", [{"step": 100, "truth": 0.5}])
+        writer.cell(
+            name, CURVES, steps=200, method=name, declared=declared, rows={"labels": {0: [{"step": 100, "truth": 0.5}]}}
+        )
     content, page = report(writer.finish())
     assert [entry["label"] for entry in content["preferences"]] == ["pebble · quick"] and "Preferences</h2>" in page
     assert [note for note in content["notes"] if "rows are left out" in note] == [
@@ -284,13 +286,6 @@ def test_a_method_s_report_cannot_take_the_name_of_another_s_section(
     assert page.count('<td>3 <span class="tag">few</span></td>') == 3 and "Learning curves</h2>" in page
 
 
-def test_a_section_is_left_out_of_a_study_that_declares_none_of_its_logs(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, steps=200, declared={})
-    write_rows(root / "seed-0", "labels", [label_row(0) | {"truth": 2.0}])
-    content, _ = report(writer.finish())
-    assert content["preferences"] == [] and not [note for note in content["notes"] if "preferences" in note]
-
-
 def test_only_reports_import_the_report_of_a_method() -> None:
     """import-linter lets a method's `report.py` import `reports`; nothing else of a method may do so through it."""
     for file in Path(methods.__path__[0]).rglob("*.py"):
@@ -298,18 +293,17 @@ def test_only_reports_import_the_report_of_a_method() -> None:
             assert not re.search(r"^\s*(from|import) .*\breport\b", file.read_text(), re.MULTILINE), file
 
 
-def test_names_of_what_every_report_has_are_reserved(writer: Writer) -> None:
+@pytest.fixture
+def source(writer: Writer) -> Source:
     writer.cell("a", CURVES, steps=200)
-    assert set(plain(writer.summary())) < set(RESERVED)
+    return Source(results.study(writer.finish()), writer.summary(), 200, {}, {"uer": 0})
 
 
-def test_sections_come_in_their_order_and_read_a_log_once(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sections_come_in_their_order_and_read_a_log_once(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[str] = []
     orders = [section.order for section in sections.sections(notes)]
     assert orders == sorted(orders) and len(orders) >= 9 and not notes
-    writer.cell("a", CURVES, steps=200)
-    found = writer.summary()
-    source = Source(results.study(writer.directory), found, 200, {}, {})
+    assert set(plain(source.summary)) < set(RESERVED), "names of what every report has are reserved"
     read: list[str] = []
     monkeypatch.setattr(results, "noted", lambda study, log: read.append(log) or pd.DataFrame({"value": [0.5]}))
 
@@ -324,7 +318,7 @@ def test_sections_come_in_their_order_and_read_a_log_once(writer: Writer, monkey
     assert read == ["probes"], "and what the first changed the second does not see"
 
 
-def test_a_table_with_too_few_numbers_in_a_line_is_refused(writer: Writer) -> None:
+def test_a_table_with_too_few_numbers_in_a_line_is_refused_and_a_chart_of_no_rows_is_a_picture(source: Source) -> None:
     one = Interval(*map(np.asarray, (0.5, 0.0, 1.0)))
     for grid, message in (
         (Grid("t", ("a", "b"), {"uer": (one,)}), "has not an Interval for each"),
@@ -334,17 +328,9 @@ def test_a_table_with_too_few_numbers_in_a_line_is_refused(writer: Writer) -> No
     ):
         notes: list[str] = []
         section = Section("bad", "Bad", 1, load=lambda source: None, tables=lambda found, grid=grid: [grid])  # type: ignore[misc]
-        writer.cell("a", CURVES, steps=200)
-        source = Source(results.study(writer.finish()), writer.summary(), 200, {}, {})
         assert sections.made([section], source, notes) == [] and message in notes[0]
-
-
-def test_a_chart_of_something_else_than_rows_is_shown_as_a_picture(writer: Writer) -> None:
-    curve = figures.Curve("not a row", np.arange(2.0), Interval(*[np.zeros(2)] * 3))
-    chart = figures.Chart("t", "x", "y", [curve])
+    chart = figures.Chart("t", "x", "y", [figures.Curve("not a row", np.arange(2.0), Interval(*[np.zeros(2)] * 3))])
     drawing = figures.Drawing("w", "mine", b"", b"", "", chart)
     section = Section("mine", "M", 1, load=lambda source: None, drawings=lambda found, source: [drawing])
-    writer.cell("a", CURVES, steps=200)
-    source = Source(results.study(writer.finish()), writer.summary(), 200, {}, {"uer": 0})
     (gallery,) = sections.galleries(sections.made([section], source, []), source, [])
     assert gallery.drawings[0].chart is None

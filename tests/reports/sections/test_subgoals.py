@@ -11,7 +11,6 @@ from PIL import Image
 
 from guidebench import results
 from guidebench.harness.interfaces import Score
-from guidebench.reports.commands import report as command
 from guidebench.reports.rendering import figures
 from guidebench.reports.sections import subgoals
 from tests.reports.conftest import Writer, write_rows
@@ -28,35 +27,37 @@ def met(step: int, *episodes: tuple[bool, bool]) -> list[dict[str, object]]:
     ]
 
 
-@pytest.fixture
-def study(writer: Writer) -> results.StudyRecord:
-    root = writer.cell("a", CURVES, steps=200)
-    write_rows(
-        root / "seed-0", "subgoals", met(100, (True, True), (True, True)) + met(200, (True, True), (True, False))
-    )
-    write_rows(
-        root / "seed-1", "subgoals", met(100, (True, True), (True, True)) + met(200, (False, True), (True, False))
-    )
-    return results.study(writer.finish())
+def written(writer: Writer, **names: str) -> None:
+    root = writer.cell("subgoals", CURVES, steps=200, **names)
+    for seed, last in ((0, ((True, True), (True, False))), (1, ((False, True), (True, False)))):
+        write_rows(root / f"seed-{seed}", "subgoals", met(100, (True, True), (True, True)) + met(200, *last))
 
 
 def met_in(study: results.StudyRecord, reps: int) -> list[subgoals.Subgoals]:
     return subgoals.subgoals(study.cells, results.noted(study, "subgoals"), {}, reps)
 
 
-def test_rates_are_means_over_seeds_at_the_last_evaluation_in_the_order_of_the_task(study: results.StudyRecord) -> None:
-    (found,) = met_in(study, 1_000)
-    assert found.where == "grid/8x8" and found.names == ("drawer", "window")
+def test_rates_are_means_over_seeds_at_the_last_evaluation_and_the_history_has_every_one(writer: Writer) -> None:
+    written(writer)
+    (found,) = met_in(results.study(writer.finish()), 1_000)
+    assert found.where == "grid/8x8" and found.names == ("drawer", "window"), "in the order of the task"
     ((drawer, window),) = found.rates.values()
-    assert float(drawer.estimate) == pytest.approx(0.75)
-    assert [float(drawer.low), float(drawer.high)] == pytest.approx([0.5, 1.0])
+    assert [float(end) for end in drawer] == pytest.approx([0.75, 0.5, 1.0])
     assert [float(end) for end in window] == pytest.approx([0.5, 0.5, 0.5])
+    ((label, history),) = found.history.items()
+    assert label == "uer · quick" and history.index.tolist() == [100, 200]
+    assert list(history) == ["drawer", "window"] and history.to_numpy().tolist() == [[1.0, 1.0], [0.75, 0.5]]
+    (content,) = subgoals.plain([found])
+    assert content["task"] == "grid/8x8" and content["rows"][0]["drawer"]["estimate"] == pytest.approx(0.75)
 
 
 def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, steps=200)
-    write_rows(root / "seed-0", "subgoals", met(100, (True, False)) + met(200, (True, True)))
-    write_rows(root / "seed-1", "subgoals", met(100, (True, False)))
+    writer.cell(
+        "a",
+        CURVES,
+        steps=200,
+        rows={"subgoals": {0: met(100, (True, False)) + met(200, (True, True)), 1: met(100, (True, False))}},
+    )
     (found,) = met_in(results.study(writer.finish()), 200)
     ((drawer, window),) = found.rates.values()
     assert [float(drawer.estimate), float(window.estimate)] == [1.0, 0.0]
@@ -64,35 +65,18 @@ def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) 
 
 def test_achievements_have_crafter_s_score_of_each_seed_s_rates(writer: Writer) -> None:
     """Rates of 1 and 0 give sqrt(101) - 1 = 9.0499 %, rates of 1/2 and 1 give sqrt(51 * 101) - 1 = 70.7705 %."""
-    root = writer.cell("a", CURVES, steps=200, score=Score("achievements", low=0.0, high=22.0))
-    write_rows(root / "seed-0", "subgoals", met(200, (True, False), (True, False)))
-    write_rows(root / "seed-1", "subgoals", met(200, (True, True), (False, True)))
+    writer.cell(
+        "a",
+        CURVES,
+        steps=200,
+        score=Score("achievements", low=0.0, high=22.0),
+        rows={"subgoals": {0: met(200, (True, False), (True, False)), 1: met(200, (True, True), (False, True))}},
+    )
     (found,) = met_in(results.study(writer.finish()), 200)
     assert found.names == ("drawer", "window", "Crafter's score")
     ((_, _, score),) = found.rates.values()
     assert float(score.estimate) == pytest.approx((0.090499 + 0.707705) / 2, abs=1e-6)
     assert [float(score.low), float(score.high)] == pytest.approx([0.090499, 0.707705], abs=1e-6)
-
-
-def test_terminal_page_and_json_show_them(study: results.StudyRecord, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(study.directory), "--resamples", "200"]) == 0
-    assert "subgoals met at the end of an episode" in capsys.readouterr().out
-    assert '<th scope="col">drawer</th>' in (study.directory / "report" / "report.html").read_text()
-    (content,) = subgoals.plain(met_in(study, 200))
-    assert content["task"] == "grid/8x8" and content["rows"][0]["drawer"]["estimate"] == pytest.approx(0.75)
-
-
-def test_a_study_without_subgoals_has_no_table(writer: Writer) -> None:
-    writer.cell("a", CURVES, steps=200)
-    found = met_in(results.study(writer.finish()), 200)
-    assert found == [] and subgoals.tables(found) == []
-
-
-def test_the_history_is_of_every_evaluation_that_all_seeds_have(study: results.StudyRecord) -> None:
-    (found,) = met_in(study, 200)
-    ((label, history),) = found.history.items()
-    assert label == "uer · quick" and history.index.tolist() == [100, 200]
-    assert list(history) == ["drawer", "window"] and history.to_numpy().tolist() == [[1.0, 1.0], [0.75, 0.5]]
 
 
 def test_a_heat_map_has_a_panel_for_each_row_and_says_in_words_what_was_met(writer: Writer) -> None:

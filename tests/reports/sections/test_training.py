@@ -21,24 +21,14 @@ ROWS = pd.DataFrame(
 )
 
 
-def test_a_metric_is_averaged_over_seeds_with_an_interval() -> None:
-    curve = training.metric(ROWS, "guide/rho", "a", 400)
-    assert curve is not None and curve.x.tolist() == [100, 200, 300]
-    assert curve.values.estimate.tolist() == pytest.approx([0.2, 0.2, 0.5])
-    assert curve.values.low.tolist() == pytest.approx([0.1, 0.2, 0.0])
-    assert curve.values.high.tolist() == pytest.approx([0.3, 0.2, 1.0])
-
-
-def test_where_a_seed_has_no_value_the_others_are_averaged_without_interval() -> None:
-    curve = training.metric(ROWS, "guide/gap", "a", 400)
-    assert curve is not None and curve.x.tolist() == [200, 300], "no seed has one at 100"
-    assert curve.values.estimate.tolist() == [4.0, 2.0]
-    assert np.isnan(curve.values.low[0]) and curve.values.low[1] == 1.0
-
-
-def test_a_metric_that_no_run_has_gives_no_curve() -> None:
-    assert training.metric(ROWS, "guide/other", "a") is None
-    assert training.metric(ROWS.assign(x=np.nan), "x", "a") is None
+def test_a_metric_is_averaged_over_seeds_with_an_interval_where_all_have_a_value() -> None:
+    whole, gaps = (training.metric(ROWS, f"guide/{name}", "a", 400) for name in ("rho", "gap"))
+    assert whole is not None and whole.x.tolist() == [100, 200, 300]
+    ends = [[0.2, 0.2, 0.5], [0.1, 0.2, 0.0], [0.3, 0.2, 1.0]]
+    assert np.array(whole.values) == pytest.approx(np.array(ends))
+    assert gaps is not None and gaps.x.tolist() == [200, 300], "no seed has one at 100"
+    assert gaps.values.estimate.tolist() == [4.0, 2.0] and np.isnan(gaps.values.low[0]) and gaps.values.low[1] == 1.0
+    assert training.metric(ROWS, "guide/other", "a") is training.metric(ROWS.assign(x=np.nan), "x", "a") is None
 
 
 def test_rows_at_any_step_are_averaged_over_equal_parts_of_training() -> None:
@@ -55,6 +45,5 @@ def test_panels_share_one_legend_only_if_they_have_the_same_lines() -> None:
     for curves in ([[one], [one]], [[one], [other, one]], [[one], [other]]):
         charts = [training.chart(f"axis {index}", each) for index, each in enumerate(curves)]
         drawn = training.drawing("w", "n", "Title\nwhere", charts, figures.styles(["a", "b"]))
-        assert drawn is not None and drawn.png.startswith(b"\x89PNG")
-        assert "axis 0 (a) 0.5 at the end" in drawn.alt
+        assert drawn is not None and drawn.png.startswith(b"\x89PNG") and "axis 0 (a) 0.5 at the end" in drawn.alt
     assert training.drawing("w", "n", "t", [training.chart("axis", [None])], {}) is None

@@ -15,8 +15,7 @@ def test_a_difference_has_zero_in_its_interval_only_where_the_groups_overlap() -
     apart = statistics.difference(HIGH, LOW, "mean", reps=2_000)
     assert apart.estimate == pytest.approx(0.6) and apart.low > 0
     same = statistics.difference(HIGH, HIGH, "mean", reps=2_000)
-    assert same.low < 0 < same.high
-    assert np.isnan(statistics.difference(HIGH, LOW[:1], "mean").low)
+    assert same.low < 0 < same.high and np.isnan(statistics.difference(HIGH, LOW[:1], "mean").low)
 
 
 def test_paired_differences_leave_out_what_a_seed_does_to_both() -> None:
@@ -27,14 +26,17 @@ def test_paired_differences_leave_out_what_a_seed_does_to_both() -> None:
     apart = statistics.difference(other, reference, "mean")
     assert paired.estimate == apart.estimate == pytest.approx(0.2)
     # the mean of three differences: least .1 (1 resample in 27, more than 2.5 %), most .3
-    assert (paired.low, paired.high) == (pytest.approx(0.1), pytest.approx(0.3))
-    assert apart.low < -5 and apart.high > 5
+    assert (paired.low, paired.high) == (pytest.approx(0.1), pytest.approx(0.3)) and apart.low < -5 and apart.high > 5
 
 
-def test_a_paired_difference_of_medians_draws_the_same_seeds_on_both_sides() -> None:
+def test_a_paired_difference_of_medians_draws_the_same_seeds_on_both_sides_and_pairing_may_be_told_by_name() -> None:
     reference = np.random.default_rng(0).random((4, 3))
     shifted = statistics.difference(reference + 1, reference, "median", reps=500, paired=True)
     assert (shifted.low, shifted.high) == (pytest.approx(1), pytest.approx(1))
+    noise = np.array([[0.0], [0.0], [0.01]])
+    found = statistics.compare(LOW, {"a": LOW + 1 + noise, "b": LOW + 1 + noise}, paired={"b": True})
+    assert not found["a"].paired and found["a"].difference.high > found["a"].difference.low + 0.3
+    assert found["b"].paired and found["b"].difference.high < found["b"].difference.low + 0.04
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
@@ -61,8 +63,7 @@ def test_the_p_value_of_a_worked_example(differences: list[float], expected: flo
     scores = np.array(differences)[:, None]
     (found,) = statistics.compare(np.zeros_like(scores), {"a": scores}, paired=True).values()
     assert found.paired and found.difference.estimate == pytest.approx(np.mean(differences))
-    assert found.p == pytest.approx(expected)
-    assert found.adjusted_p == found.p
+    assert found.p == pytest.approx(expected) and found.adjusted_p == found.p
 
 
 def test_the_p_value_of_unpaired_means_of_equal_variances_is_students() -> None:
@@ -94,13 +95,11 @@ def test_adjusted_intervals_are_at_the_level_of_their_step() -> None:
         assert found[name].adjusted == statistics.contrast(others[name], reference).interval(1 - 0.05 / divisor)
         assert found[name].difference == statistics.contrast(others[name], reference).interval()
     assert found["apart"].adjusted_p == pytest.approx(3 * found["apart"].p)
-
-
-def test_an_interval_of_a_worked_example_is_that_of_the_t_test() -> None:
-    """Differences 1, 2 and 3: mean 2, standard error 1 / sqrt(3), and 4.302653 is t's .975 quantile at two degrees."""
-    first = np.array([[1.0], [2.0], [3.0]])
-    found = statistics.compare(np.zeros((3, 1)), {"a": first}, paired=True)["a"].adjusted
-    assert [float(value) for value in found] == pytest.approx([2, 2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5])
+    # differences 1, 2 and 3: mean 2, standard error 1 / sqrt(3), and 4.302653 is t's .975 quantile at two degrees
+    rising = np.array([[1.0], [2.0], [3.0]])
+    alone = statistics.compare(np.zeros((3, 1)), {"a": rising}, paired=True)["a"].adjusted
+    half = 4.302653 / 3**0.5
+    assert [float(value) for value in alone] == pytest.approx([2, 2 - half, 2 + half])
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -133,13 +132,6 @@ def test_a_side_with_one_run_has_a_difference_and_nothing_else() -> None:
     assert found["more"].adjusted_p == found["more"].p  # the other is not counted
 
 
-def test_pairing_may_be_told_by_name() -> None:
-    noise = np.array([[0.0], [0.0], [0.01]])
-    found = statistics.compare(LOW, {"a": LOW + 1 + noise, "b": LOW + 1 + noise}, paired={"b": True})
-    assert not found["a"].paired and found["a"].difference.high > found["a"].difference.low + 0.3
-    assert found["b"].paired and found["b"].difference.high < found["b"].difference.low + 0.04
-
-
 def test_without_a_spread_the_p_value_is_the_largest_chance_of_this_for_two_outcomes() -> None:
     """All 1 beside all 0 of equal methods: 2 p^n (1 - p)^n is largest at p = 1/2, and below 5 % from three runs on."""
     assert statistics.least(2, 5) == pytest.approx(
@@ -160,6 +152,9 @@ def test_unequal_variances_and_numbers_of_runs_are_welchs() -> None:
     assert (float(ours.variance), float(theirs.variance)) == (pytest.approx(1), pytest.approx(16))
     assert error == pytest.approx(4.5**0.5) and freedom == pytest.approx(4.5**2 / (0.25 + 16 / 3))
     assert pooled == pytest.approx(((1 + 3 * 16) / 4 * (1 / 2 + 1 / 4)) ** 0.5)
+    rng = np.random.default_rng(0)
+    both = statistics.welch(*(statistics.spread_of(rng.normal(size=(5, 3))) for _ in range(2)))
+    assert np.array(both[0]) == pytest.approx(np.array(both[1])), "of as many runs on either side they are the same"
 
 
 def test_three_runs_that_happen_to_be_equal_are_not_taken_to_be_certain() -> None:
@@ -169,13 +164,6 @@ def test_three_runs_that_happen_to_be_equal_are_not_taken_to_be_certain() -> Non
     assert max(found.errors)[0] == pytest.approx((2.1 / 11 * 13 / 30) ** 0.5) and found.p > 0.3
     alone = 0.3 / (2.1 / 9 / 10) ** 0.5  # the t value of Welch's test by itself
     assert alone == pytest.approx(1.964, abs=1e-3)
-
-
-def test_with_as_many_runs_on_either_side_pooled_and_welchs_are_the_same() -> None:
-    rng = np.random.default_rng(0)
-    ours, theirs = (statistics.spread_of(rng.normal(size=(5, 3))) for _ in range(2))
-    (first, second) = statistics.welch(ours, theirs)
-    assert [float(value) for value in first] == pytest.approx([float(value) for value in second])
 
 
 def test_the_bootstraps_standard_error_of_a_mean_is_the_t_tests() -> None:
@@ -233,29 +221,22 @@ def test_the_detectable_difference_of_a_worked_example(first: list, second: list
     assert statistics.detectable_difference(np.array(second), np.array(first)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_detectable_difference_of_pairs_is_that_of_their_differences() -> None:
-    """Differences .1, .3, .5: s = .2, sqrt(1/3), t at 2 degrees of freedom 4.302653 + 1.060660."""
+def test_the_detectable_difference_of_pairs_and_of_a_mean_over_tasks() -> None:
+    """Two tasks alike: 8 degrees of freedom for 4, t 2.306004 + 0.888890, and half the variance of the mean."""
+    # pairs differ by .1, .3, .5: s = .2, sqrt(1/3), t at 2 degrees of freedom 4.302653 + 1.060660
     reference = np.array([0.0, 5.0, 10.0])
     found = statistics.detectable_difference(reference + np.array([0.1, 0.3, 0.5]), reference, paired=True)
     assert found == pytest.approx(5.363313 * 0.2 / np.sqrt(3), rel=1e-5)
-
-
-def test_the_detectable_difference_of_a_mean_over_tasks() -> None:
-    """Two tasks alike: 8 degrees of freedom for 4, t 2.306004 + 0.888890, and half the variance of the mean."""
     first, second = np.array([[0.1], [0.3], [0.5]]), np.array([[0.2], [0.4], [0.6]])
-    expected = 3.194894 * 0.2 * 0.8164966 / np.sqrt(2)
     both = np.repeat(first, 2, axis=1), np.repeat(second, 2, axis=1)
+    expected = 3.194894 * 0.2 * 0.8164966 / np.sqrt(2)
     assert statistics.detectable_difference(*both) == pytest.approx(expected, rel=1e-5)
     # a task without spread adds no degrees of freedom and halves the difference
     flat = np.full((3, 1), 0.2)
-    still = np.hstack([first, flat]), np.hstack([second, flat])
-    alone = statistics.detectable_difference(first, second)
-    assert statistics.detectable_difference(*still) == pytest.approx(alone / 2, rel=1e-5)
-
-
-@pytest.mark.parametrize(("first", "second"), [([0.5], [0.1, 0.2]), ([0.1] * 3, [0.7] * 3), ([0.0] * 2, [0.0] * 2)])
-def test_without_a_spread_between_runs_no_difference_is_called_detectable(first: list, second: list) -> None:
-    assert np.isnan(statistics.detectable_difference(np.array(first), np.array(second)))
+    still = statistics.detectable_difference(np.hstack([first, flat]), np.hstack([second, flat]))
+    assert still == pytest.approx(statistics.detectable_difference(first, second) / 2, rel=1e-5)
+    for one, other in (([0.5], [0.1, 0.2]), ([0.1] * 3, [0.7] * 3), ([0.0] * 2, [0.0] * 2)):
+        assert np.isnan(statistics.detectable_difference(np.array(one), np.array(other))), "without a spread none is"
 
 
 @pytest.mark.parametrize(

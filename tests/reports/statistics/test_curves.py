@@ -14,18 +14,11 @@ def test_the_area_of_a_worked_example() -> None:
     assert statistics.area_under_curve(scores, np.array([10, 20, 40])) == pytest.approx(np.array([[2.5 / 3, 0.4]]))
 
 
-def test_steps_to_a_threshold_are_the_first_that_meet_it() -> None:
-    scores = np.array([[[0.0, 0.5, 0.2]], [[0.6, 0.0, 0.9]], [[0.0, 0.0, 0.4]]])
-    found = statistics.steps_to_threshold(scores, np.array([10, 20, 30]), 0.5)
-    assert found.step.tolist() == [[20], [10], [np.inf]]
-    assert found.last.tolist() == [[30], [30], [30]]
-
-
-def test_a_run_that_ended_early_is_known_only_up_to_its_end() -> None:
-    scores = np.array([[[0.0, 0.5, np.nan]], [[0.1, np.nan, np.nan]]])
-    found = statistics.steps_to_threshold(scores, np.array([10, 20, 30]), 0.5)
-    assert found.step.tolist() == [[20], [np.inf]]
-    assert found.last.tolist() == [[20], [10]]
+def test_steps_to_a_threshold_are_the_first_that_meet_it_up_to_the_end_of_a_run() -> None:
+    runs = ([0.0, 0.5, 0.2], [0.6, 0.0, 0.9], [0.0, 0.0, 0.4], [0.0, 0.5, np.nan], [0.1, np.nan, np.nan])
+    found = statistics.steps_to_threshold(np.array(runs)[:, None], np.array([10, 20, 30]), 0.5)
+    assert found.step.tolist() == [[20], [10], [np.inf], [20], [np.inf]]
+    assert found.last.tolist() == [[30], [30], [30], [20], [10]]
 
 
 def test_censored_runs_of_a_worked_example() -> None:
@@ -38,20 +31,17 @@ def test_censored_runs_of_a_worked_example() -> None:
         np.array([[10.0], [20.0], [np.inf], [30.0], [np.inf]]), np.array([[40.0], [40.0], [20.0], [40.0], [40.0]])
     )
     found = statistics.survival(reached, reps=2_000)
-    assert found.share.estimate == pytest.approx(3 / 5)
-    assert found.median.estimate == 30
+    assert found.share.estimate == pytest.approx(3 / 5) and found.median.estimate == 30
     assert found.restricted_mean.estimate == pytest.approx(27)
 
 
 def test_runs_that_never_get_there_are_not_dropped() -> None:
     """One of three gets there, at 10: dropping the others would make 10 the median; they count to 100 in the mean."""
-    reached = Reached(np.array([[10.0], [np.inf], [np.inf]]), np.full((3, 1), 100.0))
-    found = statistics.survival(reached, reps=50_000)
+    found = statistics.survival(Reached(np.array([[10.0], [np.inf], [np.inf]]), np.full((3, 1), 100.0)), reps=50_000)
     assert found.share.estimate == pytest.approx(1 / 3) and found.median.estimate == np.inf
     assert found.restricted_mean.estimate == pytest.approx((10 + 100 + 100) / 3)
     # all three draws are the first run in 1 of 27 resamples, none in 8 of 27
-    assert (found.share.low, found.share.high) == (0.0, 1.0)
-    assert (found.median.low, found.median.high) == (10.0, np.inf)
+    assert (found.share.low, found.share.high) == (0.0, 1.0) and (found.median.low, found.median.high) == (10.0, np.inf)
     assert (found.restricted_mean.low, found.restricted_mean.high) == (pytest.approx(10), pytest.approx(100))
 
 
@@ -62,11 +52,9 @@ def test_half_is_reached_where_rounding_hides_it() -> None:
 
 
 def test_without_censoring_the_restricted_mean_is_the_mean_and_resamples_are_as_drawn() -> None:
-    rng = np.random.default_rng(1)
-    steps = rng.integers(1, 20, size=(4, 3)).astype(float)
+    steps = np.random.default_rng(1).integers(1, 20, size=(4, 3)).astype(float)
     found = statistics.survival(Reached(steps, np.full((4, 3), 20.0)), reps=5_000, seed=7)
-    same = statistics.intervals(steps, ["mean"], reps=5_000, seed=7)["mean"]
-    np.testing.assert_allclose(found.restricted_mean, same)
+    np.testing.assert_allclose(found.restricted_mean, statistics.intervals(steps, ["mean"], reps=5_000, seed=7)["mean"])
     assert found.median.estimate == np.sort(steps.reshape(-1))[5]  # the sixth of twelve
 
 

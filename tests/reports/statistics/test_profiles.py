@@ -8,23 +8,18 @@ from guidebench.reports import statistics
 
 def test_the_profile_of_a_worked_example() -> None:
     """Above is strict; thresholds in any order."""
-    scores = np.array([[0.0, 0.5], [0.5, 1.0]])
-    found = statistics.performance_profile(scores, [0.5, -1, 0, 0.7, 1], reps=500)
+    found = statistics.performance_profile(np.array([[0.0, 0.5], [0.5, 1.0]]), [0.5, -1, 0, 0.7, 1], reps=500)
     assert found.estimate.tolist() == [0.25, 1.0, 0.75, 0.25, 0.0]
     assert found.low[1] == found.high[1] == 1 and found.low[4] == found.high[4] == 0
 
 
-def test_the_interval_of_a_worked_example() -> None:
+def test_the_interval_of_a_worked_example_and_none_of_one_run() -> None:
     """Two runs, one above: the share is 0, 1/2 or 1 with chances 1/4, 1/2, 1/4."""
-    found = statistics.performance_profile(np.array([[0.0], [1.0]]), [0.5], reps=5_000)
-    assert (found.low.tolist(), found.high.tolist()) == ([0.0], [1.0])
-    found = statistics.performance_profile(np.array([[0.0], [1.0]]), [0.5], reps=5_000, level=0.4)
-    assert (found.low.tolist(), found.high.tolist()) == ([0.5], [0.5])
-
-
-def test_one_run_has_a_profile_but_no_interval() -> None:
-    found = statistics.performance_profile(np.array([[0.0, 1.0]]), [0.5])
-    assert found.estimate.tolist() == [0.5] and np.isnan(found.low).all() and np.isnan(found.high).all()
+    for level, ends in ((0.95, ([0.0], [1.0])), (0.4, ([0.5], [0.5]))):
+        found = statistics.performance_profile(np.array([[0.0], [1.0]]), [0.5], reps=5_000, level=level)
+        assert (found.low.tolist(), found.high.tolist()) == ends
+    alone = statistics.performance_profile(np.array([[0.0, 1.0]]), [0.5])
+    assert alone.estimate.tolist() == [0.5] and np.isnan(alone.low).all() and np.isnan(alone.high).all()
 
 
 @pytest.mark.parametrize("thresholds", [[], [np.nan], [[0.5]], 0.5])

@@ -12,16 +12,14 @@ def test_draws_are_uniform_within_each_task_and_independent_between_tasks() -> N
     assert counts.shape == (2, 3, 20_000) and (counts.sum(axis=1) == 3).all()
     # the number of times a run is drawn is binomial(3, 1/3); four standard errors
     for times, chance in enumerate((8 / 27, 12 / 27, 6 / 27, 1 / 27)):
-        share = (counts == times).mean(axis=2)
-        assert np.abs(share - chance).max() < 4 * np.sqrt(chance * (1 - chance) / 20_000)
+        assert np.abs((counts == times).mean(axis=2) - chance).max() < 4 * np.sqrt(chance * (1 - chance) / 20_000)
     assert abs(np.corrcoef(counts[0, 0], counts[1, 0])[0, 1]) < 4 / np.sqrt(20_000)
 
 
 def test_the_few_resamples_of_one_task_are_counted_with_their_chances() -> None:
     """Of two runs: both the first, one of each, both the second, with chances 1/4, 1/2, 1/4."""
     ((counts, times),) = statistics.draws(2, 1, 10_000, np.random.default_rng(0))
-    assert counts[0].T.tolist() == [[2, 0], [1, 1], [0, 2]]
-    assert times is not None and times.sum() == 10_000
+    assert counts[0].T.tolist() == [[2, 0], [1, 1], [0, 2]] and times is not None and times.sum() == 10_000
     np.testing.assert_allclose(times / 10_000, [0.25, 0.5, 0.25], atol=4 * np.sqrt(0.25 / 10_000))
 
 
@@ -57,8 +55,7 @@ def test_the_ends_leave_out_as_many_on_either_side() -> None:
 
 def test_values_that_were_counted_are_spread_in_random_order() -> None:
     spread = resampling.spread(np.array([1.0, 2.0]), np.array([300, 100]), np.random.default_rng(0))
-    assert sorted(spread) == [1.0] * 300 + [2.0] * 100
-    assert 0 < spread[:300].tolist().count(2.0) < 100
+    assert sorted(spread) == [1.0] * 300 + [2.0] * 100 and 0 < spread[:300].tolist().count(2.0) < 100
 
 
 def test_names_have_seeds_of_their_own() -> None:

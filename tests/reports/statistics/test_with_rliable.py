@@ -83,8 +83,7 @@ def test_the_same_seed_gives_the_same_interval_and_the_global_generator_is_left_
     drawn = [np.random.random()]
     one, again, other = (with_rliable.aggregates(scores(5, 4), 100, seed)["mean"] for seed in (1, 1, 2))
     drawn.append(np.random.random())
-    assert one == again and one != other
-    assert drawn == expected.tolist()
+    assert one == again and one != other and drawn == expected.tolist()
 
 
 def test_one_run_has_no_interval() -> None:

@@ -14,7 +14,15 @@ from guidebench.reports.sections import overviews
 from guidebench.reports.summary import export
 from guidebench.reports.summary.aggregates import SHARE, STEPS, Overview
 from guidebench.reports.summary.summaries import Summary
-from tests.reports.conftest import Writer, ending
+from tests.reports.conftest import Writer, ending, pair
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    """uer and per as in `pair`; only to be read."""
+    writer = Writer(tmp_path_factory.mktemp("worked") / "study")
+    pair(writer)
+    return writer.summary(2_000)
 
 
 def _overview(found: Summary) -> Overview:
@@ -22,15 +30,12 @@ def _overview(found: Summary) -> Overview:
     return overview
 
 
-def test_scores_and_curves_of_a_worked_example(two: Writer) -> None:
-    scores = _overview(two.summary(2_000)).scores
+def test_scores_curves_and_how_methods_stand_of_a_worked_example(worked: Summary) -> None:
+    found = _overview(worked)
+    scores = found.scores
     assert scores.final["uer · quick"].tolist() == [[0.0, 0.5], [0.25, 0.5]]
     assert scores.curves["per · quick"].tolist() == [[[0.0, 0.5], [0.0, 0.5]], [[0.0, 1.0], [0.0, 0.5]]]
     assert scores.steps.tolist() == [100, 200] and scores.unit == STEPS
-
-
-def test_how_methods_stand_of_a_worked_example(two: Writer) -> None:
-    found = _overview(two.summary(2_000))
     # per wins all pairs on easy, ties all on hard: (1 + .5) / 2
     assert float(found.improvement["per · quick", "uer · quick"].estimate) == 0.75
     assert float(found.improvement["uer · quick", "per · quick"].estimate) == 0.25
@@ -38,10 +43,31 @@ def test_how_methods_stand_of_a_worked_example(two: Writer) -> None:
     assert found.thresholds.tolist() == [0.0, 0.25, 0.5, 1.0]
     assert found.profiles["uer · quick"].estimate.tolist() == [0.75, 0.5, 0.0, 0.0]
     # the middle two of 0, .25, .5, .5
-    assert found.efficiency["uer · quick"].estimate.tolist() == [0.0, 0.375]
-    assert found.ranks is not None
+    assert found.efficiency["uer · quick"].estimate.tolist() == [0.0, 0.375] and found.ranks is not None
     first = found.ranks[found.ranks["rank"] == 1].set_index("method")["probability"]
     assert first.to_dict() == pytest.approx({"uer · quick": 0.25, "per · quick": 0.75})
+
+
+def test_aggregates_are_those_of_statistics_and_have_the_spread_of_their_resamples(worked: Summary) -> None:
+    table = statistics.aggregate(_overview(worked).scores.final, 2_000).set_index(["method", "metric"])
+    assert len(worked.aggregates) == 8
+    for entry in worked.aggregates:
+        expected = table.loc[(entry.label, entry.metric), ["estimate", "low", "high"]]
+        assert [float(value) for value in entry.interval] == expected.tolist()
+    # (a + b) / 4 with a from 0 and .25 twice and b from two alike: a / 2 has variance .125² / 2, halved by the tasks
+    (uer,) = (entry for entry in worked.aggregates if (entry.label, entry.metric) == ("uer · quick", "mean"))
+    assert uer.error == pytest.approx(0.125 / 2**0.5 / 2, rel=0.05)
+
+
+def test_the_json_form_has_every_comparison(worked: Summary) -> None:
+    (content,) = json.loads(json.dumps(export.plain(worked), allow_nan=False))["overviews"]
+    assert content["tasks"] == ["easy", "hard"] and content["seeds"]["uer · quick"] == [0, 1]
+    by_pair = {(entry["first"], entry["second"]): entry for entry in content["probability_of_improvement"]}
+    assert by_pair["per · quick", "uer · quick"]["estimate"] == 0.75
+    assert content["iqm_curves"]["uer · quick"][1]["step"] == 200
+    profile = content["performance_profiles"]["uer · quick"]
+    assert (profile[1]["score"], profile[1]["estimate"]) == (0.25, 0.5)
+    assert {"method": "uer · quick", "rank": 1, "probability": pytest.approx(0.25)} in content["ranks"]
 
 
 def test_the_worse_of_two_has_the_interval_of_the_better_from_the_other_end(writer: Writer) -> None:
@@ -60,8 +86,7 @@ def test_of_a_single_task_only_the_probability_of_improvement_is_known(writer: W
     found = writer.summary(2_000)
     overview = _overview(found)
     assert len(overview.improvement) == 2
-    assert not overview.profiles and not overview.efficiency and overview.ranks is None
-    assert found.aggregates == ()
+    assert not overview.profiles and not overview.efficiency and overview.ranks is None and found.aggregates == ()
     assert [drawing.name for drawing in overviews.drawings(found.overviews, {})] == ["improvement-grid-8x8"]
 
 
@@ -81,18 +106,6 @@ def test_a_row_that_is_behind_is_beside_no_other(two: Writer) -> None:
     found = two.summary(2_000)
     assert set(_overview(found).scores.final) == {"uer · quick", "per · quick"}
     assert any("aer · quick: left out of the aggregates over tasks (not far enough" in note for note in found.notes)
-
-
-def test_aggregates_are_those_of_statistics_and_have_the_spread_of_their_resamples(two: Writer) -> None:
-    found = two.summary(2_000)
-    table = statistics.aggregate(_overview(found).scores.final, 2_000).set_index(["method", "metric"])
-    assert len(found.aggregates) == 8
-    for entry in found.aggregates:
-        expected = table.loc[(entry.label, entry.metric), ["estimate", "low", "high"]]
-        assert [float(value) for value in entry.interval] == expected.tolist()
-    # (a + b) / 4 with a from 0 and .25 twice and b from two alike: a / 2 has variance .125² / 2, halved by the tasks
-    (uer,) = (entry for entry in found.aggregates if (entry.label, entry.metric) == ("uer · quick", "mean"))
-    assert uer.error == pytest.approx(0.125 / 2**0.5 / 2, rel=0.05)
 
 
 def test_the_highest_aggregate_and_what_is_tied_with_it_lead_and_the_lowest_gap(writer: Writer) -> None:
@@ -128,28 +141,14 @@ def test_one_seed_has_values_and_no_intervals(writer: Writer) -> None:
     json.dumps(export.plain(found), allow_nan=False)
 
 
-def test_the_json_form_has_every_comparison(two: Writer) -> None:
-    (content,) = json.loads(json.dumps(export.plain(two.summary(2_000)), allow_nan=False))["overviews"]
-    assert content["tasks"] == ["easy", "hard"] and content["seeds"]["uer · quick"] == [0, 1]
-    by_pair = {(entry["first"], entry["second"]): entry for entry in content["probability_of_improvement"]}
-    assert by_pair["per · quick", "uer · quick"]["estimate"] == 0.75
-    assert content["iqm_curves"]["uer · quick"][1]["step"] == 200
-    profile = content["performance_profiles"]["uer · quick"]
-    assert (profile[1]["score"], profile[1]["estimate"]) == (0.25, 0.5)
-    assert {"method": "uer · quick", "rank": 1, "probability": pytest.approx(0.25)} in content["ranks"]
-
-
-def test_there_are_four_drawings_of_several_tasks_in_the_colours_of_the_learning_curves(two: Writer) -> None:
-    found = two.summary(2_000)
-    places = figures.styles(row.label for row in found.rows)
-    drawn = overviews.drawings(found.overviews, places)
+def test_there_are_four_drawings_of_several_tasks_in_the_colours_of_the_learning_curves(worked: Summary) -> None:
+    drawn = overviews.drawings(worked.overviews, figures.styles(row.label for row in worked.rows))
     assert [drawing.name for drawing in drawn] == [
         f"{kind}-grid" for kind in ("efficiency", "profiles", "improvement", "ranks")
     ]
     assert all(drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF") for drawing in drawn)
     words = [drawing.alt for drawing in drawn]
-    assert "uer · quick: 0.00, 0.19, 0.38" in words[0]
-    assert "1  uer · quick: –, 25; 2  per · quick: 75, –" in words[2]
+    assert "uer · quick: 0.00, 0.19, 0.38" in words[0] and "1  uer · quick: –, 25; 2  per · quick: 75, –" in words[2]
     assert "per · quick: 75, 25" in words[3]
 
 
@@ -172,8 +171,7 @@ def test_a_row_without_a_planned_seed_leads_no_aggregate_and_tells_nothing_apart
     found = writer.summary(2_000)
     assert {entry.label for entry in found.aggregates if entry.leading} == {"b · quick", "c · quick"}
     assert {entry.label for entry in found.aggregates if entry.missing} == {"a · quick"}
-    assert all("a · quick" not in pair for pair in _overview(found).apart)
-    assert "†" in legends.aggregates(found)
+    assert all("a · quick" not in pair for pair in _overview(found).apart) and "†" in legends.aggregates(found)
     assert (
         latex.latex(found).count(r"$^{\dagger}$") == 4
     )  # its row of the task, and of the aggregates mean, median, IQM
@@ -184,8 +182,7 @@ def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None
     for number in range(overviews.MOST + 1):
         writer.cell(f"c{number}", ending(0, 1), steps=200, method=f"m{number}")
     found = writer.summary(2_000)
-    assert overviews.drawings(found.overviews, {}) == []
-    assert len(_overview(found).improvement) == 110
+    assert overviews.drawings(found.overviews, {}) == [] and len(_overview(found).improvement) == 110
 
 
 def _valued(*finals: float) -> dict[int, dict[int, list[float]]]:

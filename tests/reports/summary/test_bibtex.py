@@ -18,12 +18,15 @@ def test_entries_are_told_apart_with_their_fields() -> None:
     first, second = entries(TWO)
     assert (first.kind, first.key) == ("article", "first2020")
     assert first.fields == {"title": r"A {B}race, and \{another\}", "author": r"M{\"u}ller, A.", "year": "2020"}
-    assert first.text.startswith("@article{") and first.text.endswith("{2020}\n}")
-    assert second.fields == {"title": "T"}
-
-
-def test_comments_alone_are_no_entry() -> None:
-    assert entries("% nothing to cite\n") == entries("") == []
+    assert first.text.startswith("@article{") and first.text.endswith("{2020}\n}") and second.fields == {"title": "T"}
+    assert (
+        entries(
+            "% nothing to cite\
+"
+        )
+        == entries("")
+        == []
+    ), "comments alone are no entry"
 
 
 @pytest.mark.parametrize(

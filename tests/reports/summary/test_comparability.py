@@ -32,8 +32,7 @@ QUICK = Place("grid/8x8", "uer", "quick", 1, 300)
     ],
 )
 def test_what_differs_stands_in_the_way_until_it_is_asked_for(other: Place, allowing: Mixing, reason: str) -> None:
-    assert obstacle(QUICK, other, UNMIXED).startswith(reason)
-    assert obstacle(QUICK, other, allowing) == ""
+    assert obstacle(QUICK, other, UNMIXED).startswith(reason) and obstacle(QUICK, other, allowing) == ""
 
 
 def test_what_make_run_does_can_be_compared_with_what_was_measured() -> None:
@@ -45,32 +44,36 @@ def test_what_make_run_does_can_be_compared_with_what_was_measured() -> None:
         assert obstacle(planned(cell), place(other), UNMIXED) == ""
 
 
-def test_runs_of_different_scores_are_never_compared() -> None:
-    other = QUICK._replace(score=Score("return"))
-    assert obstacle(QUICK, other, Mixing(True, True)).startswith("scored by success beside return")
-
-
-def test_where_a_table_lies_is_no_condition_and_which_it_is_is_one() -> None:
-    def placed(*words: str) -> Place:
-        (cell,) = matrix.plan(["suite=housekeep", "task=task12", "method=sparse", "profile=smoke", *words]).cells
-        return planned(record(cell))
-
-    here, there = (placed(f"suite.preferences={name}.csv", "suite.table=file-abc") for name in ("one", "other"))
-    assert here == there and here.conditions == (("suite.table", '"file-abc"'),)
-    assert here != placed()
-
-
-def test_a_protocol_that_is_not_on_record_stands_in_no_way() -> None:
+def test_runs_of_different_scores_are_never_compared_and_a_protocol_that_is_not_on_record_stands_in_no_way() -> None:
+    assert obstacle(QUICK, QUICK._replace(score=Score("return")), Mixing(True, True)).startswith(
+        "scored by success beside return"
+    )
     assert obstacle(QUICK, QUICK._replace(version=None), UNMIXED) == ""
 
 
-def test_studies_whose_task_cannot_be_compared_are_refused() -> None:
+def housekeeping(*words: str) -> Place:
+    (cell,) = matrix.plan(["suite=housekeep", "task=task12", "profile=smoke", *words]).cells
+    return planned(record(cell))
+
+
+def test_where_a_table_lies_is_no_condition_and_which_it_is_is_one() -> None:
+    here, there = (
+        housekeeping("method=sparse", f"suite.preferences={name}.csv", "suite.table=file-abc")
+        for name in ("one", "other")
+    )
+    assert here == there and here.conditions == (("suite.table", '"file-abc"'),)
+    assert here != housekeeping("method=sparse")
+
+
+def test_studies_whose_task_cannot_be_compared_are_refused_and_no_match_tells_what_there_is() -> None:
     stored = [QUICK._replace(profile="paper")]
     with pytest.raises(
         UserError, match=r"mine and theirs cannot be compared as they are: grid/8x8: .*--mixed-profiles"
     ):
         require([QUICK], stored, UNMIXED, ("mine", "theirs"))
     assert require([QUICK], stored, Mixing(profiles=True), ("mine", "theirs")) == []
+    with pytest.raises(UserError, match=r"no runs match: mine has grid/8x8 \(uer; quick\); theirs has grid/5x5 \(per"):
+        require([QUICK], [QUICK._replace(where="grid/5x5", method="per")], UNMIXED, ("mine", "theirs"))
 
 
 def test_one_task_that_fits_is_enough_of_a_pool_but_not_of_a_study() -> None:
@@ -84,18 +87,8 @@ def test_one_task_that_fits_is_enough_of_a_pool_but_not_of_a_study() -> None:
         require(ours[1:], stored, UNMIXED, ("mine", "measured"), strict=False)
 
 
-def test_no_match_tells_what_there_is() -> None:
-    with pytest.raises(UserError) as error:
-        require([QUICK], [QUICK._replace(where="grid/5x5", method="per")], UNMIXED, ("mine", "theirs"))
-    assert "no runs match: mine has grid/8x8 (uer; quick); theirs has grid/5x5 (per; quick)" in str(error.value)
-
-
 def test_a_form_of_observation_that_a_method_chooses_itself_is_no_condition() -> None:
-    def of(*words: str) -> Place:
-        (cell,) = matrix.plan(["suite=housekeep", "task=task12", "profile=smoke", *words]).cells
-        return planned(record(cell))._replace(method="")
-
-    plain = of("method=sparse")
-    assert of("method=linvit", "prior=scripted") == plain
-    chosen = of("method=linvit", "prior=scripted", "suite.observation=text")
+    plain = housekeeping("method=sparse")._replace(method="")
+    assert housekeeping("method=linvit", "prior=scripted")._replace(method="") == plain
+    chosen = housekeeping("method=linvit", "prior=scripted", "suite.observation=text")._replace(method="")
     assert chosen.conditions == (("suite.observation", '"text"'),) and obstacle(plain, chosen, UNMIXED)

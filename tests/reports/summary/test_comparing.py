@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,12 +28,6 @@ def study(directory: Path, **cells: tuple[str, Any]) -> results.StudyRecord:
     return results.study(writer.finish())
 
 
-def alter(root: results.StudyRecord, cell: str, **values: Any) -> results.StudyRecord:
-    path = root.directory / next(c.directory for c in root.cells if c.id == cell) / "cell.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-    return results.study(root.directory)
-
-
 def compared(
     new: results.StudyRecord, stored: results.StudyRecord | None = None, *, every: bool = True, mixing: Mixing = UNMIXED
 ) -> comparing.Compared:
@@ -55,8 +48,7 @@ def table(found: comparing.Compared, index: int = 0) -> dict[str, Any]:
 
 def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) -> None:
     new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 0])), b=("per", ends([0, 0], [1, 0])))
-    stored = study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])), d=("relo", ends([0, 0], [0, 0])))
-    found = compared(new, stored)
+    found = compared(new, study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])), d=("relo", ends([0, 0], [0, 0]))))
     beside = [
         (entry["reference"]["cell"], [row["cell"] for row in entry["rows"]])
         for entry in comparing.plain(found)["tables"]
@@ -75,8 +67,7 @@ def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) 
 
 def test_equal_seeds_are_paired_and_others_are_not(tmp_path: Path) -> None:
     new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 0])), b=("per", ends([1, 1], [1, 0], seeds=[0, 7])))
-    stored = study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])))
-    paired, apart = table(compared(new, stored))["rows"]
+    paired, apart = table(compared(new, study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])))))["rows"]
     # each seed of a is half above its own of c: no spread, and 2 of 4 orders are as extreme
     assert paired["paired"] and paired["p"] == pytest.approx(0.5)
     assert not apart["paired"] and apart["difference"]["low"] < 0.5 < apart["difference"]["high"]
@@ -106,8 +97,7 @@ def test_what_so_many_seeds_would_find_is_told(tmp_path: Path) -> None:
 
 def test_one_seed_is_shown_and_its_interval_refused_with_the_reason(tmp_path: Path) -> None:
     new = study(tmp_path / "new", a=("vlm_rb", ends([1, 0])))
-    stored = study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0])))
-    found = compared(new, stored)
+    found = compared(new, study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0]))))
     (row,) = table(found)["rows"]
     assert row["final"]["estimate"] == 0.5 and row["difference"] == {"estimate": 0.0, "low": None, "high": None}
     assert row["holm_p"] is None and row["detectable_difference"] is None
@@ -116,8 +106,7 @@ def test_one_seed_is_shown_and_its_interval_refused_with_the_reason(tmp_path: Pa
 
 def test_a_study_that_still_runs_is_partial_and_what_is_missing_is_named(tmp_path: Path) -> None:
     new = study(tmp_path / "new", a=("vlm_rb", {0: {100: [1, 1]}}, {"status": {0: "running"}, "planned": [0, 1]}))
-    stored = study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0])))
-    found = compared(new, stored)
+    found = compared(new, study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0]))))
     notes = " ".join(found.summary.notes)
     assert not found.summary.complete and table(found)["rows"][0]["difference"] is None
     assert "seed 0 is running at step 100 of 300" in notes and "seed 1 has not started" in notes
@@ -129,10 +118,9 @@ def test_profiles_protocols_and_lengths_are_not_mixed_unasked(tmp_path: Path) ->
     stored = study(
         tmp_path / "stored",
         c=("uer", ends([0, 0], [0, 0]), {"profile": "paper"}),
-        d=("per", ends([0, 0], [0, 0])),
+        d=("per", ends([0, 0], [0, 0]), {"record": {"versions": {"suite": 2}}}),
         e=("relo", ends([0, 0], [0, 0]), {"steps": 900}),
     )
-    stored = alter(stored, "d", versions={"suite": 2})
     with pytest.raises(UserError) as error:
         compared(new, stored)
     assert all(text in str(error.value) for text in ("quick beside paper", "version 1 beside 2", "300 beside 900"))
@@ -156,24 +144,19 @@ def test_profiles_protocols_and_lengths_are_not_mixed_unasked(tmp_path: Path) ->
 
 
 def test_other_parts_of_another_version_are_named(tmp_path: Path) -> None:
-    parts = {"learner": "dqn", "replay": "per"}
-    new = alter(
-        study(tmp_path / "new", a=("mine", ends([1, 1], [1, 1]))),
-        "a",
-        parts=on_record(parts),
-        versions={"suite": 1, "learner": 2, "replay": 1},
+    ours, theirs = (
+        {"record": {"parts": on_record({"learner": "dqn", "replay": replay}), "versions": {"suite": 1, **versions}}}
+        for replay, versions in (("per", {"learner": 2, "replay": 1}), ("uer", {"learner": 1, "replay": 3}))
     )
-    stored = study(tmp_path / "stored", c=("per", ends([0, 0], [0, 0])))
-    stored = alter(
-        stored, "c", parts=on_record({**parts, "replay": "uer"}), versions={"suite": 1, "learner": 1, "replay": 3}
-    )
-    notes = compared(new, stored).summary.notes
+    new = study(tmp_path / "new", a=("mine", ends([1, 1], [1, 1]), ours))
+    notes = compared(new, study(tmp_path / "stored", c=("per", ends([0, 0], [0, 0]), theirs))).summary.notes
     assert "grid/8x8: learner dqn has version 2 in mine · quick and 1 in per · quick" in notes
     assert not any("replay" in note for note in notes), "other replays have versions of their own"
 
 
 def test_runs_made_elsewhere_are_compared_and_marked(tmp_path: Path) -> None:
-    new = alter(study(tmp_path / "new", a=("theirs", ends([1, 1], [1, 1]), {"backend": "external"})), "a", versions={})
+    elsewhere = {"backend": "external", "record": {"versions": {}}}
+    new = study(tmp_path / "new", a=("theirs", ends([1, 1], [1, 1]), elsewhere))
     found = compared(new, study(tmp_path / "stored", c=("uer", ends([0, 0], [0, 0]))))
     assert table(found)["rows"][0]["difference"]["estimate"] == 1.0
     assert any("theirs · external · quick was made elsewhere" in note for note in found.summary.notes)

@@ -11,14 +11,18 @@ from guidebench.reports.summary import exchange
 from tests.reports.conftest import Writer
 
 
-@pytest.fixture
-def study(writer: Writer) -> results.StudyRecord:
+def written(writer: Writer) -> results.StudyRecord:
     """Two methods on two tasks, two seeds, two evaluations of two episodes; returns are half the success."""
     for task in ("A", "b"):
         for method, last in (("uer", [0, 1]), ("per", [1, 1])):
             curves = {seed: {100: [0, 0], 200: last} for seed in (0, 3)}
             writer.cell(f"{method}{task}", curves, steps=200, task=task, method=method, suite="Grid")
     return results.study(writer.finish())
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> results.StudyRecord:
+    return written(Writer(tmp_path_factory.mktemp("exchange") / "study"))
 
 
 def labels(study: results.StudyRecord) -> dict[str, str]:
@@ -47,13 +51,18 @@ def test_what_marl_eval_would_refuse_is_told(writer: Writer) -> None:
     assert uneven.startswith("grid: its tasks and rows differ in rows, seeds, numbers of evaluations")
 
 
-def test_the_csv_has_a_row_for_each_episode(study: results.StudyRecord) -> None:
+def test_the_csv_has_a_row_for_each_episode_and_an_export_is_printed_with_its_notes_apart(
+    study: results.StudyRecord, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = exchange.plain_csv(results.load(study), {}).text.splitlines()
     assert (
         lines[0]
         == "suite,task,method,variant,learner,backend,model,profile,cell,seed,step,episode,success,return,length,score"
     )
     assert len(lines) == 1 + 2 * 2 * 2 * 2 * 2
+    assert cli.main(["export", str(study.directory), "--format", "marl-eval"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) and "bench export: absolute_metrics hold" in err
     assert lines[4] == "Grid,A,uer,,dqn,,,quick,uerA,0,200,1,1,0.5,10,1.0"
 
 
@@ -62,20 +71,11 @@ def test_what_is_exported_as_csv_can_be_imported(
 ) -> None:
     file, output = str(tmp_path / "out.csv"), str(tmp_path / "again")
     assert cli.main(["export", str(study.directory), "--format", "csv", "--output", file]) == 0
-    words = ["--suite", "Grid", "--profile", "quick", "--output", output]
-    assert cli.main(["import", file, *words]) == 0
+    assert cli.main(["import", file, *["--suite", "Grid", "--profile", "quick", "--output", output]]) == 0
     assert "columns left out: suite, variant, learner" in capsys.readouterr().out
     columns = ["task", "method", "seed", "step", "episode", "success", "return", "length"]
     one, two = (results.load(source)[columns].sort_values(columns).reset_index(drop=True) for source in (study, output))
     assert one.equals(two)
-
-
-def test_an_export_is_printed_and_its_notes_kept_apart(
-    study: results.StudyRecord, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["export", str(study.directory), "--format", "marl-eval"]) == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out) and "bench export: absolute_metrics hold" in err
 
 
 def test_a_study_without_evaluations_or_still_running_is_told(

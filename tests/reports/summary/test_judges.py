@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import pytest
@@ -12,15 +11,17 @@ from guidebench.reports.summary import judges
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {0: {100: [1]}, 1: {100: [1]}}
+SPRITE = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
 
 
-def judging(study: results.StudyRecord, labels: Mapping[str, str]) -> list[judges.Judging]:
+def judging(writer: Writer, labels: Mapping[str, str] = {}) -> list[judges.Judging]:
+    study = results.study(writer.finish())
     judged, timed = (results.noted(study, log) for log in ("judgements", "timings"))
     return judges.judging(study.cells, judged, timed, labels)
 
 
 def test_judging_is_summed_over_runs_and_a_packed_workers_clock_is_shared(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite")
+    root = writer.cell("a", CURVES, **SPRITE)
     for seed in (0, 1):
         scores = [0.5, 0.2] if seed else [0.9, 0.1]
         rows = [{"asked": 10, "applied": 30, "score": score, "slots": 32} for score in scores]
@@ -28,7 +29,7 @@ def test_judging_is_summed_over_runs_and_a_packed_workers_clock_is_shared(writer
         clock = {"seeds": 2, "clips": 4, "judge_seconds": 2.0}  # the worker's, written alike to both seeds
         timings = [{"step": 100, "seconds": 50.0, "wait_seconds": 5.0, **clock}]
         write_rows(root / f"seed-{seed}", "timings", timings)
-    (found,) = judging(results.study(writer.finish()), {"a": "the label"})
+    (found,) = judging(writer, {"a": "the label"})
     assert (found.label, found.judge, found.remark) == ("the label", "sprite (scripted)", "hand-written for this task")
     assert (found.positive, found.agreement, found.delay) == ((1, 4), None, 20.0)
     assert (found.waited, found.waited_share, found.seconds_per_clip) == (5.0, 0.1, 0.5)
@@ -42,9 +43,8 @@ def test_counters_that_start_anew_after_a_resume_are_added(writer: Writer) -> No
         {"step": 30, "seconds": 30.0, "wait_seconds": 3.0, "clips": 10, "judge_seconds": 5.0},
     ]
     write_rows(root / "seed-0", "timings", rows)
-    (found,) = judging(results.study(writer.finish()), {})
-    assert found.seconds_per_clip == pytest.approx(5.0 / 20)
-    assert found.waited == 3.0 and "privileged" in found.remark
+    (found,) = judging(writer)
+    assert found.seconds_per_clip == pytest.approx(5.0 / 20) and found.waited == 3.0 and "privileged" in found.remark
     assert found.positive == (0, 0) and str(found.positive) == "—"
 
 
@@ -54,7 +54,7 @@ def test_a_clip_without_an_answer_counts_as_such_and_not_as_judged(writer: Write
     write_rows(root / "seed-0", "judgements", rows)
     clock = {"seconds": 50.0, "evaluation_seconds": 8.0, "checkpoint_seconds": 2.0, "clips": 2, "judge_seconds": 5.0}
     write_rows(root / "seed-0", "timings", [{"step": 100, "wait_seconds": 5.0, **clock}])
-    (found,) = judging(results.study(writer.finish()), {})
+    (found,) = judging(writer)
     assert (found.positive, found.unanswered) == ((1, 1), (1, 2)) and "server's word" in found.remark
     assert (found.judging_share, found.steps_per_second) == (0.1, 2.5)
 
@@ -70,20 +70,19 @@ def test_agreement_counts_scores_above_the_method_s_threshold_beside_the_events(
     writer: Writer, threshold: float | None, agree: int, hits: int, alarms: int
 ) -> None:
     settings = None if threshold is None else {"replay.threshold": {"value": threshold, "source": "", "layer": ""}}
-    root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite", settings=settings)
+    root = writer.cell("a", CURVES, settings=settings, **SPRITE)
     for seed, rows in ((0, EVENTFUL[:4]), (1, EVENTFUL[4:])):
         rows = [{"asked": 1, "applied": 2, "score": score, "events": events} for score, events in rows]
         write_rows(root / f"seed-{seed}", "judgements", rows)
-    (found,) = judging(results.study(writer.finish()), {})
-    assert found.agreement == ((agree, 7), (hits, 4), (alarms, 3))
-    assert found.positive == (hits + alarms, 7)
+    (found,) = judging(writer)
+    assert found.agreement == ((agree, 7), (hits, 4), (alarms, 3)) and found.positive == (hits + alarms, 7)
 
 
 def test_clips_whose_events_are_not_on_record_are_left_out_of_the_agreement(writer: Writer) -> None:
-    root = writer.cell("a", {0: {100: [1]}}, method="vlm_rb", backend="scripted", model="sprite")
+    root = writer.cell("a", {0: {100: [1]}}, **SPRITE)
     unknown = {"asked": 1, "applied": 2, "score": 0.9}
     write_rows(root / "seed-0", "judgements", [unknown, {**unknown, "events": 0}])
-    (found,) = judging(results.study(writer.finish()), {})
+    (found,) = judging(writer)
     assert found.positive == (2, 2) and found.agreement == ((0, 1), (0, 0), (1, 1))
     assert list(map(str, found.agreement)) == ["0.000 of 1", "—", "1.000 of 1"]
 
@@ -92,11 +91,11 @@ def test_the_terminal_shows_agreement_as_privileged_and_nothing_where_there_is_n
     def text() -> str:
         console = Console(width=140, color_system=None)
         with console.capture() as capture:
-            for table in tables.listings(judges.listings(judging(results.study(writer.finish()), {}))):
+            for table in tables.listings(judges.listings(judging(writer))):
                 console.print(table)
         return capture.get()
 
-    root = writer.cell("a", {0: {100: [1]}}, method="vlm_rb", backend="scripted", model="sprite")
+    root = writer.cell("a", {0: {100: [1]}}, **SPRITE)
     rows = [{"asked": 1, "applied": 2, "score": score} for score, _ in EVENTFUL]
     write_rows(root / "seed-0", "judgements", rows)
     assert text() == ""
@@ -108,19 +107,18 @@ def test_the_terminal_shows_agreement_as_privileged_and_nothing_where_there_is_n
 
 
 def test_each_of_two_judges_is_told_by_its_own_answers(writer: Writer) -> None:
-    root = writer.cell("a", {0: {100: [1]}}, method="two", backend="oracle+scripted", model="truth+sprite")
-    record = json.loads((root / "cell.json").read_text())
-    record["parts"] = {
+    parts = {
         "critic": {"kind": "judge", "name": "oracle", "backend": "oracle", "model": "truth"},
         "judge": {"kind": "judge", "name": "sprite", "backend": "scripted", "model": "sprite"},
     }
-    record["settings"] = {"replay.threshold": {"value": 0.8, "source": "", "layer": ""}}
-    (root / "cell.json").write_text(json.dumps(record))
+    settings = {"replay.threshold": {"value": 0.8, "source": "", "layer": ""}}
+    names = {"method": "two", "backend": "oracle+scripted", "model": "truth+sprite", "settings": settings}
+    run = writer.cell("a", {0: {100: [1]}}, **names, record={"parts": parts}) / "seed-0"
     right = [{"asked": 1, "applied": 2, "score": score, "events": int(score > 0.8)} for score in (0.9, 0.6, 0.1)]
     wrong = {"asked": 1, "applied": 6, "score": 0.7, "events": 0, "role": "critic"}
-    write_rows(root / "seed-0", "judgements", [*right, wrong, wrong | {"score": 0.1}])
-    write_rows(root / "seed-0", "timings", [{"step": 100, "seconds": 50.0, "clips": 5, "judge_seconds": 1.0}])
-    critic, judge = found = judging(results.study(writer.finish()), {})
+    write_rows(run, "judgements", [*right, wrong, wrong | {"score": 0.1}])
+    write_rows(run, "timings", [{"step": 100, "seconds": 50.0, "clips": 5, "judge_seconds": 1.0}])
+    critic, judge = found = judging(writer)
     assert (critic.judge, judge.judge) == ("critic: truth (oracle)", "judge: sprite (scripted)")
     assert (critic.agreement, judge.agreement) == (((1, 2), (0, 0), (1, 2)), ((3, 3), (1, 1), (0, 2)))
     assert (critic.positive, critic.delay, judge.positive, judge.delay) == ((1, 2), 5.0, (1, 3), 1.0)
@@ -131,23 +129,13 @@ def test_each_of_two_judges_is_told_by_its_own_answers(writer: Writer) -> None:
     assert [line[1] for line in beside.lines] == [f"grid/8x8, {critic.judge}", f"grid/8x8, {judge.judge}"]
 
 
-def test_a_study_without_judges_has_no_judging(writer: Writer) -> None:
-    writer.cell("a", CURVES)
-    assert judging(results.study(writer.finish()), {}) == []
-
-
-def test_a_foreign_script_that_recorded_itself_has_no_judge(writer: Writer) -> None:
-    writer.cell("a", CURVES, backend="external", method="mine")
-    study = results.study(writer.finish())
-    assert judging(study, {}) == []
-    assert judges.remark(study.cells[0]) == "recorded by its own script"
-
-
-def test_a_teacher_is_no_judge_and_an_oracle_that_teaches_is_told_the_reward(writer: Writer) -> None:
+def test_what_answers_is_told_and_a_teacher_a_foreign_script_or_a_plain_run_is_no_judge(writer: Writer) -> None:
     oracle = {"backend": "oracle", "model": "oracle"}
     writer.cell("a", CURVES, method="pebble", parts={"judge": "", "teacher": "oracle"}, **oracle)
     writer.cell("b", CURVES, method="vlm_rb", parts={"judge": "oracle"}, **oracle)
-    study = results.study(writer.finish())
-    assert [entry.label for entry in judging(study, {})] == ["vlm_rb · oracle · quick"]
-    assert [judges.remark(cell).rpartition(" ")[2] for cell in study.cells] == ["reward", "events"]
-    assert [judges.answering(cell) for cell in study.cells] == ["teacher", "judge"]
+    writer.cell("c", CURVES, backend="external", method="mine")
+    writer.cell("d", CURVES)
+    assert [entry.label for entry in judging(writer)] == ["vlm_rb · oracle · quick"]
+    cells = results.study(writer.directory).cells
+    assert [judges.remark(cell).rpartition(" ")[2] for cell in cells[:3]] == ["reward", "events", "script"]
+    assert [judges.answering(cell) for cell in cells[:2]] == ["teacher", "judge"]

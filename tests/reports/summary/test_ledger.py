@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+
+import pytest
 
 from guidebench import results
 from guidebench.harness.records import schema
@@ -23,23 +24,28 @@ def spent(writer: Writer, labels: Mapping[str, str]) -> list[ledger.Spent]:
 
 
 def test_a_row_sums_what_each_run_had_spent_at_its_last_step(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, method="vlm_rb", backend="openai", model="gpt-4o-mini")
-    write_rows(root / "seed-0", "ledger", [entry(50, 3, 3, 0.25), entry(100, 7, 5, 0.5, failures=1)])
-    write_rows(root / "seed-1", "ledger", [entry(100, 7, 0, 0.5)])
+    writer.cell(
+        "a",
+        CURVES,
+        method="vlm_rb",
+        backend="openai",
+        model="gpt-4o-mini",
+        rows={"ledger": {0: [entry(50, 3, 3, 0.25), entry(100, 7, 5, 0.5, failures=1)], 1: [entry(100, 7, 0, 0.5)]}},
+    )
     (found,) = spent(writer, {"a": "the label"})
     assert (found.label, found.model, found.runs) == ("the label", "gpt-4o-mini (openai)", 2)
     assert (found.calls, found.billed_calls, found.usd, found.failures) == (14, 5, 1.0, 1)
+    writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite")
+    assert spent(writer, {}) == [], "hand-written judges have no bill"
 
 
 def test_roles_stand_apart_below_what_they_took_together(writer: Writer) -> None:
     names = {"method": "plans", "backend": "openai+transformers", "model": "large+clip"}
-    root = writer.cell("a", CURVES, **names)
-    record = json.loads((root / "cell.json").read_text())
-    record["parts"] = {
+    parts = {
         "planner": {"kind": "chat", "name": "openai", "backend": "openai", "model": "large"},
         "seer": {"kind": "embedder", "name": "transformers", "backend": "transformers", "model": "clip"},
     }
-    (root / "cell.json").write_text(json.dumps(record))
+    root = writer.cell("a", CURVES, **names, record={"parts": parts})
     for seed in (0, 1):
         write_rows(root / f"seed-{seed}", "ledger", [entry(100, 7, 5, 0.5)])
         calls = {"planner": (1, 2), "seer": (5, 5)}
@@ -47,18 +53,11 @@ def test_roles_stand_apart_below_what_they_took_together(writer: Writer) -> None
             {"role": role} | entry(step, calls[role][at], 0) for at, step in enumerate((50, 100)) for role in calls
         ]
         write_rows(root / f"seed-{seed}", "spending", roles)
-    found = spent(writer, {})
-    assert [(each.model, each.calls, each.runs) for each in found] == [
+    assert [(each.model, each.calls, each.runs) for each in spent(writer, {})] == [
         ("large+clip (openai+transformers)", 14, 2),
         ("planner: large (openai)", 4, 2),
         ("seer: clip (transformers)", 10, 2),
     ]
-
-
-def test_hand_written_judges_have_no_bill(writer: Writer) -> None:
-    root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite")
-    write_rows(root / "seed-0", "ledger", [entry(100, 7, 7)])
-    assert spent(writer, {}) == []
 
 
 def asked(writer: Writer, failures: int, questions: int | None = 100) -> None:
@@ -79,25 +78,22 @@ def test_answers_are_counted_over_runs_where_they_were_counted(writer: Writer) -
     assert ledger.Answered(10, 1).enough and not ledger.Answered(100, 11).enough
 
 
-def test_a_row_without_nine_in_ten_answers_is_noted_and_neither_leads_nor_is_compared(writer: Writer) -> None:
-    asked(writer, failures=11)
+@pytest.mark.parametrize(
+    ("failures", "questions", "alone", "told"),
+    [
+        (11, 100, True, "55 of 500 questions to models got no answer (11.0 %)"),
+        (10, 100, False, "50 of 500 questions to models got no answer (10.0 %)"),
+        (90, None, False, ""),
+    ],
+    ids=["many failures", "some failures", "an early record that counts no questions"],
+)
+def test_a_row_without_nine_in_ten_answers_is_noted_and_neither_leads_nor_is_compared(
+    writer: Writer, failures: int, questions: int | None, alone: bool, told: str
+) -> None:
+    asked(writer, failures, questions)
     found = writer.summary()
+    notes = "\n".join(found.notes)
     better, other = sorted(found.rows, key=lambda row: row.cell.id)
-    assert better.alone and not better.leading and not other.alone
-    told = "\n".join(found.notes)
-    assert "55 of 500 questions to models got no answer (11.0 %)" in told
-    assert "less than 90% of its questions answered, so it is compared with no other row" in told
-
-
-def test_a_row_with_some_failures_is_noted_and_compared_as_any(writer: Writer) -> None:
-    asked(writer, failures=10)
-    found = writer.summary()
-    better, other = sorted(found.rows, key=lambda row: row.cell.id)
-    assert better.leading and not other.leading and not better.alone
-    assert "50 of 500 questions to models got no answer (10.0 %)" in "\n".join(found.notes)
-
-
-def test_early_records_that_count_no_questions_are_compared_as_any(writer: Writer) -> None:
-    asked(writer, failures=90, questions=None)
-    found = writer.summary()
-    assert not any(row.alone for row in found.rows) and "no answer" not in "\n".join(found.notes)
+    assert (better.alone, better.leading, other.alone, other.leading) == (alone, not alone, False, False)
+    assert told in notes and ("no answer" in notes) == bool(told)
+    assert ("less than 90% of its questions answered, so it is compared with no other row" in notes) == alone

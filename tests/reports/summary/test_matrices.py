@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -11,9 +11,8 @@ from rich.console import Console
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.reports.rendering import figures, latex, page, tables
-from guidebench.reports.summary import export, matrices, summaries
+from guidebench.reports.summary import export, matrices
 from guidebench.reports.summary.summaries import Summary
-from guidebench.results import StudyRecord
 from tests.reports.conftest import Writer
 
 FULL = {0: {100: [0, 0, 0, 0], 200: [1, 1, 1, 1]}, 1: {100: [0, 0, 0, 0], 200: [1, 1, 0, 0]}}
@@ -25,28 +24,31 @@ def role(kind: str, name: str, reference: str = "full") -> dict[str, str]:
     return {"kind": kind, "name": name, "reference": reference}
 
 
-def opened(writer: Writer) -> tuple[StudyRecord, Summary]:
-    study = results.study(writer.finish())
-    return study, summaries.summarise(study, results.load(study), reps=2_000)
+def terminal(found: Summary) -> str:
+    console = Console(width=140, color_system=None)
+    with console.capture() as capture:
+        console.print(tables.terminal(found)[-1])
+    return capture.get()
 
 
 @pytest.fixture
 def ablated(writer: Writer) -> Writer:
     """The reference stands second in the record, as after an earlier `bench run` of the other cell."""
-    less = role("ablation", "lambda_max=1")
-    writer.cell("less", LESS, steps=200, variant="lambda_max=1", matrix=less, **SPRITE)
+    writer.cell("less", LESS, steps=200, variant="lambda_max=1", matrix=role("ablation", "lambda_max=1"), **SPRITE)
     full = role("ablation", "full: lambda_max=0.5")
     writer.cell("full", FULL, steps=200, variant="full: lambda_max=0.5", matrix=full, **SPRITE)
     return writer
 
 
 def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> None:
-    _, found = opened(ablated)
+    _, found = ablated.summarised(2_000)
+    names = ("full: lambda_max=0.5", "lambda_max=1")  # the reference comes first
+    assert [row.label for row in found.rows] == [f"vlm_rb ({name}) · sprite · quick" for name in names]
+    assert matrices.remarks(found.matrices) == [], "an ablation with a scripted judge is no check of the instrument"
     (matrix,) = found.matrices
     first, second = matrix.lines
     assert (first.name, second.name) == ("full: lambda_max=0.5", "lambda_max=1")
-    assert first.comparison is None and second.comparison is not None
-    assert second.comparison.paired
+    assert first.comparison is None and second.comparison is not None and second.comparison.paired
     # seed by seed the differences are .25 - 1 and .5 - .5: standard error .375, t's .975 quantile 12.7062 at 1 degree
     half = 12.7062 * 0.375
     assert [float(value) for value in second.comparison.difference] == pytest.approx(
@@ -60,7 +62,7 @@ def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> 
 def test_rows_with_other_seeds_than_the_reference_are_not_paired(ablated: Writer) -> None:
     more = {seed: {200: [1, 0, 0, 0]} for seed in (0, 1, 2)}
     ablated.cell("more", more, steps=200, variant="more", matrix=role("ablation", "more"), **SPRITE)
-    _, found = opened(ablated)
+    _, found = ablated.summarised(2_000)
     assert [line.comparison.paired for line in found.matrices[0].lines[1:] if line.comparison] == [True, False]
     assert "seed by seed where both rows have the same seeds, else by Welch's t test" in matrices.legend(found.matrices)
 
@@ -70,29 +72,18 @@ def test_p_values_are_corrected_for_every_row_that_is_compared(writer: Writer) -
     for name in ("full", "a", "b", "c", "d"):
         curves = {seed: {200: [1, 1] if name == "full" else [0, seed % 2]} for seed in range(5)}
         writer.cell(name, curves, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
-    _, found = opened(writer)
+    _, found = writer.summarised(2_000)
     compared = [line.comparison for line in found.matrices[0].lines[1:] if line.comparison]
     assert [each.p for each in compared] == [pytest.approx(0.002838, rel=1e-3)] * 4
     assert [each.adjusted_p for each in compared] == [pytest.approx(4 * 0.002838, rel=1e-3)] * 4
 
 
-def test_the_reference_comes_first_and_rows_keep_the_name_of_the_ablation(ablated: Writer) -> None:
-    _, found = opened(ablated)
-    assert [row.label for row in found.rows] == [
-        "vlm_rb (full: lambda_max=0.5) · sprite · quick",
-        "vlm_rb (lambda_max=1) · sprite · quick",
-    ]
-
-
 def test_terminal_latex_page_and_json_give_name_difference_and_detectable_difference(ablated: Writer) -> None:
-    study, found = opened(ablated)
-    console = Console(width=140, color_system=None)
-    with console.capture() as capture:
-        console.print(tables.terminal(found)[-1])
+    study, found = ablated.summarised(2_000)
     compared = found.matrices[0].lines[1].comparison
     assert compared is not None
     p = f"{compared.adjusted_p:.3f}"
-    (line,) = (line for line in capture.get().splitlines() if line.strip().startswith("lambda_max=1"))
+    (line,) = (line for line in terminal(found).splitlines() if line.strip().startswith("lambda_max=1"))
     assert " ".join(line.split()) == f"lambda_max=1 0.38 [0.25, 0.50] -0.38 [-5.14, 4.39] {p} 5.28 2"
     text = re.sub(r"\\penalty\d+\{\}", "", latex.latex(found))
     (line,) = (line for line in text.splitlines() if line.startswith(r"lambda\_max=1 &"))
@@ -115,10 +106,16 @@ def test_terminal_latex_page_and_json_give_name_difference_and_detectable_differ
     assert first["difference"] is None and first["detectable_difference"] is None and first["p"] is None
 
 
-def test_one_seed_has_a_difference_without_interval(writer: Writer) -> None:
+def test_one_seed_has_a_difference_without_interval_and_a_reference_without_evaluations_no_matrix(
+    writer: Writer, tmp_path: Path
+) -> None:
+    bare = Writer(tmp_path / "bare")
+    bare.cell("full", {}, planned=[0], variant="full", matrix=role("ablation", "full"), **SPRITE)
+    bare.cell("less", LESS, variant="less", matrix=role("ablation", "less"), **SPRITE)
+    assert bare.summarised(2_000)[1].matrices == ()
     for name, rates in (("full", [1, 1]), ("less", [1, 0])):
         writer.cell(name, {0: {200: rates}}, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
-    _, found = opened(writer)
+    _, found = writer.summarised(2_000)
     assert tables.compared(found.matrices[0].lines[1]) == ["-0.50", "—", "—"]
 
 
@@ -128,7 +125,7 @@ def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) 
             place = role("perturbation", name, f"{task}-standard")
             writer.cell(f"{task}-{name}", FULL, steps=200, task=task, variant=name, matrix=place, **SPRITE)
         writer.cell(f"{task}-per", LESS, steps=200, task=task, method="per")
-    _, found = opened(writer)
+    _, found = writer.summarised(2_000)
     assert [[line.name for line in matrix.lines] for matrix in found.matrices] == [
         ["standard", "texture", "per · quick"]
     ] * 2
@@ -140,54 +137,31 @@ def test_a_scripted_judge_under_perturbation_is_an_instrument_check(writer: Writ
     """Whatever else is asked beside it."""
     identity = {**SPRITE, "backend": backend}
     for name, variant, scores in (("full", "standard", FULL), ("other", "texture", LESS)):
-        root = writer.cell(name, scores, variant=variant, matrix=role("perturbation", variant), **identity)
-        content = json.loads((root / "cell.json").read_text())
-        content["parts"] = {
+        parts = {
             kind: {"kind": kind, "name": each, "backend": each, "model": "sprite"}
             for kind, each in zip(("judge", "chat"), backend.split("+"), strict=False)
         }
-        (root / "cell.json").write_text(json.dumps(content))
-    _, found = opened(writer)
+        place = role("perturbation", variant)
+        writer.cell(name, scores, variant=variant, matrix=place, record={"parts": parts}, **identity)
+    _, found = writer.summarised(2_000)
     words = "is a check of the instrument, not a finding about any model"
     assert any(words in note for note in found.notes) is said
     assert (words in re.sub(r"\\penalty\d+\{\}", "", latex.latex(found))) is said
 
 
-def test_an_ablation_with_a_scripted_judge_is_no_instrument_check(ablated: Writer) -> None:
-    _, found = opened(ablated)
-    assert matrices.remarks(found.matrices) == []
-
-
-def test_rows_at_different_steps_have_no_difference(writer: Writer) -> None:
-    writer.cell("full", FULL, variant="full", matrix=role("ablation", "full"), **SPRITE)
-    early = {seed: {100: curve[100]} for seed, curve in LESS.items()}
-    state = {0: "running", 1: "running"}
-    writer.cell("less", early, variant="less", matrix=role("ablation", "less"), status=state, **SPRITE)
-    _, found = opened(writer)
-    assert found.matrices[0].lines[1].comparison is None
-
-
-def test_a_row_of_which_a_planned_seed_failed_early_has_no_difference_and_a_dagger(writer: Writer) -> None:
+def test_a_row_of_which_a_planned_seed_failed_early_or_that_stands_at_other_steps_has_no_difference(
+    writer: Writer,
+) -> None:
     writer.cell("full", FULL, steps=200, variant="full", matrix=role("ablation", "full"), **SPRITE)
-    place = role("ablation", "less")
-    lacking = {**LESS, 2: {}}
-    writer.cell("less", lacking, steps=200, variant="less", matrix=place, status={2: "failed"}, **SPRITE)
-    study, found = opened(writer)
-    assert found.matrices[0].lines[1].comparison is None
-    assert "†: at an earlier step" in matrices.legend(found.matrices)
-    console = Console(width=140, color_system=None)
-    with console.capture() as capture:
-        console.print(tables.terminal(found)[-1])
-    assert "]† " in capture.get()
+    failed, early = {**LESS, 2: {}}, {seed: {100: curve[100]} for seed, curve in LESS.items()}
+    for name, curves, status in (("less", failed, {2: "failed"}), ("early", early, {0: "running", 1: "running"})):
+        writer.cell(name, curves, steps=200, variant=name, matrix=role("ablation", name), status=status, **SPRITE)
+    study, found = writer.summarised(2_000)
+    assert [line.comparison for line in found.matrices[0].lines] == [None] * 3
+    assert "†: at an earlier step" in matrices.legend(found.matrices) and "]† " in terminal(found)
     assert r"0.38$^" not in latex.latex(found) and latex.latex(found).count(r"\dagger") >= 2
     text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
     assert text.count("†") >= 3
-
-
-def test_a_reference_without_evaluations_makes_no_matrix(writer: Writer) -> None:
-    writer.cell("full", {}, planned=[0], variant="full", matrix=role("ablation", "full"), **SPRITE)
-    writer.cell("less", LESS, variant="less", matrix=role("ablation", "less"), **SPRITE)
-    assert opened(writer)[1].matrices == ()
 
 
 @pytest.mark.parametrize(

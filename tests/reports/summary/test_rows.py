@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from guidebench.reports.rendering import legends, tables
+from guidebench.reports.summary import export
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from tests.reports.conftest import Writer
@@ -26,46 +28,34 @@ def _row(found: Summary, method: str) -> ReportRow:
     return row
 
 
-@pytest.fixture
-def three(writer: Writer) -> Writer:
+def test_final_best_and_steps_to_the_baselines_best_of_a_worked_example(writer: Writer) -> None:
     writer.cell("a", UER)
     writer.cell("b", PER, method="per")
     writer.cell("c", VLM_RB, method="vlm_rb", backend="scripted", model="sprite")
-    return writer
-
-
-def test_final_and_best_of_a_worked_example(three: Writer) -> None:
-    row = _row(three.summary(2_000), "uer")
+    found = writer.summary(2_000)
+    row, per, vlm_rb = (_row(found, method) for method in ("uer", "per", "vlm_rb"))
     # means over the two seeds: 0.125, 0.5, 0.5
-    assert row.curve.estimate.tolist() == [0.125, 0.5, 0.5]
-    assert float(row.final.estimate) == 0.5
-    assert (row.best, row.best_step) == (0.5, 200)
+    assert row.curve.estimate.tolist() == [0.125, 0.5, 0.5] and vlm_rb.curve.estimate.tolist() == [0.25, 0.5, 0.875]
+    assert (float(row.final.estimate), row.best, row.best_step) == (0.5, 0.5, 200)
     assert row.mean_of_best == pytest.approx((0.75 + 0.5) / 2)
     assert float(row.final_return.estimate) == pytest.approx(0.25)
     assert (len(row.steps), row.episodes, row.seeds) == (3, (4, 4), (0, 1))
-
-
-def test_steps_to_the_baselines_best_is_the_first_evaluation_at_which_the_mean_reaches_it(three: Writer) -> None:
-    found = three.summary(2_000)
-    vlm_rb = _row(found, "vlm_rb")
-    assert vlm_rb.curve.estimate.tolist() == [0.25, 0.5, 0.875]
-    assert (vlm_rb.baseline, vlm_rb.target, vlm_rb.reached) == ("uer · quick", 0.5, 200)
-    assert _row(found, "uer").reached == 200
-    per = _row(found, "per")
+    # the first evaluation at which the mean reaches the baseline's best
+    assert (vlm_rb.baseline, vlm_rb.target, vlm_rb.reached, row.reached) == ("uer · quick", 0.5, 200, 200)
     assert (per.reached, per.budget) == (None, 300)
+    assert found.notes == () and found.complete, "a finished study has no notes"
 
 
-@pytest.mark.parametrize(("methods", "baseline"), [(["vlm_rb", "per", "uer"], "uer"), (["vlm_rb", "per"], "per")])
-def test_the_baseline_is_uniform_then_prioritised_replay(writer: Writer, methods: list[str], baseline: str) -> None:
+@pytest.mark.parametrize(
+    ("methods", "baseline"),
+    [(["vlm_rb", "per", "uer"], "uer"), (["vlm_rb", "per"], "per"), (["relo", "aer"], "relo")],
+)
+def test_the_baseline_is_uniform_then_prioritised_replay_or_else_the_first_row(
+    writer: Writer, methods: list[str], baseline: str
+) -> None:
     for method in methods:
         writer.cell(method, UER, method=method)
     assert {row.baseline for row in writer.summary(2_000).rows} == {f"{baseline} · quick"}
-
-
-def test_without_either_the_first_row_is_the_baseline(writer: Writer) -> None:
-    writer.cell("a", UER, method="relo")
-    writer.cell("b", UER, method="aer")
-    assert {row.baseline for row in writer.summary(2_000).rows} == {"relo · quick"}
 
 
 def test_a_baseline_that_never_succeeds_sets_no_target(writer: Writer) -> None:
@@ -76,43 +66,36 @@ def test_a_baseline_that_never_succeeds_sets_no_target(writer: Writer) -> None:
     assert any("never succeeded" in note for note in found.notes)
 
 
-def test_the_highest_and_what_is_tied_with_it_lead(writer: Writer) -> None:
+def test_the_highest_and_what_is_tied_with_it_lead_and_other_profiles_and_commits_are_told(writer: Writer) -> None:
     ten = [1] * 10
     for name, rates in {"a": (9, 10, 8), "b": (10, 8, 8), "c": (1, 2, 1)}.items():
         curves = {seed: {100: ten[:rate] + [0] * (10 - rate)} for seed, rate in enumerate(rates)}
-        writer.cell(name, curves, method=name, steps=100)
-    leading = {row.cell.method: row.leading for row in writer.summary(2_000).rows}
-    assert leading == {"a": True, "b": True, "c": False}
-
-
-def test_rows_of_different_profiles_are_neither_merged_nor_compared(writer: Writer) -> None:
-    writer.cell("a", UER)
-    writer.cell("b", {seed: {100: [1, 1, 1, 1]} for seed in (0, 1)}, profile="paper")
+        provenance = {"commit": ("b" if name == "b" else "a") * 40, "dirty": name != "b"}
+        writer.cell(name, curves, method=name, steps=100, provenance=provenance)
+    writer.cell("d", {seed: {100: ten} for seed in range(3)}, method="a", steps=100, profile="paper")
     found = writer.summary(2_000)
-    assert [row.label for row in found.rows] == ["uer · quick", "uer · paper"]
-    assert [row.baseline for row in found.rows] == ["uer · quick", "uer · paper"]
-    assert not any(row.leading for row in found.rows)
+    assert {row.label: row.leading for row in found.rows} == {
+        "a · quick": True, "b · quick": True, "c · quick": False, "a · paper": False,
+    }  # fmt: skip
+    assert [row.baseline for row in found.rows] == ["a · quick"] * 3 + ["a · paper"], "neither merged nor compared"
+    assert any("different commits" in note and "aaaaaaaaaaaa+: 6 runs" in note for note in found.notes)
 
 
-def test_configurations_that_share_a_name_stay_apart(writer: Writer) -> None:
+def test_configurations_that_share_a_name_are_told_apart_by_the_roles_of_their_models_or_their_ids(
+    writer: Writer,
+) -> None:
     writer.cell("a1b2", UER)
     writer.cell("c3d4", UER)
-    found = writer.summary(2_000)
-    assert [row.label for row in found.rows] == ["uer · quick [a1b2]", "uer · quick [c3d4]"]
-    assert any("2 configurations are called uer · quick" in note for note in found.notes)
-
-
-def test_configurations_whose_models_have_other_roles_are_told_apart_by_them(writer: Writer) -> None:
-    for name, model in (("a1b2", "small"), ("c3d4", "large")):
-        root = writer.cell(name, UER, method="plans", backend="openai", model="large+small")
-        record = json.loads((root / "cell.json").read_text())
-        said = {"critic": "large", "planner": model, "seer": "small"}
+    for name, model in (("e5", "small"), ("f6", "large")):
         part = {"kind": "chat", "name": "openai", "backend": "openai"}
-        record["parts"] = {role: {**part, "model": each} for role, each in said.items()}
-        (root / "cell.json").write_text(json.dumps(record))
-    assert [row.label.partition(" [")[2] for row in writer.summary(2_000).rows] == [
-        "critic=large, planner=small, seer=small]", "critic=large, planner=large, seer=small]",
+        models = {"critic": "large", "planner": model, "seer": "small"}
+        parts = {role: {**part, "model": each} for role, each in models.items()}
+        writer.cell(name, UER, method="plans", backend="openai", model="large+small", record={"parts": parts})
+    found = writer.summary(2_000)
+    assert [row.label.partition(" [")[2] for row in found.rows] == [
+        "a1b2]", "c3d4]", "critic=large, planner=small, seer=small]", "critic=large, planner=large, seer=small]",
     ]  # fmt: skip
+    assert any("2 configurations are called uer · quick" in note for note in found.notes)
 
 
 def test_a_failed_run_keeps_its_seed_at_the_steps_that_all_seeds_have(writer: Writer) -> None:
@@ -122,39 +105,29 @@ def test_a_failed_run_keeps_its_seed_at_the_steps_that_all_seeds_have(writer: Wr
     found = writer.summary(2_000)
     row = _row(found, "uer")
     assert row.steps.tolist() == [100, 200] and float(row.final.estimate) == 0.5
-    assert row.seeds == (0, 1) and not row.complete and row.behind and not row.leading
-    assert row.budget == 200
+    assert row.seeds == (0, 1) and not row.complete and row.behind and not row.leading and row.budget == 200
     notes = "\n".join(found.notes)
     assert "grid/8x8, uer · quick: seed 1 failed at step 200 of 300: ValueError: no" in notes
-    assert "evaluations at step 300 of seed 0 are left out" in notes
-    assert not found.complete
+    assert "evaluations at step 300 of seed 0 are left out" in notes and not found.complete
 
 
-def test_a_seed_without_evaluations_is_named_and_left_out(writer: Writer) -> None:
+def test_a_seed_without_evaluations_is_named_and_left_out_and_half_an_evaluation_does_not_count(
+    writer: Writer, tmp_path: Path
+) -> None:
     writer.cell("a", {0: UER[0], 1: {}}, status={1: "running"}, planned=[0, 1, 2])
     found = writer.summary(2_000)
-    assert found.rows[0].seeds == (0,)
-    assert not found.rows[0].complete
-    assert np.isnan(found.rows[0].final.low)
+    assert found.rows[0].seeds == (0,) and not found.rows[0].complete and np.isnan(found.rows[0].final.low)
     assert [note.split(": ", 1)[1] for note in found.notes] == [
         "seed 1 is running at step 0 of 300",
         "seed 2 has not started",
         "seed 1 has no evaluations and is left out",
         "one run: no interval",
     ]
-
-
-def test_a_half_written_evaluation_of_a_running_run_does_not_count(writer: Writer) -> None:
-    writer.cell("a", {0: UER[0], 1: {**UER[1], 300: [1]}}, status={1: "running"})
-    found = writer.summary(2_000)
-    assert found.rows[0].steps.tolist() == [100, 200]
-    assert found.rows[0].episodes == (4, 4)
+    half = Writer(tmp_path / "half")
+    half.cell("a", {0: UER[0], 1: {**UER[1], 300: [1]}}, status={1: "running"})
+    found = half.summary(2_000)
+    assert found.rows[0].steps.tolist() == [100, 200] and found.rows[0].episodes == (4, 4)
     assert any("1 of 4 episodes so far; left out" in note for note in found.notes)
-
-
-def test_a_finished_study_has_no_notes(three: Writer) -> None:
-    found = three.summary(2_000)
-    assert found.notes == () and found.complete
 
 
 def test_aggregates_take_the_seeds_that_every_task_has_and_say_so(writer: Writer) -> None:
@@ -177,13 +150,6 @@ def test_a_label_that_lacks_a_task_is_left_out_of_the_aggregates(writer: Writer)
     found = writer.summary(2_000)
     assert {entry.label for entry in found.aggregates} == {"uer · quick"}
     assert any("per · quick: left out of the aggregates over tasks (no evaluations of hard)" in n for n in found.notes)
-
-
-def test_runs_of_different_commits_are_noted(writer: Writer) -> None:
-    writer.cell("a", UER, provenance={"commit": "a" * 40, "dirty": True})
-    writer.cell("b", UER, method="per", provenance={"commit": "b" * 40, "dirty": False})
-    notes = writer.summary(2_000).notes
-    assert any("different commits" in note and "aaaaaaaaaaaa+: 2 runs" in note for note in notes)
 
 
 def test_rows_of_other_settings_of_the_suite_steps_or_demonstrations_are_never_compared(writer: Writer) -> None:
@@ -214,32 +180,33 @@ def test_rows_of_other_settings_of_the_suite_steps_or_demonstrations_are_never_c
 
 
 def test_a_row_made_elsewhere_stands_in_the_place_of_those_beside_it(writer: Writer) -> None:
+    made = {"method": "theirs", "backend": "external"}
+    record = {"versions": {}, "settings": {"lr": {"value": 1}}}
     writer.cell("a", {seed: {200: [0]} for seed in range(5)}, steps=200)
-    root = writer.cell("b", {seed: {200: [1]} for seed in range(5)}, steps=200, method="theirs", backend="external")
-    record = json.loads((root / "cell.json").read_text())
-    (root / "cell.json").write_text(json.dumps({**record, "versions": {}, "settings": {"lr": {"value": 1}}}))
+    writer.cell("b", {seed: {200: [1]} for seed in range(5)}, steps=200, record=record, **made)
     ours, theirs = writer.summary().rows
     assert ours.place == theirs.place and theirs.leading and theirs.baseline == ours.label
 
 
-def test_overrides_of_all_rows_are_said_once(writer: Writer) -> None:
+def test_overrides_of_all_rows_are_said_once_and_a_row_alone_keeps_its_name(writer: Writer) -> None:
     settings = {"training.steps": {"value": 300, "layer": "command line", "source": ""}}
-    for name, method, own in (
-        ("a", "uer", ""),
-        ("b", "per", "learner.lr=0.1, "),
-        ("c", "per", "judge.prompt=Is it, x=3, "),
-    ):
+    writer.cell("a", UER, variant="training.steps=300", settings=settings)
+    alone = writer.summary(500)
+    assert alone.shared == () and alone.rows[0].label == "uer (training.steps=300) · quick"
+    for name, own in (("a", ""), ("b", "learner.lr=0.1, "), ("c", "judge.prompt=Is it, x=3, ")):
         variant = f"{own}suite.files=[a, b], training.steps=300"
-        writer.cell(name, UER, method=method, variant=variant, settings=settings)
+        writer.cell(name, UER, method="per" if own else "uer", variant=variant, settings=settings)
     found = writer.summary(500)
     assert found.shared == ("suite.files=[a, b]", "training.steps=300")
-    labels = [row.label for row in found.rows]
-    assert labels == ["uer · quick", "per (learner.lr=0.1) · quick", "per (judge.prompt=Is it, x=3) · quick"]
+    assert [row.label for row in found.rows] == [
+        "uer · quick", "per (learner.lr=0.1) · quick", "per (judge.prompt=Is it, x=3) · quick"
+    ]  # fmt: skip
     assert "All rows: suite.files=[a, b], training.steps=300." in legends.setting(found)
 
 
-def test_a_row_alone_and_those_of_a_matrix_keep_their_names(writer: Writer) -> None:
-    settings = {"training.steps": {"value": 300, "layer": "command line", "source": ""}}
-    writer.cell("a", UER, variant="training.steps=300", settings=settings)
-    found = writer.summary(500)
-    assert found.shared == () and found.rows[0].label == "uer (training.steps=300) · quick"
+def test_the_json_form_has_null_for_what_is_not_defined(writer: Writer) -> None:
+    writer.cell("a", {0: UER[0]})
+    (row,) = json.loads(json.dumps(export.plain(writer.summary()), allow_nan=False))["rows"]
+    assert row["final"] == {"estimate": 0.5, "low": None, "high": None}
+    assert [point["score"]["estimate"] for point in row["curve"]] == [0.0, 0.75, 0.5]
+    assert row["runs"] == ["grid/8x8/uer-a/seed-0"]

@@ -39,12 +39,6 @@ def claims() -> pd.DataFrame:
     return published.claims("dsadf")
 
 
-def test_every_printed_number_has_a_row(numbers: pd.DataFrame) -> None:
-    dashes = 6
-    shapes = {"3": 10 * 8, "4": 7 * 7, "5": 3 * 6, "6": 4 * 7, "7": 4 * 7, "8": 6 * 8, "9": 6 * 7 - dashes, "10": 5 * 3}
-    assert numbers["table"].value_counts(sort=False).to_dict() == shapes
-
-
 def _possible(value: float, step: float) -> bool:
     return f"{round(value / step) * step:.2f}" == f"{value:.2f}"
 
@@ -61,7 +55,12 @@ def test_a_rate_that_no_count_of_runs_gives_names_its_neighbours(numbers: pd.Dat
         assert re.findall(r"give (\S+) or (\d+\.\d\d)", row.note) == expected, row
 
 
-def test_which_tables_have_rates_that_no_count_of_runs_gives(numbers: pd.DataFrame, claims: pd.DataFrame) -> None:
+def test_every_printed_number_has_a_row_and_which_tables_have_rates_that_no_count_of_runs_gives(
+    numbers: pd.DataFrame, claims: pd.DataFrame
+) -> None:
+    shapes = {"3": 10 * 8, "4": 7 * 7, "5": 3 * 6, "6": 4 * 7, "7": 4 * 7, "8": 6 * 8, "9": 6 * 7 - 6, "10": 5 * 3}
+    assert numbers["table"].value_counts(sort=False).to_dict() == shapes
+    assert claims[claims["formula"] == "none"]["note"].ne("").all(), "what runs cannot test says why"
     notes = claims.set_index("claim")["note"]
     rates = numbers[numbers["metric"] != TIMES]
     odd = {row.table for row in rates.itertuples() if not _possible(row.value, _step(row))}
@@ -114,15 +113,13 @@ def test_a_time_in_bold_that_is_not_the_shortest_names_the_one_that_is(numbers: 
     assert len(noted) == 2
     for row in noted.itertuples():
         column = numbers[(numbers["table"] == row.table) & (numbers["task"] == row.task) & (numbers["metric"] == TIMES)]
-        assert column["value"].min() < row.value
-        assert f"in bold as the shortest; {column['value'].min()} " in row.note
+        assert column["value"].min() < row.value and f"in bold as the shortest; {column['value'].min()} " in row.note
 
 
 def test_no_time_reaches_the_cap_on_steps(numbers: pd.DataFrame, claims: pd.DataFrame) -> None:
     cap = claims.set_index("claim").loc["evaluation_cap"]
     longest = numbers[numbers["metric"] == TIMES].sort_values("value").iloc[-1]
-    assert longest.value < cap.value
-    assert f"the longest being {longest.value} s (table {longest.table})" in cap.note
+    assert longest.value < cap.value and f"the longest being {longest.value} s (table {longest.table})" in cap.note
 
 
 def _outcome(claim: Any, printed: Mapping[str, Mapping[System, float]]) -> tuple[str, set[float]]:
@@ -166,8 +163,7 @@ def _outcome(claim: Any, printed: Mapping[str, Mapping[System, float]]) -> tuple
         case formula:
             raise AssertionError(formula)
     high = claim.value if math.isnan(claim.high) else claim.high
-    holds = all(claim.value <= round(value, decimals) <= high for value in found)
-    return FOLLOWS if holds else FAILS, set(found)
+    return FOLLOWS if all(claim.value <= round(value, decimals) <= high for value in found) else FAILS, set(found)
 
 
 def _names(note: str, values: set[float]) -> bool:
@@ -204,10 +200,6 @@ def test_a_number_in_prose_repeats_the_note_of_its_row(numbers: pd.DataFrame, cl
             assert all(part in claim.note for part in parts if " give " in part or " has " in part), claim
 
 
-def test_what_runs_cannot_test_says_why(claims: pd.DataFrame) -> None:
-    assert claims[claims["formula"] == "none"]["note"].ne("").all()
-
-
 def test_without_reflection_is_the_nearest_ablation_by_the_points_named(
     numbers: pd.DataFrame, claims: pd.DataFrame
 ) -> None:
@@ -215,6 +207,5 @@ def test_without_reflection_is_the_nearest_ablation_by_the_points_named(
     table = rows.pivot(index="task", columns="variant", values="value")
     ablations = table.drop(columns="")
     assert (ablations.idxmax(axis=1) == "ablation=no_reflection").all()
-    below = [f"{points:g}" for points in (table[""] - ablations.max(axis=1)).round(2)]
-    assert below == ["3.33", "8.33", "0"]
+    assert [f"{points:g}" for points in (table[""] - ablations.max(axis=1)).round(2)] == ["3.33", "8.33", "0"]
     assert "3.33, 8.33 and 0 points below" in claims.set_index("claim").note["no_reflection_nearest"]

@@ -100,8 +100,7 @@ def test_robofume_s_average_rises_by_half_with_few_demonstrations() -> None:
 
 def test_kagi_is_never_below_robofume() -> None:
     by, note = minus(KAGI, ROBOFUME), CLAIMS["no_worse_than_robofume"].note
-    assert by[0] == 0 and "equal on cloth covering" in note
-    assert f"by {listed(by[1:])} points" in note
+    assert by[0] == 0 and "equal on cloth covering" in note and f"by {listed(by[1:])} points" in note
     assert f"{rounded(mean(KAGI), 1)} against {rounded(mean(ROBOFUME), 1)} on average" in note
 
 

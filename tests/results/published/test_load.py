@@ -76,8 +76,7 @@ def test_the_files_are_plain_csv_with_quotes_only_where_needed(paper: str, tmp_p
 def test_missing_text_is_empty_and_missing_numbers_are_missing(write: Callable[..., Path]) -> None:
     given = {**NUMBER, "task": "6x6", "error": "0.05", "error_kind": "sd", "seeds": "5"}
     bare, full = published.read(write(published.NUMBERS, NUMBER, given), published.NUMBERS).itertuples(index=False)
-    assert (bare.note, bare.error_kind, bare.value) == ("", "", 0.62)
-    assert pd.isna(bare.error) and bare.seeds is pd.NA
+    assert (bare.note, bare.error_kind, bare.value) == ("", "", 0.62) and pd.isna(bare.error) and bare.seeds is pd.NA
     assert (full.error, full.error_kind, full.seeds) == (0.05, "sd", 5)
     claim = published.read(write(published.CLAIMS, CLAIM), published.CLAIMS).iloc[0]
     assert claim["value"] == 11 and pd.isna(claim["high"]) and claim["note"] == ""

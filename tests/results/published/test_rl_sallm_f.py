@@ -101,8 +101,7 @@ def test_the_offline_gain_is_larger_than_the_online_one() -> None:
     assert mean(after.values()) > mean(before.values())
     assert f"{rounded(mean(after.values()))} points on average ({printed} by the printed averages)" in note
     assert f"table 1's {rounded(mean(before.values()))} over" in note
-    shared = [t for t in OFFLINE if t in ONLINE]
-    assert " and ".join(f"{after[t]} against {before[t]}" for t in shared) in note
+    assert " and ".join(f"{after[t]} against {before[t]}" for t in [t for t in OFFLINE if t in ONLINE]) in note
 
 
 def test_drawer_close_is_the_one_task_where_baselines_are_ahead() -> None:
@@ -125,8 +124,7 @@ def test_mazes_follow_the_text_on_average_only() -> None:
     assert f"{average[OURS, '']} against {average['pebble', '']}" in above.note
     behind = [t for t in MAZES if maze(t, OURS) <= maze(t, "pebble")]
     assert behind == ["open"] and f"PEBBLE has {maze('open', 'pebble')}, it {maze('open', OURS)}" in above.note
-    noted = [(r.task, r.method) for r in PRINTED.rows if "against §B.6" in r.note]
-    assert noted == [("open", OURS)]
+    assert [(r.task, r.method) for r in PRINTED.rows if "against §B.6" in r.note] == [("open", OURS)]
     sparse, pebble = maze("umaze", "sac", "reward=sparse"), maze("umaze", "pebble")
     assert sparse > pebble and f"has {rounded(sparse, 1)}, PEBBLE {rounded(pebble, 1)}" in poor.note
 

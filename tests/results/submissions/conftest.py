@@ -15,13 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from guidebench.harness.identity.cells import record, write_cell
-from guidebench.harness.loop.job import Job
-from guidebench.harness.plan import matrix
-from guidebench.harness.records.study import StudyDirectory
-from guidebench.harness.run.worker import work
 from guidebench.results.submissions import manifest, packing
 from guidebench.results.submissions.manifest import MANIFEST, Manifest, Packed
+from tests.conftest import trainer
 
 Contents = dict[str, bytes]
 SEEDS = (0, 1)
@@ -30,16 +26,9 @@ SEEDS = (0, 1)
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds of one cell, as `bench run` leaves them; only to be read."""
-    where = tmp_path_factory.mktemp("somebodys-home") / "cartpole"
-    words = ["suite=classic", "task=CartPole-v1", "method=uer", "profile=smoke", f"seeds={len(SEEDS)}"]
-    plan = matrix.plan([*words, f"output={where}"])
-    study = StudyDirectory(where)
-    (cell,) = plan.cells
-    entry = {"directory": cell.directory, "seeds": list(plan.seeds), "label_variant": plan.variant(cell)}
-    study.write(plan.name, ["bench", "run", *words, f"output={where}"], {cell.id: entry})
-    write_cell(study, cell)
-    work(Job(plan.name, str(where), record(cell), SEEDS), lambda event: None, lambda: False)
-    return where
+    home = tmp_path_factory.mktemp("somebodys-home")
+    words = ("suite=classic", "task=CartPole-v1", "method=uer", f"seeds={len(SEEDS)}")
+    return trainer(home)(*words, packs=[SEEDS], directory=home / "cartpole")
 
 
 @pytest.fixture

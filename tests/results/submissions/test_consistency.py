@@ -37,8 +37,7 @@ def refused(file: Path, directory: Path, message: str) -> None:
 
 def test_putting_it_together_again_unchanged_is_accepted(forged: Forge, archive: Path, tmp_path: Path) -> None:
     file = forged(lambda contents: None)
-    assert file.read_bytes() == archive.read_bytes()
-    assert submissions.add(file, tmp_path / "board").is_dir()
+    assert file.read_bytes() == archive.read_bytes() and submissions.add(file, tmp_path / "board").is_dir()
 
 
 @pytest.mark.parametrize(
@@ -69,8 +68,7 @@ def test_putting_it_together_again_unchanged_is_accepted(forged: Forge, archive:
 def test_rows_are_those_that_the_configuration_asks_for(
     forged: Forge, cell: str, tmp_path: Path, change: Callable[[list[dict[str, Any]]], object], message: str
 ) -> None:
-    file = forged(rows(f"{cell}/seed-0/evaluations.parquet", change))
-    refused(file, tmp_path / "board", message)
+    refused(forged(rows(f"{cell}/seed-0/evaluations.parquet", change)), tmp_path / "board", message)
 
 
 def test_a_run_that_is_left_out_stays_in_the_study(forged: Forge, cell: str, tmp_path: Path) -> None:
@@ -264,8 +262,7 @@ def test_files_of_nothing_in_the_study_are_refused(forged: Forge, cell: str, tmp
 def evaluations(cell: str, rows: int, **columns: Any) -> pa.Table:
     names = {"study": "s", "cell": cell[-10:], "suite": "classic", "task": "CartPole-v1", "method": "uer"}
     names |= {"learner": "dqn", "backend": "", "model": "", "profile": "smoke"}
-    numbers = {"seed": 0, "step": 1, "episode": 1, "return": 0.0, "success": True, "length": 1}
-    repeated = {**names, **numbers, **columns}
+    repeated = {**names, **{"seed": 0, "step": 1, "episode": 1, "return": 0.0, "success": True, "length": 1}, **columns}
     return pa.table({name: pa.repeat(value, rows) for name, value in repeated.items()})
 
 

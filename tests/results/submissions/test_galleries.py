@@ -54,12 +54,10 @@ def test_of_each_cell_one_run_shows_its_first_episodes_and_its_last(study: Path,
     assert [each["episode"] for each in told(made.file, cell)["episodes"]] == [0, 1, 5]
     assert contents[f"{cell}/seed-0/gallery/02.webp"] == (home / "05.webp").read_bytes()
     assert any("3 episodes of 1 cell can be seen" in remark for remark in made.remarks)
-    added = submissions.add(made.file, tmp_path / "board")
-    found = galleries.read(added / cell / "seed-0")
+    found = galleries.read(submissions.add(made.file, tmp_path / "board") / cell / "seed-0")
     assert found is not None and (found.played, len(found.episodes)) == (32, 3)
     assert pack(study, tmp_path / "b.zip").file.read_bytes() == made.file.read_bytes()
-    without = contents_of(pack(study, tmp_path / "c.zip", gallery=False).file)
-    assert not any("/gallery/" in path for path in without)
+    assert not any("/gallery/" in path for path in contents_of(pack(study, tmp_path / "c.zip", gallery=False).file))
 
 
 def test_captions_tell_no_path_of_the_machine(study: Path, cell: str, tmp_path: Path) -> None:
@@ -90,8 +88,7 @@ def test_bench_submit_draws_what_is_missing(
     file = tmp_path / "a.zip"
     assert cli.main(["submit", str(study), "--output", str(file), "--gallery"]) == 0
     said = capsys.readouterr()
-    assert "seed-0: gallery: 6 episodes in" in said.err
-    assert "3 episodes of 1 cell can be seen" in said.out
+    assert "seed-0: gallery: 6 episodes in" in said.err and "3 episodes of 1 cell can be seen" in said.out
     about = told(file, cell)
     assert about["played"] == 32 and about["measure"] == "return" and not about["own"]
     scores = [each["score"] for each in about["episodes"]]
@@ -136,8 +133,7 @@ def saved(kind: str, size: tuple[int, int] = (8, 6), mode: str = "RGB") -> bytes
 
 def many_frames(number: int) -> bytes:
     """An animation of one pixel whose frame is there so many times."""
-    still = saved("WEBP", (1, 1))
-    frame = chunk(b"ANMF", b"\0" * 16 + still[12:])
+    frame = chunk(b"ANMF", b"\0" * 16 + saved("WEBP", (1, 1))[12:])
     return riff(canvas(1, 1) + chunk(b"ANIM", b"\0" * 6) + frame * number)
 
 
@@ -185,8 +181,7 @@ def test_a_gif_of_a_hundred_thousand_frames_never_reaches_a_decoder(
     whole: Whole, cell: str, forged: Forge, tmp_path: Path
 ) -> None:
     """Under its own name, which no submission has, and disguised as WebP, where it is larger than any."""
-    frame = b"!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0"
-    gif = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff" + frame * 10**5 + b";"
+    gif = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff" + b"!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0" * 10**5 + b";"
     for name, message in (("00.gif", "is no file of a submission"), ("00.webp", "at most 262,144 fit")):
         changed = {**whole(episode(0)), f"{cell}/seed-0/gallery/{name}": gif}
         with pytest.raises(UserError, match=message):
@@ -254,8 +249,7 @@ def test_the_run_s_own_episodes_are_those_of_its_evaluations(study: Path, cell: 
     rows = pq.read_table(study / cell / "seed-0" / "evaluations.parquet").to_pylist()
     last = [row for row in rows if row["step"] == rows[-1]["step"]]
     true = {"seed": 0, "own": True, "step": last[0]["step"], "played": len(last)}
-    told = {"return": last[0]["return"], "length": last[0]["length"], "moves": last[0]["length"]}
-    own = episode(0, **told, frames=2)
+    own = episode(0, **{"return": last[0]["return"], "length": last[0]["length"], "moves": last[0]["length"]}, frames=2)
     shown(study, cell, 0, own, **true)
     (study / cell / "seed-0/gallery/00.webp").write_bytes(animations.webp(2))
     submissions.add(pack(study, tmp_path / "a.zip").file, tmp_path / "board")

@@ -79,8 +79,7 @@ def test_what_one_pushes_another_pulls(
     name = manifest_of(tmp_path / "mine.zip").directory
     assert server.repos == {"me/board": {f"submissions/{name}.zip": (tmp_path / "mine.zip").read_bytes()}}
     assert {"POST /api/repos/create", "POST /api/datasets/me/board/commit/main"} <= {*server.asked}
-    assert ("PUT /storage/ID" in server.asked) == (regular_up_to == 0)
-    assert pulled() == {"added": [name], "refused": []}
+    assert ("PUT /storage/ID" in server.asked) == (regular_up_to == 0) and pulled() == {"added": [name], "refused": []}
     assert (tmp_path / "board" / "submissions" / name / "study.json").is_file()
     assert submit("mine.zip").code == 0 and len(server.repos["me/board"]) == 1
 
@@ -110,8 +109,7 @@ def test_more_bytes_than_announced_are_not_taken(
 ) -> None:
     server.repos["me/board"], server.more = {"a.zip": archive.read_bytes()}, 2**22
     ((path, reason),) = pulled()["refused"]
-    assert path == "a.zip" and "more than the" in reason
-    assert not (tmp_path / "board").exists()
+    assert path == "a.zip" and "more than the" in reason and not (tmp_path / "board").exists()
 
 
 def test_a_repository_or_login_that_is_not_there_is_told(

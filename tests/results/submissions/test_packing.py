@@ -24,15 +24,6 @@ from tests.reports.conftest import edit
 from tests.results.submissions.conftest import SEEDS, contents_of
 
 
-def test_the_same_study_gives_the_same_bytes_wherever_and_whenever(study: Path, trained: Path, tmp_path: Path) -> None:
-    for path in study.rglob("*"):
-        os.utime(path, (10**9, 10**9))
-        path.chmod(0o700)
-    first, second = pack(trained, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip")
-    assert first.file.read_bytes() == second.file.read_bytes()
-    assert pack(study, tmp_path / "c.zip", by="somebody").manifest.digest != first.manifest.digest
-
-
 def test_it_holds_configuration_provenance_evaluations_cost_and_parameters_and_nothing_else(
     archive: Path, trained: Path, cell: str, tmp_path: Path
 ) -> None:
@@ -63,8 +54,7 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
     contents = contents_of(made.file)
     for secret in (home, "my runs", "/srv", "10.1.2.3", "/data", "c d", "inner.example", "pw", str(tmp_path)):
         assert not any(secret.encode() in content for content in contents.values()), secret
-    words = json.loads(contents["study.json"])["command"]
-    assert words == [
+    assert json.loads(contents["study.json"])["command"] == [
         "bench",
         "run",
         "output=…",
@@ -120,16 +110,22 @@ def test_a_study_with_nothing_finished_is_refused_and_nothing_is_written(
     assert set(tmp_path.iterdir()) == before
 
 
-def test_without_checkpoints_it_is_smaller_and_not_verifiable(study: Path, cell: str, tmp_path: Path) -> None:
-    whole, light = pack(study, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip", checkpoints=False)
-    assert whole.manifest.verifiable and not light.manifest.verifiable
-    assert light.bytes < whole.bytes
+def test_the_same_study_gives_the_same_bytes_and_without_checkpoints_fewer_and_is_not_verifiable(
+    study: Path, trained: Path, cell: str, tmp_path: Path
+) -> None:
+    for path in study.rglob("*"):
+        os.utime(path, (10**9, 10**9))
+        path.chmod(0o700)
+    first, whole = pack(trained, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip")
+    assert first.file.read_bytes() == whole.file.read_bytes(), "wherever and whenever"
+    assert pack(study, tmp_path / "c.zip", by="somebody").manifest.digest != first.manifest.digest
+    light = pack(study, tmp_path / "d.zip", checkpoints=False)
+    assert whole.manifest.verifiable and not light.manifest.verifiable and light.bytes < whole.bytes
     assert any("can never be verified" in remark for remark in light.remarks)
     (study / cell / "seed-1" / "policy.safetensors").unlink()
     partly = pack(study, tmp_path / "c.zip")
-    assert not partly.manifest.verifiable and any(
-        "1 of 2 finished runs have no policy" in note for note in partly.remarks
-    )
+    assert not partly.manifest.verifiable
+    assert any("1 of 2 finished runs have no policy" in note for note in partly.remarks)
 
 
 def test_runs_made_elsewhere_are_taken_and_never_verifiable(tmp_path: Path) -> None:
@@ -145,8 +141,7 @@ def test_runs_made_elsewhere_are_taken_and_never_verifiable(tmp_path: Path) -> N
 
 
 def test_frames_and_on_request_the_cassette_come_along(study: Path, cell: str, tmp_path: Path) -> None:
-    listing = json.loads((study / "study.json").read_text())
-    (entry,) = listing["cells"].items()
+    (entry,) = json.loads((study / "study.json").read_text())["cells"].items()
     entry[1]["matrix"] = {"kind": "perturbation", "name": "standard", "reference": entry[0]}
     edit(study / "study.json", cells=dict([entry]))
     frame = study / "frames" / "classic" / "CartPole-v1" / "standard.png"

@@ -101,8 +101,7 @@ class Handed:
         plain = ["verify", str(self.directory), "--leaderboard", str(self.leaderboard), "--episodes", "16"]
         plain += ["--seed", str(SEED)] if words != FRESH else []
         code = cli.main([*plain, *(map(str, words) if words != FRESH else [])])
-        digest = read((self.directory / MANIFEST).read_bytes()).digest
-        found = record.read(self.leaderboard, digest)
+        found = record.read(self.leaderboard, read((self.directory / MANIFEST).read_bytes()).digest)
         assert found is not None
         return code, found
 

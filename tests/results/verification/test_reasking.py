@@ -6,7 +6,7 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,17 +83,82 @@ def asked(
     return check
 
 
-def test_a_served_model_that_answers_as_recorded_agrees(served: Path) -> None:
-    with judging("Yes") as url:
-        check = asked(served, base_url=url)
-    assert check.passed is True and check.what == "model calls (judge)"
-    assert "recorded calls asked again of a-model; 8 of 8 answers agree within 0.05" in check.detail
+Change = Callable[[sqlite3.Connection], object]
 
 
-def test_a_served_model_that_answers_otherwise_does_not(served: Path) -> None:
-    with judging("No") as url:
-        check = asked(served, base_url=url)
-    assert check.passed is False and "0 of 8 answers agree" in check.detail
+def all_but_one(db: sqlite3.Connection) -> None:
+    """Images of other calls are not kept."""
+    (text,) = db.execute("SELECT text FROM requests ORDER BY key").fetchone()
+    kept = [frame["image"] for frame in json.loads(text)["clip"]]
+    db.execute(f"DELETE FROM images WHERE digest NOT IN ({', '.join('?' * len(kept))})", kept)
+
+
+def put_to(name: str, new: str) -> Change:
+    """Calls of another model, or with another prompt."""
+
+    def change(db: sqlite3.Connection) -> None:
+        for key, text in db.execute("SELECT key, text FROM requests").fetchall():
+            asked = json.loads(text)
+            (asked["model"] if name == "model" else asked)[name] = new
+            other = keys.CANONICAL.encode(asked)
+            db.execute("UPDATE requests SET key = ?, text = ? WHERE key = ?", (keys.key_of(other), other, key))
+            db.execute("UPDATE answers SET key = ? WHERE key = ?", (keys.key_of(other), key))
+
+    return change
+
+
+FEW = ("1 of ", "were drawn, and the others' images", "1 of 1 answers agree", "fewer than half")
+CHECKS: Mapping[str, tuple[str | None, Change | None, int, bool | None, tuple[str, ...]]] = {
+    "a served model that answers as recorded agrees": (
+        "Yes", None, 8, True, ("recorded calls asked again of a-model; 8 of 8 answers agree within 0.05",)
+    ),
+    "a served model that answers otherwise does not": ("No", None, 8, False, ("0 of 8 answers agree",)),
+    "a model that is not there leaves the calls unchecked": (
+        "", None, 8, None, ("8 got no answer (connection:",)
+    ),
+    "calls that were put to another model": (None, put_to("model", "another"), 8, False, ("they are another model's",)),
+    "calls with another prompt": (None, put_to("prompt", "Well?"), 8, False, ("prompt is another",)),
+    "frames that were not kept cannot be shown again": (
+        "", lambda db: db.execute("DELETE FROM images"), 8, None, ("whose images or arrays were not kept",)
+    ),
+    "calls whose frames are left out stay in the sample": ("Yes", all_but_one, 10_000, None, FEW),
+}  # fmt: skip
+"""What is asked of the served model: its answer ("" if it is gone), or None if no server is named; a change of the
+cassette; how many calls -> whether they agree, and what is said."""
+
+
+@pytest.mark.parametrize("case", CHECKS)
+def test_calls_of_a_served_model_agree_or_it_is_said_why_not(served: Path, tmp_path: Path, case: str) -> None:
+    says, change, count, passed, words = CHECKS[case]
+    keeping.settle(keeping.folder(served))
+    cassette = Path(shutil.copy(served / "models" / "cassette.sqlite", tmp_path / "c.sqlite"))
+    with closing(sqlite3.connect(cassette)) as db, db:
+        (change or id)(db)
+    with judging(says or "Yes") as url:
+        if says:
+            check = asked(served, cassette, base_url=url, count=count)
+    if not says:  # the server is gone
+        check = asked(served, cassette, count=count, **({} if says is None else {"base_url": url, "attempts": 1}))
+    assert check.passed is passed and check.what == "model calls (judge)"
+    assert all(each in check.detail for each in words)
+
+
+def test_a_model_that_runs_here_agrees_where_its_weights_are_named_and_no_path_of_a_record_is_opened(
+    local: tuple[Path, Path], tmp_path: Path
+) -> None:
+    study, model = local
+    check = asked(study, model=str(model))
+    assert check.passed is True and "8 of 8 answers agree within 0.05" in check.detail
+    check = asked(study)
+    assert check.passed is None and "say where it is with judge.model=PATH" in check.detail
+    cassette = Path(shutil.copy(study / "models" / "cassette.sqlite", tmp_path / "c.sqlite"))
+    with closing(sqlite3.connect(cassette)) as db, db:
+        db.execute("UPDATE answers SET value = 1.0")
+    check = asked(study, cassette, model=str(model))
+    assert check.passed is False and "0 of 8 answers agree" in check.detail, "answers that nobody gave are noticed"
+    cassette.write_bytes(b"SQLite format 3" + bytes(100))
+    check = asked(study, cassette, model=str(model))
+    assert check.passed is None and "is no cassette" in check.detail
 
 
 def test_no_server_is_asked_without_a_budget_nor_beyond_one(served: Path) -> None:
@@ -128,11 +193,8 @@ def test_no_server_is_asked_without_a_budget_nor_beyond_one(served: Path) -> Non
 def test_a_command_that_could_spend_without_end_is_refused(words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         reasking.settings_of(words)
-
-
-def test_what_a_command_says_of_servers_and_money() -> None:
-    words = ["judge.base_url=http://a/v1", "models.budget_usd=2.5", "models.budget_calls=100"]
-    assert reasking.settings_of(words) == ({"judge.base_url": "http://a/v1"}, Limits(usd=2.5, calls=100))
+    good = ["judge.base_url=http://a/v1", "models.budget_usd=2.5", "models.budget_calls=100"]
+    assert reasking.settings_of(good) == ({"judge.base_url": "http://a/v1"}, Limits(usd=2.5, calls=100))
     assert reasking.settings_of(["judge.model=here"]) == ({"judge.model": "here"}, None)
 
 
@@ -159,99 +221,6 @@ def test_no_address_of_a_record_is_ever_asked_and_what_to_pass_is_said(served: P
     assert "name a server that has 'a-model' with judge.base_url=URL" in check.detail
 
 
-def test_a_model_that_is_not_there_leaves_the_calls_unchecked(served: Path) -> None:
-    with judging("Yes") as url:
-        pass  # and gone
-    check = asked(served, base_url=url, attempts=1)
-    assert check.passed is None and "8 got no answer (connection:" in check.detail
-
-
-def test_a_model_that_runs_here_agrees_where_its_weights_are_named(local: tuple[Path, Path]) -> None:
-    study, model = local
-    check = asked(study, model=str(model))
-    assert check.passed is True and "8 of 8 answers agree within 0.05" in check.detail
-
-
-def test_no_path_of_a_record_is_ever_opened_and_what_to_pass_is_said(local: tuple[Path, Path]) -> None:
-    check = asked(local[0])
-    assert check.passed is None and "say where it is with judge.model=PATH" in check.detail
-
-
-def altered(cassette: Path, target: Path, change: Callable[[sqlite3.Connection], None]) -> Path:
-    shutil.copy(cassette, target)
-    with closing(sqlite3.connect(target)) as db, db:
-        change(db)
-    return target
-
-
-def test_answers_that_nobody_gave_are_noticed(local: tuple[Path, Path], tmp_path: Path) -> None:
-    study, model = local
-    keeping.settle(keeping.folder(study))
-    invented = altered(
-        study / "models" / "cassette.sqlite",
-        tmp_path / "c.sqlite",
-        lambda db: db.execute("UPDATE answers SET value = 1.0"),
-    )
-    check = asked(study, invented, model=str(model))
-    assert check.passed is False and "0 of 8 answers agree" in check.detail
-
-
-def test_calls_that_were_put_to_another_model_or_with_another_prompt_are_noticed(served: Path, tmp_path: Path) -> None:
-    def change(name: str, new: str) -> Callable[[sqlite3.Connection], None]:
-        def of(db: sqlite3.Connection) -> None:
-            for key, text in db.execute("SELECT key, text FROM requests").fetchall():
-                asked = json.loads(text)
-                (asked["model"] if name == "model" else asked)[name] = new
-                other = keys.CANONICAL.encode(asked)
-                db.execute("UPDATE requests SET key = ?, text = ? WHERE key = ?", (keys.key_of(other), other, key))
-                db.execute("UPDATE answers SET key = ? WHERE key = ?", (keys.key_of(other), key))
-
-        return of
-
-    cassette = served / "models" / "cassette.sqlite"
-    keeping.settle(keeping.folder(served))
-    check = asked(served, altered(cassette, tmp_path / "a.sqlite", change("model", "another")))
-    assert check.passed is False and "they are another model's" in check.detail
-    check = asked(served, altered(cassette, tmp_path / "b.sqlite", change("prompt", "Well?")))
-    assert check.passed is False and "prompt is another" in check.detail
-
-
-def test_frames_that_were_not_kept_cannot_be_shown_again(served: Path, tmp_path: Path) -> None:
-    keeping.settle(keeping.folder(served))
-    bare = altered(
-        served / "models" / "cassette.sqlite", tmp_path / "c.sqlite", lambda db: db.execute("DELETE FROM images")
-    )
-    check = asked(served, bare, base_url="http://127.0.0.1:9/v1")
-    assert check.passed is None and "whose images or arrays were not kept" in check.detail
-
-
-def test_calls_whose_frames_are_left_out_stay_in_the_sample_and_are_not_said_to_be_asked(
-    served: Path, tmp_path: Path
-) -> None:
-    def all_but_one(db: sqlite3.Connection) -> None:
-        (text,) = db.execute("SELECT text FROM requests ORDER BY key").fetchone()
-        kept = [frame["image"] for frame in json.loads(text)["clip"]]
-        db.execute(f"DELETE FROM images WHERE digest NOT IN ({', '.join('?' * len(kept))})", kept)
-
-    keeping.settle(keeping.folder(served))
-    bare = altered(served / "models" / "cassette.sqlite", tmp_path / "c.sqlite", all_but_one)
-    with judging("Yes") as url:
-        check = asked(served, bare, base_url=url, count=10_000)
-    assert (
-        check.passed is None
-        and check.detail.startswith("1 of ")
-        and "were drawn, and the others' images" in check.detail
-    )
-    assert "1 of 1 answers agree" in check.detail and "fewer than half" in check.detail
-
-
-def test_a_file_that_is_no_cassette_checks_nothing(served: Path, tmp_path: Path) -> None:
-    file = tmp_path / "c.sqlite"
-    file.write_bytes(b"SQLite format 3" + bytes(100))
-    check = asked(served, file, base_url="http://127.0.0.1:9/v1")
-    assert check.passed is None and "is no cassette" in check.detail
-
-
 def test_a_submission_s_cassette_is_that_of_its_study(served: Path, tmp_path: Path) -> None:
     archive = packing.pack(served, tmp_path / "study.zip", cassette=True).file
     bare = packing.pack(served, tmp_path / "bare.zip").file
@@ -263,38 +232,36 @@ def test_a_submission_s_cassette_is_that_of_its_study(served: Path, tmp_path: Pa
 
 
 def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_path: Path) -> None:
+    """But for a call whose schema has a pattern."""
     image = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
     chat = ChatCall(
         (Message("system", ("be brief",)), Message("user", ("what is", image, "this?"))), {"type": "object"}, 64, 0.5
     )
-    embed = EmbedCall((image, image + 1))
+    embed, titled = EmbedCall((image, image + 1)), ChatCall((Message("user", ("?",)),), {"title": "?"})
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
     cassette = Cassette([], tmp_path / "c.sqlite")
-    for ordinal, (call, value) in enumerate([(chat, {"it": "noise"}), (embed, np.eye(2, dtype=np.float32))]):
-        asker = Asker("cell/3", ordinal, 10, "chat")
+    answers = [(chat, {"it": "noise"}), (embed, np.eye(2, dtype=np.float32)), (titled, {"a": "b"})]
+    for ordinal, (call, value) in enumerate(answers):
+        asker = Asker(f"cell/{3 + ordinal // 2}", ordinal, 10, "chat")
         request = keys.request({"backend": "openai"}, call, asker)
         pngs = {digest: images.png(pixels) for digest, pixels in request.images.items()}
+        text = request.text.replace('{"title":"?"}', json.dumps(schema))
+        assert (text != request.text) == (call is titled)
+        request = request._replace(key=keys.key_of(text), text=text)
         cassette.record(CassetteEntry(request, asker, "a-model", CallResult(value), pngs, Usage()))
     cassette.close()
-    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["chat"], ["cell/3"], 5, 0)
+
+    def sample(kind: str, run: int) -> Any:
+        return reasking.sample(tmp_path / "c.sqlite", ["chat"], [kind], [f"cell/{run}"], 5, 0)
+
+    ((found,), total) = sample("chat", 3)
     assert total == 1 and found.value == {"it": "noise"}
     assert keys.call_key({}, found.call, None) == keys.call_key({}, chat, None)
-    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["embed"], ["cell/3"], 5, 0)
+    ((found,), total) = sample("embed", 3)
     assert total == 1 and found.value.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert keys.call_key({}, found.call, None) == keys.call_key({}, embed, None)
-    assert reasking.sample(tmp_path / "c.sqlite", ["chat"], ["embed"], ["cell/4"], 5, 0) == ([], 0)
-
-
-def test_a_call_whose_schema_has_a_pattern_is_not_asked_again(tmp_path: Path) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
-    asker, cassette = Asker("cell/3", 0, 10, "chat"), Cassette([], tmp_path / "c.sqlite")
-    plain = keys.request({"backend": "openai"}, ChatCall((Message("user", ("?",)),), {"title": "?"}), asker)
-    text = plain.text.replace('{"title":"?"}', json.dumps(schema))
-    assert text != plain.text
-    request = plain._replace(key=keys.key_of(text), text=text)
-    cassette.record(CassetteEntry(request, asker, "a-model", CallResult({"a": "b"}), {}, Usage()))
-    cassette.close()
-    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["chat"], ["cell/3"], 5, 0)
-    assert total == 1 and found.call is None
+    ((found,), total) = sample("chat", 4)
+    assert (total, found.call) == (1, None) and sample("embed", 4) == ([], 0)
 
 
 CHAT = ChatCall((Message("user", ("?",)),), temperature=0.0)
@@ -317,16 +284,12 @@ def test_what_counts_as_the_same_answer(call: Any, then: Any, now: Any, passed: 
     assert reasking.compared("calls", 1, [RecordedCall({}, call, then)], [CallResult(now)], "").passed is passed
 
 
-def test_a_tenth_of_the_answers_may_differ() -> None:
+def test_a_tenth_of_the_answers_may_differ_and_less_than_half_of_the_sample_settle_nothing_unless_they_differ() -> None:
     recorded = [RecordedCall({}, CHAT, "a")] * 20
-    for count, passed in ((2, True), (3, False)):
-        told = [CallResult("b")] * count + [CallResult("a")] * (20 - count)
-        assert reasking.compared("calls", 20, recorded, told, "").passed is passed
-
-
-def test_answers_of_less_than_half_of_the_sample_settle_nothing_unless_they_differ() -> None:
-    recorded = [RecordedCall({}, CHAT, "a")] * 10
-    assert reasking.compared("calls", 20, recorded, [CallResult("a")] * 10, "").passed is True
-    check = reasking.compared("calls", 20, recorded[:9], [CallResult("a")] * 9, "")
-    assert check.passed is None and "fewer than half of the 20 that were drawn" in check.detail
-    assert reasking.compared("calls", 20, recorded[:9], [CallResult("b")] * 9, "").passed is False
+    for drawn, asked, other, passed in (
+        (20, 20, 2, True), (20, 20, 3, False), (20, 10, 0, True), (20, 9, 0, None), (20, 9, 9, False)
+    ):  # fmt: skip
+        answers = [CallResult("b")] * other + [CallResult("a")] * (asked - other)
+        check = reasking.compared("calls", drawn, recorded[:asked], answers, "")
+        assert check.passed is passed
+        assert ("fewer than half of the 20 that were drawn" in check.detail) == (passed is None)

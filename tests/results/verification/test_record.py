@@ -73,7 +73,6 @@ def test_a_strange_record_is_refused_by_name(tmp_path: Path, edit: Callable[[Any
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "{", "[]", "\ud800".encode("utf-16", "surrogatepass")])
 def test_what_is_no_such_json_is_refused_by_name(tmp_path: Path, content: str | bytes) -> None:
-    path = record.write(FOUND, tmp_path)
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    record.write(FOUND, tmp_path).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match="is no record of `bench verify`"):
         record.read(tmp_path, DIGEST)

@@ -103,8 +103,7 @@ def test_a_success_that_new_layouts_do_not_bear_out_fails_and_says_how_small_a_o
 def test_new_layouts_that_could_show_little_count_for_nothing_unless_they_fail(
     reported: Tally, renewed: Tally, cells: int, passed: bool | None
 ) -> None:
-    adjusted = min(1.0, cells * replaying.p_value(reported, renewed))
-    check = replaying.renewal(reported, renewed, adjusted, cells)
+    check = replaying.renewal(reported, renewed, min(1.0, cells * replaying.p_value(reported, renewed)), cells)
     assert check.passed is passed and ("0.4 must be: there are too few episodes" in check.detail) == (passed is None)
 
 
