@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -27,6 +24,7 @@ from guidebench.harness.run import readiness
 from guidebench.reports.commands import report
 from guidebench.results.verification import reasking
 from guidebench.results.verification.configuration import configuration
+from tests import programs
 from tests.harness.models.canned import completion, serving
 
 FOLDER = {
@@ -364,19 +362,18 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
     with serving(answer) as url:
         models = (f"seer.model={model}", f"reader.model={model}", f"planner.base_url={url}", "planner.model=m")
         command = [
-            sys.executable, "-m", "guidebench", "run", *TINY, *models, "planner.temperature=0.7", "planner.delay=0",
+            "run", *TINY, *models, "planner.temperature=0.7", "planner.delay=0",
             f"output={tmp_path / 'killed'}", "checkpoint_every=40", "report=false",
         ]  # fmt: skip
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        process = programs.start_bench(*command)
         until = time.monotonic() + 120
         while process.poll() is None and not list((tmp_path / "killed").glob("*/*/*/seed-0/checkpoint-*")):
             assert time.monotonic() < until
             time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate(timeout=60)
-        assert process.returncode == -signal.SIGKILL, output.decode()
-        again = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert again.returncode == 0 and "resumed at step" in again.stdout, again.stdout + again.stderr
+        process.kill()
+        assert process.wait(60) == -signal.SIGKILL
+        again = programs.bench(*command)
+        assert again.code == 0 and "resumed at step" in again.out, again.out + again.err
         killed, archive = tmp_path / "killed", tmp_path / "killed.zip"
         assert cli.main(["submit", str(killed), "--cassette", "--output", str(archive)]) == 0
         few = ["--calls", "3", "--episodes", "1", "--runs", "1", "--leaderboard", str(tmp_path / "board"), "--json"]
@@ -396,8 +393,8 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
     assert ledger["questions"].tolist() == [60, 60]
 
     replay = [*command[:-3], f"output={tmp_path / 'replayed'}", "models.mode=replay", f"models.cassette={killed}"]
-    replayed = subprocess.run([*replay, "report=false", "pack=1"], capture_output=True, text=True, timeout=300)
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    replayed = programs.bench(*replay, "report=false", "pack=1")
+    assert replayed.code == 0, replayed.out + replayed.err
     assert kept(tmp_path / "replayed") == kept(killed) and len(kept(killed)) == 6
     billed = results.load(tmp_path / "replayed", what="ledger")["billed_calls"]
     assert not billed.any()

@@ -17,58 +17,54 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.records import leases
 
 SEEDS, EVALUATIONS, EPISODES = 2, 50, 10
-CELLS = (1, 3)
+CELLS = 3
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, dict[str, Any]]]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A study, and what each command on it took."""
     home = tmp_path_factory.mktemp("growth")
-    return home, {cells: growth.study_of(cells, SEEDS, 1, 300.0, home) for cells in CELLS}
+    return home / f"cells-{CELLS}", growth.study_of(CELLS, SEEDS, 1, 300.0, home)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cells", CELLS)
-def test_what_is_loaded_is_what_was_written(measured: Any, cells: int) -> None:
-    home, found = measured
-    row, study = found[cells], home / f"cells-{cells}"
+def test_what_is_loaded_is_what_was_written(measured: Any) -> None:
+    study, row = measured
     rows = guidebench.load(study)
-    assert row["rows_written"] == row["rows_loaded"] == len(rows) == cells * SEEDS * EVALUATIONS * EPISODES
+    assert row["rows_written"] == row["rows_loaded"] == len(rows) == CELLS * SEEDS * EVALUATIONS * EPISODES
     for (directory,), own in rows.groupby(["directory"]):
         written = pd.read_parquet(study / str(directory) / "evaluations.parquet")
         assert own[list(written)].reset_index(drop=True).astype(written.dtypes).equals(written)
     read = results.study(study)
-    assert len(read.cells) == cells and [run.status for run in read.runs] == ["finished"] * cells * SEEDS
+    assert len(read.cells) == CELLS and [run.status for run in read.runs] == ["finished"] * CELLS * SEEDS
     assert not any(leases.holder(study / run.directory) for run in read.runs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cells", CELLS)
-def test_every_command_does_its_work_and_its_cost_is_told(measured: Any, cells: int) -> None:
-    row = measured[1][cells]
+def test_every_command_does_its_work_and_its_cost_is_told(measured: Any) -> None:
+    study, row = measured
     for stage in growth.STAGES:
         assert "failed" not in row[stage] and row[stage]["processor_seconds"] > 0 and row[stage]["peak_bytes"] > 2**20
-    assert row["runs"] == cells * SEEDS
+    assert row["runs"] == CELLS * SEEDS
     assert set(row["report_bytes"]) >= {"report.html", "summary.json", "table.tex"}
-    summary = json.loads((measured[0] / f"cells-{cells}" / "report" / "summary.json").read_text())
-    assert summary["complete"] and len(summary["rows"]) == cells
+    summary = json.loads((study / "report" / "summary.json").read_text())
+    assert summary["complete"] and len(summary["rows"]) == CELLS
     lines = growth.table({"rows": [row], "stages": growth.STAGES}).splitlines()
-    assert lines[:3] == [f"| cells × seeds | {cells} × {SEEDS} |", "| --- | --- |", f"| runs | {cells * SEEDS} |"]
+    assert lines[:3] == [f"| cells × seeds | {CELLS} × {SEEDS} |", "| --- | --- |", f"| runs | {CELLS * SEEDS} |"]
 
 
-@pytest.mark.slow
 def test_simulated_runs_leave_the_files_of_real_ones(measured: Any, train: Callable[..., Path]) -> None:
     def names(study: Path) -> list[set[str]]:
         runs = study.glob("*/*/*/seed-*")
         return [{str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()} for run in runs]
 
     (real,) = names(train("method=uer", packs=[(0,)], probes=2))
-    home, found = measured
-    assert names(home / "cells-3") == [real] * 3 * SEEDS
-    sizes = found[3]["bytes_per_run_by_name"]
-    assert sum(sizes.values()) == pytest.approx(found[3]["bytes_per_run"], abs=len(sizes))
-    files = [path for path in (home / "cells-3").rglob("*") if path.is_file() and "report" not in path.parts]
+    study, row = measured
+    assert names(study) == [real] * CELLS * SEEDS
+    sizes = row["bytes_per_run_by_name"]
+    assert sum(sizes.values()) == pytest.approx(row["bytes_per_run"], abs=len(sizes))
+    files = [path for path in study.rglob("*") if path.is_file() and "report" not in path.parts]
     later = 1  # the command that was typed again took the study's lease once more
-    assert found[3]["files_per_run"] == pytest.approx((len(files) - later) / (3 * SEEDS), abs=0.01)
+    assert row["files_per_run"] == pytest.approx((len(files) - later) / (CELLS * SEEDS), abs=0.01)
 
 
 @pytest.mark.parametrize("cells", [1, 3, 100, 300])

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import programs
 from tests.docs.commands import ROOT, RUN, Block, blocks, lines, words
 
 PACKAGES = ("guidebench", "harness", "suites", "baselines", "methods", "results", "reports")
@@ -26,12 +27,17 @@ DONE = ROOT / "results" / "measured" / "doorkey_5x5"
 """What `make run` ends in, as it stands in this repository."""
 
 
+AS_MODULE = "import runpy, sys; del sys.argv[0]; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+
+
 class Reader:
     """Somebody who does what a page says, in a folder of their own, and what their commands have printed."""
 
     def __init__(self, folder: Path, tree: Path = ROOT) -> None:
+        """`tree`: the program that is used. Processes of our own one are forked."""
         self.folder, self.printed, self._site = folder, "", folder.parent / "site"
         self._python = [sys.executable, "-W", "ignore"]
+        self._forked = tree == ROOT
         self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tree, self._site)))}
 
     def follow(self, block: Block) -> None:
@@ -67,11 +73,19 @@ class Reader:
             assert given[0] == "bench", given  # its arguments are held by test_commands
 
     def _run(self, command: list[str]) -> None:
-        done = subprocess.run(
-            command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=200
-        )
-        assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
-        self.printed += done.stdout
+        own = command[len(self._python) :] if command[: len(self._python)] == self._python else []
+        if self._forked and own and own[1] != "pip":
+            source, *rest = own[1:] if own[0] == "-c" else [AS_MODULE, *own[1:]]
+            with pytest.MonkeyPatch.context() as patched:
+                patched.syspath_prepend(str(self._site))
+                done = programs.python(source, *rest, cwd=self.folder, env=self._environment, timeout=200)
+        else:
+            ended = subprocess.run(
+                command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=200
+            )
+            done = programs.Done(ended.returncode, ended.stdout, ended.stderr)
+        assert done.code == 0, f"{shlex.join(command)}\n{done.out}\n{done.err}"
+        self.printed += done.out
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_the_suite_keeps_its_contract() -> None:
     testing.check_suite("seen_corridor", steps=60)
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", ["dqn", "sac"])
 def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(
     learner: str, tmp_path: Path, cache: Path
 ) -> None:

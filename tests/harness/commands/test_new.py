@@ -13,6 +13,7 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.commands.new_ import SKELETONS
+from tests import programs
 from tests.logs import logged
 
 ROOT = Path(__file__).parents[3]
@@ -25,27 +26,30 @@ def write(directory: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(tmp_path: Path) -> None:
+def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All three share one installation, into a folder of its own and without the network, and one study."""
     write(tmp_path)
     site = tmp_path / "site"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)]), "OMP_NUM_THREADS": "1"}
+    monkeypatch.syspath_prepend(str(site))  # of the processes that are started here
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(site)]))
 
-    def python(*words: str) -> str:
-        command = [sys.executable, "-m", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+    def output(done: programs.Done) -> str:
+        assert done.code == 0, done.out + done.err
+        return done.out
 
     options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
-    python("pip", "install", *options, "--target", str(site), *(f"./my_{kind}" for kind in SKELETONS))
-    told = python("pytest", "-q", "-p", "no:cacheprovider", *(f"my_{kind}/tests" for kind in SKELETONS))
+    install = [sys.executable, "-m", "pip", "install", *options, "--target", str(site)]
+    subprocess.run([*install, *(f"./my_{kind}" for kind in SKELETONS)], cwd=tmp_path, check=True, timeout=240)
+    words = ["-q", "-p", "no:cacheprovider", *(f"my_{kind}/tests" for kind in SKELETONS)]
+    told = output(programs.python("import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))", *words, cwd=tmp_path))
     assert re.search(r"^10 passed", told, re.MULTILINE)
-    listed = json.loads(python("guidebench", "list", "--json"))
+    listed = json.loads(output(programs.bench("list", "--json", cwd=tmp_path)))
     for kind, skeleton in SKELETONS.items():
         assert {other for other in listed if f"my_{kind}" in listed[other]} == set(skeleton.registers)
     words = ["suite=my_suite", "method=my_replay,my_guide", "profile=smoke", "seeds=1", "output=runs", "--json"]
-    runs = json.loads(python("guidebench", "run", *words))["runs"]
+    runs = json.loads(output(programs.bench("run", *words, cwd=tmp_path)))["runs"]
     assert [(run["method"], run["status"]) for run in runs] == [("my_replay", "finished"), ("my_guide", "finished")]
     assert 0 < logged(tmp_path / runs[1]["directory"], "metrics")[-1]["guide/bonus"] < 0.1
 

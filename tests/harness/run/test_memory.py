@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from guidebench.harness.identity.cells import record
-from guidebench.harness.launchers import base, job_files
+from guidebench.harness.launchers import base, job_files, local
 from guidebench.harness.launchers.base import Slot
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.files import read_json
 from guidebench.harness.run import memory
 from guidebench.harness.run.memory import CONTEXT, Need, fitting
+from tests import programs
 from tests.harness.models import tiny_models
 from tests.harness.run.test_resume import rows
 
@@ -143,7 +144,7 @@ def test_a_cell_s_memory_is_measured_on_a_gpu(tmp_path: Path) -> None:
 
 SMALL = (
     "suite=minigrid_doorkey", "task=5x5", "profile=smoke", "training.steps=600",
-    "evaluation.every=200", "evaluation.episodes=2", "learner.channels=4", "learner.hidden=[8]",
+    "evaluation.every=300", "evaluation.episodes=1", "learner.channels=4", "learner.hidden=[8]",
     "learner.learning_starts=64",
 )  # fmt: skip
 HELD = (*SMALL, "method=uer", "replay=hungry")
@@ -157,8 +158,8 @@ def test_a_worker_with_a_job_file_goes_on_with_half_as_many_too(
     monkeypatch.setenv("MEMORY_OF_TWO", "1")
     (planned,) = matrix.plan([*HELD, f"output={tmp_path}"]).cells
     path = job_files.put(tmp_path, Job("study", str(tmp_path), record(planned), (0, 1, 2)))
-    done = subprocess.run(base.command(str(path), "--attached"), env=base.environment(Slot("cpu")), timeout=200)
-    assert done.returncode == 0
+    done = programs.run(local.WORKER, str(path), "--attached", env=base.environment(Slot("cpu")), timeout=200)
+    assert done.code == 0, done.err
     told = [*job_files.Hearing(path)]
     groups = ["started", "trained"] * 2
     assert [kind for kind, _ in told if kind != "progress"] == ["notice", *groups, "finished"]
@@ -173,17 +174,12 @@ def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and
     """The memory is the machine's, whose limit is a real one; PyTorch's error on a GPU takes the same way."""
     plugin("hungry_replay", HUNGRY, {"replay": "hungry"})
 
-    def command(output: Path) -> list[str]:
-        return [
-            sys.executable, "-m", "guidebench", "run", *HELD, "seeds=5", "pack=5", "checkpoint_every=200",
-            "report=false", f"output={output}",
-        ]  # fmt: skip
-
-    whole = subprocess.run(command(tmp_path / "whole"), capture_output=True, text=True, timeout=200)
-    assert whole.returncode == 0 and "at a time" not in whole.stdout + whole.stderr
+    command = ["run", *HELD, "seeds=5", "pack=5", "checkpoint_every=200", "report=false"]
+    whole = programs.bench(*command, f"output={tmp_path / 'whole'}")
+    assert whole.code == 0 and "at a time" not in whole.out + whole.err
     monkeypatch.setenv("MEMORY_OF_TWO", "1")
-    process = subprocess.Popen(command(tmp_path / "lower"), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    command.append(f"output={tmp_path / 'lower'}")
+    process = programs.start_bench(*command, stdout=subprocess.PIPE, text=True)
     heard = []
     for line in process.stdout:
         heard.append(line)
@@ -192,12 +188,13 @@ def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and
     told = "".join(heard)
     assert "a worker with 5 seeds needs more memory than this machine has for it (" in told
     assert "the worker goes on with 3 seeds at a time" in told and "the worker goes on with 2 seeds at a time" in told
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    os.kill(process.pid, signal.SIGINT)
+    process.stdout.read()
+    process.wait(60)
     assert process.returncode == 130
     assert [*(tmp_path / "lower").glob("*/*/*/seed-*/checkpoint-*")], "the new process heard the signal"
-    again = subprocess.run(command(tmp_path / "lower"), capture_output=True, text=True, timeout=200)
-    assert again.returncode == 0, again.stdout + again.stderr
+    again = programs.bench(*command)
+    assert again.code == 0, again.out + again.err
     assert len(rows(tmp_path / "lower")) >= 5 and rows(tmp_path / "lower") == rows(tmp_path / "whole")
 
 
@@ -213,13 +210,13 @@ def test_a_model_that_does_not_fit_beside_the_seeds_halves_them_whoever_loads_it
     monkeypatch.setenv("SEEDS_TOGETHER", str(tmp_path / "together"))
     model = tiny_models.qwen_vl(tmp_path / "model")
     command = [
-        sys.executable, "-m", "guidebench", "run", *SMALL, "method=vlm_rb", "replay=noted", "replay.clip_length=4",
+        "run", *SMALL, "method=vlm_rb", "replay=noted", "replay.clip_length=4",
         "drawing.tile_size=8", "judge=beside", f"judge.model={model}", "judge.prompt=Does it move?",
         "judge.dtype=float32", "judge.delay=64", f"models.share={share}", "seeds=3", "pack=3", "probes=0",
         "report=false", f"output={tmp_path / 'study'}",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"judge.model={model}: it needs more memory than the machine has free for it (" in done.stdout, done.stdout
-    assert done.stdout.count("the worker goes on with 2 seeds at a time") == 1
+    done = programs.bench(*command)
+    assert done.code == 0, done.out + done.err
+    assert f"judge.model={model}: it needs more memory than the machine has free for it (" in done.out, done.out
+    assert done.out.count("the worker goes on with 2 seeds at a time") == 1
     assert len(rows(tmp_path / "study")) == 3 and (tmp_path / "together").read_text() == "1"

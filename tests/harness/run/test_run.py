@@ -15,6 +15,7 @@ import guidebench
 from guidebench import harness, results
 from guidebench.harness.records.schema import EVALUATION
 from tests.logs import logged
+from tests.programs import Done, bench
 
 TINY = (
     "training.steps=240",
@@ -29,11 +30,6 @@ TINY = (
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 
 
-def bench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "guidebench", *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240)
-
-
 def rows(study: Path) -> dict[str, bytes]:
     return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
 
@@ -42,22 +38,23 @@ COMMAND = ("run", *SMOKE, "method=uer,per,vlm_rb")
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
     """A study of three methods and two seeds, and what its command said. It runs in a directory whose files are named
     as our packages, and none of its processes may import them."""
     directory = tmp_path_factory.mktemp("run")
     for name in ("guidebench", "harness", "suites", "methods", "results"):
         (directory / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
-    done = bench(*COMMAND, "seeds=2", "output=study", "pack=2", cwd=directory)
+    command = [sys.executable, "-P", "-m", "guidebench", *COMMAND, "seeds=2", "output=study", "pack=2"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    return directory / "study", done
+    return directory / "study", Done(done.returncode, done.stdout, done.stderr)
 
 
 def test_one_command_ends_in_a_table_and_a_report(study) -> None:
     directory, done = study
-    assert done.stderr == ""
-    assert done.stdout.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.stdout
-    table = done.stdout.split("study: 6 finished")[1]
+    assert done.err == ""
+    assert done.out.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.out
+    table = done.out.split("study: 6 finished")[1]
     assert all(name in table for name in ("uer · smoke", "per · smoke", "vlm_rb · sprite · smoke"))
     found = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
     assert {"report.html", "table.tex"} <= set(found)
@@ -86,16 +83,16 @@ def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study
 def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_path: Path) -> None:
     oracle = ("method=vlm_rb", "judge=oracle", "judge.false_negative=0.3", "replay.clip_length=4")
     done = bench("run", *SMOKE, *oracle, "seeds=1", "output=s", cwd=tmp_path)
-    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
-    assert "vlm_rb (judge.false_negative=0.3, replay.clip_length=4) · oracle · smoke" in done.stdout
-    assert "Judge oracle: oracle, privileged" in " ".join(done.stdout.split())
+    assert done.code == 0 and done.err == "", done.out + done.err
+    assert "vlm_rb (judge.false_negative=0.3, replay.clip_length=4) · oracle · smoke" in done.out
+    assert "Judge oracle: oracle, privileged" in " ".join(done.out.split())
     (run,) = tmp_path.glob("s/*/*/*/seed-0")
     judged = logged(run, "judgements")
     eventful = [row["score"] for row in judged if row["events"]]
     assert 0 < sum(eventful) < len(eventful) and not any(row["score"] for row in judged if not row["events"])
     hits, others = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
     page = (tmp_path / "s" / "report" / "report.html").read_text()
-    for text in (done.stdout, page):
+    for text in (done.out, page):
         assert "privileged information, for diagnosis only" in text
         assert hits in text and f"0.000 of {others}" in text
 
@@ -117,7 +114,7 @@ def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> N
     directory, _ = study
     other = directory.parent / "elsewhere" / "a, b (c)"
     done = bench("run", *SMOKE, "method=vlm_rb", "seeds=1", f"output={other}", "report=false", cwd=directory.parent)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     (relative, content), *_ = rows(other).items()
     assert rows(train("method=vlm_rb", "seeds=1", packs=[(0,)])) == {relative: content}
     # Beside other methods the study has another name; all else is the same.
@@ -166,11 +163,11 @@ def test_the_same_command_trains_nothing_and_more_seeds_train_only_the_new_ones(
     directory, _ = study
     before = {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")}
     again = bench(*COMMAND, "seeds=2", "output=study", "report=false", cwd=directory.parent)
-    assert again.returncode == 0 and "started" not in again.stdout and "6 finished" in again.stdout
+    assert again.code == 0 and "started" not in again.out and "6 finished" in again.out
     assert {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")} == before
     more = bench(*COMMAND, "seeds=3", "output=study", "report=false", cwd=directory.parent)
-    assert more.returncode == 0 and "9 finished" in more.stdout
-    started = [line for line in more.stdout.splitlines() if line.endswith(": started")]
+    assert more.code == 0 and "9 finished" in more.out
+    started = [line for line in more.out.splitlines() if line.endswith(": started")]
     assert len(started) == 3 and all("seed 2:" in line for line in started)
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -206,7 +203,7 @@ def test_a_tracker_beside_the_runs_shows_them_and_the_report(tmp_path: Path) -> 
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     done = bench("run", *SMOKE, *TINY, "seeds=1", "trackers=tensorboard", "output=s", cwd=tmp_path)
-    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    assert done.code == 0 and done.err == "", done.out + done.err
     (events,) = tmp_path.glob("s/tensorboard/*/*/*/seed-0/events.*")
     board = EventAccumulator(str(events.parent))
     board.Reload()
@@ -229,8 +226,8 @@ def test_a_tracker_that_cannot_write_neither_delays_nor_fails_a_run(tmp_path: Pa
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path / "file" / "below"))
     done = bench("run", *SMOKE, *TINY, "seeds=1", "trackers=wandb", "output=s", "report=false", cwd=tmp_path)
-    assert done.returncode == 0 and "1 finished" in done.stdout
-    assert "wandb has not taken everything" in done.stderr and "bench track s --to wandb sends the rest" in done.stderr
+    assert done.code == 0 and "1 finished" in done.out
+    assert "wandb has not taken everything" in done.err and "bench track s --to wandb sends the rest" in done.err
 
 
 def test_a_tracker_without_its_package_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:

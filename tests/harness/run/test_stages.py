@@ -7,8 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import estimates, stages, study
 from guidebench.harness.run.worker import work
 from guidebench.reports.summary import comparability
+from tests import programs
 
 BASE = ("suite=classic", "task=CartPole-v1", "profile=smoke")
 METHOD = (*BASE, "method=uer")
@@ -210,10 +209,7 @@ def test_reports_count_the_steps_of_stages(done: study.Study) -> None:
 
 def test_bench_eval_loads_the_policy_of_a_stage(done: study.Study) -> None:
     words = ["eval", str(done.runs[0].directory), "--episodes", "2", "--json"]
-    found = subprocess.run(
-        [sys.executable, "-P", "-m", "guidebench", *words], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert len(json.loads(found.stdout)) == 2
+    assert len(json.loads(programs.bench(*words).out)) == 2
 
 
 def job_of(done: study.Study, directory: Path) -> Job:
@@ -288,19 +284,18 @@ def written(directory: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 def test_kills_before_between_and_after_stages_change_no_byte(done: study.Study, tmp_path: Path) -> None:
     words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'killed'}", "report=false"]
-    command = [sys.executable, "-P", "-m", "guidebench", "run", *words, "checkpoint_every=100", "workers=1"]
+    command = ["run", *words, "checkpoint_every=100", "workers=1"]
     moments = iter([("per", "started"), ("per", "finished"), ("uer", "started"), ("relo", "started")])
     left = next(moments)
     for _ in range(12):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-        assert process.stdout is not None
+        process = programs.start_bench(*command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         for line in process.stdout:
             if left and f"{left[0]} " in line and line.rstrip().endswith(left[1]):
-                time.sleep(0.2)
                 os.killpg(process.pid, signal.SIGKILL)
                 left = next(moments, ())  # type: ignore[arg-type]
                 break
-        process.communicate(timeout=240)
+        process.stdout.read()
+        process.wait(240)
         if process.returncode == 0:
             break
     assert process.returncode == 0 and not left

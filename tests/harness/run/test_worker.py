@@ -21,7 +21,8 @@ from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.job import EXIT_HELD, EXIT_STOPPED, EXIT_UNUSABLE, EXIT_USER_ERROR, Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.leases import Lease
-from guidebench.harness.run import worker
+from guidebench.harness.run import memory, worker
+from tests import programs
 
 LONG = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "training.steps=900000", "evaluation.every=900000")
 
@@ -32,12 +33,20 @@ def job(tmp_path: Path) -> Job:
     return Job("mine", str(tmp_path), record(cell), (0,), code=provenance.code(cell.names))
 
 
+CARRY_OUT = """
+import sys
+from guidebench.harness.run import memory, worker
+from tests import programs
+worker.PATIENCE = 0.5
+sys.exit(worker.main(*sys.argv[1:]))
+"""
+
+
 def carried_out(job: Job, *words: str) -> tuple[int, str]:
     """Carry a job file out; return the exit code and what the worker wrote into its log."""
     path = job_files.put(Path(job.directory), job)
-    command = base.command(str(path), *words)
-    done = subprocess.run(command, env=base.environment(Slot("cpu")), capture_output=True, text=True, timeout=300)
-    return done.returncode, done.stderr
+    done = programs.python(CARRY_OUT, str(path), *words, env=base.environment(Slot("cpu")))
+    return done.code, done.err
 
 
 def run_of(job: Job) -> Path:
@@ -145,6 +154,7 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 1500 * 2**20)
     monkeypatch.setattr(worker, "make_build", full)
     monkeypatch.setattr(worker, "_keep_memory", lambda: None)
+    monkeypatch.setattr(memory, "needed", lambda *_: None)
     wanted = replace(job, device="cuda", seeds=seeds, gpu_share=0.25)
     told: list[dict[str, object]] = []
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -25,6 +23,7 @@ import json
 from pathlib import Path
 from guidebench.harness.registry import register
 from guidebench.harness.trackers import START, Offset, Tracker
+from tests import programs
 
 @register.tracker("notebook")
 class Notebook(Tracker):
@@ -206,8 +205,8 @@ def test_following_ends_with_the_study_and_shows_what_came_meanwhile(study: Path
     lock, whole = Lease(run, "run"), Lease(study, "study")
     lock.acquire()
     whole.acquire()
-    words = [sys.executable, "-m", "guidebench", "track", str(study), "--to", "notebook", "--follow"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ)
+    words = ("track", str(study), "--to", "notebook", "--follow")
+    process = programs.start_bench(*words, stdout=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
     while not (study / "notebook.jsonl").exists() and time.monotonic() < until:
         time.sleep(0.1)
@@ -215,6 +214,6 @@ def test_following_ends_with_the_study_and_shows_what_came_meanwhile(study: Path
     (run / "run.json").write_text(json.dumps({"status": "finished"}))
     lock.release()
     whole.release()
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0 and out == "notebook: 1 run, up to step 20\n"
+    out = process.stdout.read()
+    assert process.wait(60) == 0 and out == "notebook: 1 run, up to step 20\n"
     assert lines(study) == SENT

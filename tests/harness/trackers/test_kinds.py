@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.trackers import following
 from guidebench.harness.trackers.points import ALL
+from tests import programs
 from tests.harness.trackers.readers import READERS, Held
 
 pytestmark = pytest.mark.waits
@@ -80,9 +80,8 @@ def look(study: Path, name: str) -> dict[str, str]:
 
 def killed(study: Path, name: str) -> None:
     """Follow the study in a process that is killed before it notes what it has sent."""
-    words = [sys.executable, "-c", KILLED, str(study), name]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    done = programs.python(KILLED, str(study), name, timeout=120)
+    assert done.code == -signal.SIGKILL, done.err
 
 
 @contextlib.contextmanager
