@@ -245,3 +245,18 @@ def train(tmp_path: Path) -> Callable[..., Path]:
 def train_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """`train`, for what several tests of a file only read."""
     return trainer(tmp_path_factory.mktemp("once"))
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`tiny("clip")` is the directory of the model that `tiny_models.clip` makes: once, so it is only to be read."""
+    pytest.importorskip("transformers")
+    from tests.harness.models import tiny_models
+
+    base = tmp_path_factory.mktemp("tiny")
+
+    def model(name: str, **settings: object) -> Path:
+        marked = "-".join([name, *(f"{key}={value}" for key, value in settings.items())])
+        return getattr(tiny_models, name)(base / marked, **settings)  # type: ignore[no-any-return]
+
+    return model

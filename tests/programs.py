@@ -79,6 +79,13 @@ def start_bench(*words: str, **options: Any) -> fork_server.Process:
     return start("tests.programs", "bench", *words, **(streams | options))
 
 
+def start_python(source: str, *words: object, **options: Any) -> fork_server.Process:
+    """Start the text of a program, as `python` runs it; by default, what it prints can be read from its `stdout`."""
+    return start(
+        "tests.programs", "python", source, *map(str, words), **({"stdout": subprocess.PIPE, "text": True} | options)
+    )
+
+
 def main(kind: str, *words: str) -> int:
     """Be `bench` or a program given as text."""
     if kind == "bench":

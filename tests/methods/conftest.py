@@ -1,5 +1,4 @@
-"""Tiny real models, made once for the session, as the configurations of embedders name them; studies written by hand,
-for the sections of methods in reports."""
+"""Studies written by hand, for the sections of methods in reports; models are never looked for on the Hub."""
 
 from __future__ import annotations
 
@@ -17,16 +16,6 @@ from tests.reports.conftest import writer
 __all__ = ["writer"]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """`tiny("clip")` is the directory of the model that `tiny_models.clip` makes."""
-    pytest.importorskip("transformers")
-    from tests.harness.models import tiny_models
-
-    base = tmp_path_factory.mktemp("tiny")
-    return lambda name: getattr(tiny_models, name)(base / name)
 
 
 @pytest.fixture(scope="session")

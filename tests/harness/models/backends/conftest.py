@@ -1,10 +1,9 @@
-"""Tiny real models, each made once for a session, and clips for them."""
+"""Clips for tiny real models, which are never looked for on the Hub."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,8 @@ import pytest
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from tests.conftest import require
-from tests.harness.models import tiny_models
 
 require("transformers")
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`tiny("qwen_vl")` is the directory of the model that `tiny_models.qwen_vl` makes."""
-    base = tmp_path_factory.mktemp("tiny")
-
-    def made(name: str, **settings: Any) -> Path:
-        marked = "-".join([name, *(f"{key}={value}" for key, value in settings.items())])
-        return getattr(tiny_models, name)(base / marked, **settings)
-
-    return made
 
 
 @pytest.fixture
