@@ -13,6 +13,7 @@ import pytest
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.models.budget import Budget, Limits
 from guidebench.harness.models.calls import Usage
+from tests import programs
 
 CENT = Usage(calls=1, seconds=2.0, usd=0.01)
 
@@ -113,9 +114,8 @@ except BudgetReached:
 
 
 def test_processes_that_share_it_spend_exactly_what_there_is(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SPEND, str(tmp_path / "budget.json")]
-    spenders = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert sum(int(spender.communicate(timeout=60)[0]) for spender in spenders) == 200
+    spenders = [programs.start_python(SPEND, tmp_path / "budget.json") for _ in range(3)]
+    assert sum(int(spender.stdout.read()) for spender in spenders) == 200
     assert Budget(tmp_path / "budget.json", Limits()).spent["usd"] == pytest.approx(2.0)
 
 

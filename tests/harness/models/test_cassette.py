@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, check, files, lost, merge
 from guidebench.harness.models.keys import Request, request
+from tests import programs
 
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=1, images=2, seconds=0.25, usd=0.5)
 
@@ -174,20 +173,14 @@ cassette.close()
 """
 
 
-def recorder(*words: object) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", RECORD, *map(str, words)], stdout=subprocess.PIPE, text=True)
-
-
 def test_a_process_killed_at_any_moment_loses_nothing_that_it_had_told(tmp_path: Path) -> None:
     draw = random.Random(0)
     told: list[tuple[str, str]] = []
     for number in range(3):
-        process = recorder(tmp_path / f"shard-{number}.sqlite", f"cell/{number}", 100_000)
-        assert process.stdout is not None
-        told.append((process.stdout.readline().strip(), f"cell/{number}"))
-        time.sleep(draw.uniform(0.0, 0.3))
-        os.kill(process.pid, signal.SIGKILL)
-        told += [(line.strip(), f"cell/{number}") for line in process.communicate()[0].splitlines()]
+        process = programs.start_python(RECORD, tmp_path / f"shard-{number}.sqlite", f"cell/{number}", 100_000)
+        told += [(process.stdout.readline().strip(), f"cell/{number}") for _ in range(draw.randrange(1, 40))]
+        process.kill()
+        told += [(line.strip(), f"cell/{number}") for line in process.stdout.read().splitlines()]
     found = Cassette(files(tmp_path), None)  # readable as they were left
     assert len(told) >= 6 and all(
         found.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in told
@@ -203,15 +196,18 @@ def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(
     known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
     shard(tmp_path, "0", (known, who(), "known", ""))
     merge(tmp_path)
-    processes = [recorder(tmp_path / f"shard-{n}.sqlite", f"cell/{n}", 150, tmp_path / MERGED) for n in (1, 2)]
+    processes = [
+        programs.start_python(RECORD, tmp_path / f"shard-{n}.sqlite", f"cell/{n}", 50, tmp_path / MERGED)
+        for n in (1, 2)
+    ]
     while any(process.poll() is None for process in processes):
         merge(tmp_path)  # takes what has ended and leaves what has not
         time.sleep(0.01)
-    assert [len(process.communicate()[0].splitlines()) for process in processes] == [150, 150]
+    assert [len(process.stdout.read().splitlines()) for process in processes] == [50, 50]
     assert [process.returncode for process in processes] == [0, 0]
     merge(tmp_path)
-    assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(301,)]
-    assert rows(tmp_path / MERGED, "SELECT COUNT(*), SUM(calls) FROM spent") == [(301, 301)]
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(101,)]
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*), SUM(calls) FROM spent") == [(101, 101)]
 
 
 def test_a_shard_in_use_is_left_until_its_process_has_ended(tmp_path: Path) -> None:
@@ -247,14 +243,12 @@ def test_merging_that_is_killed_at_any_moment_is_finished_by_the_next(tmp_path: 
         shard(tmp_path, str(number), *each)
     draw = random.Random(1)
     for _ in range(3):
-        command = [sys.executable, "-c", MERGE, str(tmp_path)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None and process.stdin is not None and process.stdout.readline()
-        process.stdin.write("\n")
-        process.stdin.flush()
+        process = programs.start_python(MERGE, tmp_path, stdin=subprocess.PIPE)
+        assert process.stdout.readline()
+        process.stdin.close()
         time.sleep(draw.uniform(0.0, 0.15))
         process.kill()
-        process.communicate()
+        process.wait()
         found = Cassette(files(tmp_path), None)
         assert all(found.find(asked, asker).value == 0.5 for each in told for asked, asker, *_ in each)
         found.close()
@@ -279,7 +273,7 @@ os.kill(os.getpid(), 9)
 def test_what_a_killed_writer_left_half_written_is_undone_when_it_is_read(tmp_path: Path) -> None:
     shard(tmp_path, "1", *((question(str(n)), who(ordinal=n), 0.5, "") for n in range(50)))
     merge(tmp_path)
-    assert subprocess.run([sys.executable, "-c", HALF, str(tmp_path / MERGED)]).returncode == -signal.SIGKILL
+    assert programs.python(HALF, str(tmp_path / MERGED)).code == -signal.SIGKILL
     assert (tmp_path / f"{MERGED}-journal").stat().st_size > 0
     assert Cassette([tmp_path / MERGED], None).find(question("7"), who()).value == 0.5
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM requests") == [(50,)]
@@ -309,9 +303,9 @@ except UserError as error:
 
 def test_a_disk_that_is_full_is_said_and_costs_nothing_that_was_told(tmp_path: Path) -> None:
     path = tmp_path / "shard-1.sqlite"
-    done = subprocess.run([sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, timeout=60)
-    assert f"{path} cannot be read or written" in done.stderr and "is the disk full?" in done.stderr
-    told = done.stdout.split()
+    done = programs.python(FILL, str(path))
+    assert f"{path} cannot be read or written" in done.err and "is the disk full?" in done.err
+    told = done.out.split()
     merge(tmp_path)
     merged = Cassette([tmp_path / MERGED], None)
     assert len(told) > 10 and all(merged.find(TEXT._replace(key=key), who()).value == "yes" for key in told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,14 @@ from guidebench.harness.commands import cli
 from guidebench.harness.findings import Finding
 from guidebench.harness.models import checkup, once
 from tests.conftest import require
-from tests.harness.models import tiny_models
 from tests.harness.models.canned import completion, serving
 
 require("transformers")
 
 
-@pytest.fixture(scope="module")
-def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_models.qwen_vl(tmp_path_factory.mktemp("tiny") / "qwen_vl")
+@pytest.fixture
+def qwen(tiny: Callable[..., Path]) -> Path:
+    return tiny("qwen_vl")
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,6 +27,7 @@ from guidebench.harness.models.calls import (
 from guidebench.harness.models.cassette import Cassette, CassetteEntry, files, merge
 from guidebench.harness.models.desk import Desk, MissingCall, Policy
 from guidebench.harness.models.exchange import stats
+from tests import programs
 
 QUICK = Policy(timeout=0.5, attempts=3, backoff=0.001, in_flight=4, breaker_after=100, breaker_seconds=0.2)
 TOOK = Usage(calls=1, tokens_in=10, seconds=0.5, usd=0.25)
@@ -427,12 +424,10 @@ asyncio.run(run())
 
 
 def test_what_was_answered_before_a_kill_is_told_again_without_the_model(study: Study) -> None:
-    command = [sys.executable, "-c", ANSWER, str(study.directory / "shard-killed.sqlite")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    process = programs.start_python(ANSWER, study.directory / "shard-killed.sqlite")
     answered = [process.stdout.readline() for _ in range(9)]
-    os.kill(process.pid, signal.SIGKILL)
-    answered += [line for line in process.communicate()[0].splitlines(keepends=True) if line.endswith("\n")]
+    process.kill()
+    answered += [line for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
     for line in answered:
         number, value = line.split()
         frames = clip(int(number) % 256).clip.copy()

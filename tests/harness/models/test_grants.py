@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from guidebench.harness.models import budget, grants
 from guidebench.harness.models.budget import Budget, Limits
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.grants import Grants
+from tests import programs
 
 CALL = Usage(calls=1, seconds=2.0, usd=0.01)
 
@@ -106,9 +105,9 @@ time.sleep(600)
 
 
 def test_what_a_killed_process_was_granted_counts_as_spent(tmp_path: Path) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    holder = programs.start_python(HOLD, tmp_path)
     try:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        assert holder.stdout.readline() == "held\n"
         mine = opened(tmp_path, calls=10)
         assert mine.reserve(CALL) and mine.reserve(CALL)
         for _ in range(2):
@@ -117,7 +116,7 @@ def test_what_a_killed_process_was_granted_counts_as_spent(tmp_path: Path) -> No
         assert not grants.settle(tmp_path / "grants", tmp_path / "budget.json")
     finally:
         holder.kill()
-        holder.communicate()
+        holder.wait()
     with pytest.raises(BudgetReached, match="10 calls are spent"):
         mine.reserve(CALL)
     assert grants.taken(tmp_path / "grants", tmp_path / "budget.json")["calls"] == 10
@@ -148,9 +147,8 @@ mine.close()
 
 
 def test_processes_that_share_it_spend_exactly_what_there_is(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SPEND, str(tmp_path)]
-    spenders = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert sum(int(spender.communicate(timeout=60)[0]) for spender in spenders) == 200
+    spenders = [programs.start_python(SPEND, tmp_path) for _ in range(3)]
+    assert sum(int(spender.stdout.read()) for spender in spenders) == 200
     assert grants.settle(tmp_path / "grants", tmp_path / "budget.json")
     assert budget.spent(tmp_path / "budget.json")[0]["usd"] == pytest.approx(2.0)
 

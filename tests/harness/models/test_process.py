@@ -5,11 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import select
-import signal
 import struct
-import time
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ SOURCE = """
                 if self.behaviour == "nonsense":
                     return [1.5]
                 if self.behaviour == "slow":
-                    time.sleep(0.3)
+                    time.sleep(0.1)
                 return [float(len(clip)) / 100 for clip in clips]
             return score
 """
@@ -69,13 +70,20 @@ SOURCE = """
 SUITE = Registered("suite", "minigrid_doorkey")
 
 
-def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> ModelProcess:
+@pytest.fixture
+def process(plugin, tmp_path: Path) -> Iterator[Callable[..., ModelProcess]]:
+    """`process("slow")` is a process with a judge of this behaviour, which ends with the test."""
     plugin("odd_module", SOURCE, {"judge": "odd"})
-    settings = {"behaviour": behaviour, "flag": str(tmp_path / "flag")}
-    return ModelProcess(
-        Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "odd", settings))}, {}, runs=("cell/0", "cell/1")),
-        timeout,
-    )
+    made: list[ModelProcess] = []
+
+    def start(behaviour: str = "") -> ModelProcess:
+        voice = Voice(Registered("judge", "odd", {"behaviour": behaviour, "flag": str(tmp_path / "flag")}))
+        made.append(ModelProcess(Assignment(SUITE, "5x5", {"judge": voice}, {}, runs=("cell/0", "cell/1")), 60.0))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
 
 
 def clip(length: int) -> np.ndarray:
@@ -94,28 +102,31 @@ def item(number: int, length: int) -> InFlight:
     return InFlight(number, ordinal=number, step=0, ask=question(0, [number], length))
 
 
+def answer(judge: ModelProcess, number: int, length: int = 3) -> Any:
+    judge.ask(item(number, length))
+    return judge.take(number)[0].value
+
+
 @pytest.mark.parametrize("behaviour", ["", "die once", "hang once"])
-def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(plugin, tmp_path, behaviour: str) -> None:
-    judge = process(plugin, tmp_path, behaviour, timeout=8.0)
-    try:
-        for number in range(5):
-            judge.ask(item(number, number + 1))
-        assert [judge.take(number)[0].value for number in range(5)] == [0.01, 0.02, 0.03, 0.04, 0.05]
-        assert judge.restarts == (0 if behaviour == "" else 1)
-    finally:
-        judge.close()
+def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(process, tmp_path, behaviour: str) -> None:
+    judge = process(behaviour)
+
+    def impatient() -> bool:
+        """Have the process count as hung at once while it hangs; answers are waited for as long as it takes."""
+        hangs = behaviour == "hang once" and (tmp_path / "flag").exists() and not judge.restarts
+        judge._patience = 0.0 if hangs else 60.0
+        return False
+
+    for number in range(5):
+        judge.ask(item(number, number + 1))
+    answers = [judge.take(number, impatient)[0].value for number in range(5)]
+    assert answers == [0.01, 0.02, 0.03, 0.04, 0.05] and judge.restarts == (0 if behaviour == "" else 1)
 
 
 @pytest.mark.parametrize(("behaviour", "held"), [("", (0, 0)), ("on a GPU", (2, 3))])
-def test_a_process_tells_what_its_model_holds_of_a_gpu(
-    plugin, tmp_path, behaviour: str, held: tuple[float, float]
-) -> None:
-    judge = process(plugin, tmp_path, behaviour)
-    try:
-        judge.ask(item(0, 3))
-        assert judge.take(0)[0].value == 0.03 and judge.memory == held
-    finally:
-        judge.close()
+def test_a_process_tells_what_its_model_holds_of_a_gpu(process, behaviour: str, held: tuple[float, float]) -> None:
+    judge = process(behaviour)
+    assert answer(judge, 0) == 0.03 and judge.memory == held
 
 
 def test_memory_is_the_least_and_the_most_of_what_was_told() -> None:
@@ -123,30 +134,18 @@ def test_memory_is_the_least_and_the_most_of_what_was_told() -> None:
     assert found == (2.0, 4.0)
 
 
-def test_the_working_directory_is_not_searched_for_modules(plugin, tmp_path, monkeypatch) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
-    (place / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
-    monkeypatch.chdir(place)
-    judge = process(plugin, tmp_path)
-    try:
-        judge.ask(item(0, 3))
-        assert judge.take(0)[0].value == 0.03
-    finally:
-        judge.close()
+def test_the_working_directory_is_not_searched_for_modules(process, tmp_path, monkeypatch) -> None:
+    (tmp_path / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
+    monkeypatch.chdir(tmp_path)
+    assert answer(process(), 0) == 0.03
 
 
-def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> None:
-    judge = process(plugin, tmp_path)
-    try:
-        judge.ask(item(0, 3))
-        assert judge.take(0)[0].value == 0.03
-        os.kill(judge.pid, signal.SIGKILL)
-        time.sleep(0.2)
-        judge.ask(item(1, 4))
-        assert judge.take(1)[0].value == 0.04 and judge.restarts == 1
-    finally:
-        judge.close()
+def test_a_process_killed_between_clips_is_started_again(process) -> None:
+    judge = process()
+    assert answer(judge, 0) == 0.03
+    judge._process.kill()
+    judge._process.wait()
+    assert answer(judge, 1, 4) == 0.04 and judge.restarts == 1
 
 
 def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,61 +173,40 @@ def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.
     ("behaviour", "says"),
     [("die", "ended 2 times without an answer"), ("raise", "cannot see"), ("nonsense", r"P\(yes\) lies in")],
 )
-def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(plugin, tmp_path, behaviour: str, says: str) -> None:
-    judge = process(plugin, tmp_path, behaviour)
-    try:
-        judge.ask(item(0, 1))
-        with pytest.raises(UserError, match=says):
-            judge.take(0)
-    finally:
-        judge.close()
+def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(process, behaviour: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        answer(process(behaviour), 0)
 
 
-def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(plugin, tmp_path) -> None:
-    judge = process(plugin, tmp_path, "slow")
-    asks = QuestionQueue(2, delay=4, backend=judge)
-    try:
-        asks.submit(question(0, [7], 5), step=10)
-        asks.submit(question(1, [8], 6), step=11)
-        assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
-        ((asked, answer, _),) = asks.due(14)
-        assert (answer.row, answer.key.tolist(), answer.value, asked.step) == (0, [7], 0.05, 10)
-        assert asks.waited > 0.0 and asks.in_flight == 1
-        ((_, late, _),) = asks.due(15)
-        assert (late.row, late.value) == (1, 0.06)
-    finally:
-        judge.close()
+def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(process) -> None:
+    asks = QuestionQueue(2, delay=4, backend=process("slow"))
+    asks.submit(question(0, [7], 5), step=10)
+    asks.submit(question(1, [8], 6), step=11)
+    assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
+    ((asked, told, _),) = asks.due(14)
+    assert (told.row, told.key.tolist(), told.value, asked.step) == (0, [7], 0.05, 10)
+    assert asks.waited > 0.0 and asks.in_flight == 1
+    ((_, late, _),) = asks.due(15)
+    assert (late.row, late.value) == (1, 0.06)
 
 
-def test_without_a_delay_an_answer_counts_once_it_is_there(plugin, tmp_path) -> None:
-    judge = process(plugin, tmp_path, "slow")
+def test_without_a_delay_an_answer_counts_once_it_is_there(process) -> None:
+    judge = process("slow")
     asks = QuestionQueue(1, delay=None, backend=judge)
-    try:
-        asks.submit(question(0, [7], 5), step=10)
-        assert list(asks.due(10)) == []
-        until = time.monotonic() + 20
-        while not (answers := list(asks.due(11))) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert [due.answer.value for due in answers] == [0.05] and asks.waited < 0.1
-    finally:
-        judge.close()
+    asks.submit(question(0, [7], 5), step=10)
+    assert list(asks.due(10)) == []
+    judge.wait(0)
+    assert [due.answer.value for due in asks.due(11)] == [0.05]
 
 
-def test_questions_in_flight_are_asked_again_after_a_restart(plugin, tmp_path) -> None:
-    judge = process(plugin, tmp_path)
-    asks = QuestionQueue(1, delay=4, backend=judge)
+def test_questions_in_flight_are_asked_again_after_a_restart(process) -> None:
+    asks = QuestionQueue(1, delay=4, backend=process())
     asks.submit(question(0, [1, 2], 2), step=5)
     asks.submit(question(0, [3], 3), step=6)
-    state = asks.state(0)
-    judge.close()
-    again = ModelProcess(judge._assignment, 20.0)
-    resumed = QuestionQueue(1, delay=4, backend=again)
-    resumed.load_state(0, state)
-    try:
-        assert [due.answer.value for due in resumed.due(9)] == [0.02]
-        assert [(due.item.ordinal, due.answer.value) for due in resumed.due(10)] == [(1, 0.03)]
-    finally:
-        again.close()
+    resumed = QuestionQueue(1, delay=4, backend=process())
+    resumed.load_state(0, asks.state(0))
+    assert [due.answer.value for due in resumed.due(9)] == [0.02]
+    assert [(due.item.ordinal, due.answer.value) for due in resumed.due(10)] == [(1, 0.03)]
 
 
 @pytest.mark.parametrize(("drawing", "score"), [({}, 1.0), ({"perturbation": "sprite_swap", "tile_size": 8}, 0.0)])

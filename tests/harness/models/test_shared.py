@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -59,7 +58,6 @@ def test_a_process_outlives_the_signal_that_ends_its_task_until_its_answers_are_
     assert asked(judge, 0) == 1.0
     assert judge.pid is not None
     os.kill(judge.pid, signal.SIGTERM)  # as a scheduler sends it to every process of a task
-    time.sleep(0.2)
     assert asked(judge, 1) == 1.0
     scratch = Path(judge._scratch)
     judge.publish()

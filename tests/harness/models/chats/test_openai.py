@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.models import keeping
@@ -24,25 +20,6 @@ from tests.there import there
 
 require("openai")
 ASKED = ChatCall((Message("user", ("Which is better?",)),))
-
-
-def test_how_it_is_reached_and_priced_is_no_part_of_a_cells_id() -> None:
-    known = {field.name for field in dataclasses.fields(OpenAI)}
-    assert known - set(settings.identity(OpenAI())) == {
-        "base_url", "key_variable", "price_in", "price_out", "in_flight", "timeout", "attempts",
-    }  # fmt: skip
-
-
-def test_every_setting_says_what_it_means_and_where_its_default_is_from() -> None:
-    assert all(field.meaning and field.source for field in settings.fields(OpenAI).values())
-    assert next(iter(settings.fields(OpenAI))) == "model"
-
-
-def test_its_configuration_imports_nothing_heavy() -> None:
-    heavy = {"torch", "openai", "jsonschema"}
-    asked = f"import sys, guidebench.harness.models.chats.openai_; print(sorted({heavy} & set(sys.modules)))"
-    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
 
 
 def test_it_writes_as_its_settings_say_and_leaves_other_calls_alone() -> None:

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from guidebench.harness import registry, settings
+from guidebench.harness import registry
 from guidebench.harness.models.embedders.transformers_ import Transformers
 from tests.there import there
 
@@ -32,22 +29,3 @@ def test_it_tells_the_width_of_a_known_model_and_of_a_converted_file(tmp_path: P
         str(tmp_path / "absent.safetensors"): None,
     }  # fmt: skip
     assert {model: Transformers(model=model).dimensions() for model in asked} == asked
-
-
-def test_how_it_is_reached_is_no_part_of_a_cells_id() -> None:
-    known = {field.name for field in dataclasses.fields(Transformers)}
-    assert known - set(settings.identity(Transformers())) == {
-        "device", "batch_size", "in_flight", "timeout", "attempts",
-    }  # fmt: skip
-
-
-def test_every_setting_says_what_it_means() -> None:
-    for name, field in settings.fields(Transformers).items():
-        assert field.meaning and (field.source or name == "model"), name
-
-
-def test_its_configuration_imports_nothing_heavy() -> None:
-    heavy = {"torch", "transformers"}
-    asked = f"import sys, guidebench.harness.models.embedders.transformers_; print(sorted({heavy} & set(sys.modules)))"
-    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,9 @@ from guidebench.harness.models.embedders.transformers_text_embedder import TextT
 TEXTS = ("The gripper slipped off the puck.", "It fell.")
 
 
-@pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("transformers")
-    from tests.harness.models import tiny_models
-
-    return tiny_models.gpt2(tmp_path_factory.mktemp("tiny") / "gpt2")
+@pytest.fixture
+def gpt2(tiny: Callable[..., Path]) -> Path:
+    return tiny("gpt2")
 
 
 def vectors(model: Path, *texts: str, **settings: Any) -> Array:
@@ -76,12 +74,9 @@ def test_pool_and_length_are_part_of_what_identifies_a_recorded_call(gpt2: Path)
     assert known[0] != known[1] and known[0]["text_tokens"] is None
 
 
-def test_clip_has_its_own_vectors_of_texts(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    from tests.harness.models import tiny_models
-
+def test_clip_has_its_own_vectors_of_texts(tiny: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match="has its own vectors of texts, so its pool must be auto"):
-        vectors(tiny_models.clip(tmp_path / "clip"), "a key", pool="mean")
+        vectors(tiny("clip"), "a key", pool="mean")
 
 
 def test_it_is_what_transformers_means_in_that_role_alone() -> None:
@@ -94,19 +89,16 @@ def test_it_is_what_transformers_means_in_that_role_alone() -> None:
     assert (TextTransformers().dimensions(), TextTransformers(model="gpt2").dimensions()) == (384, 768)
 
 
-def test_the_width_of_a_local_model_is_in_its_configuration(gpt2: Path, tmp_path: Path) -> None:
-    from tests.harness.models import tiny_models
-
+def test_the_width_of_a_local_model_is_in_its_configuration(gpt2: Path, tiny: Callable[..., Path]) -> None:
     assert TextTransformers(model=str(gpt2)).dimensions() == 32 == len(vectors(gpt2, "a key")[0])
-    bert = tiny_models.sentence_bert(tmp_path / "bert")
+    bert = tiny("sentence_bert")
     assert TextTransformers(model=str(bert)).dimensions() == 32 == len(vectors(bert, "a key")[0])
 
 
-def test_the_width_is_unknown_where_the_configuration_does_not_tell_it(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    from tests.harness.models import tiny_models
-
-    assert TextTransformers(model=str(tiny_models.clip(tmp_path / "clip"))).dimensions() is None, "its texts' is 16"
+def test_the_width_is_unknown_where_the_configuration_does_not_tell_it(
+    tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    assert TextTransformers(model=str(tiny("clip"))).dimensions() is None, "its texts' is 16"
     for content in ("[]", "{", '{"hidden_size": "32"}', '{"hidden_size": true}'):
         (tmp_path / "config.json").write_text(content)
         assert TextTransformers(model=str(tmp_path)).dimensions() is None
