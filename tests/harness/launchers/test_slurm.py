@@ -129,7 +129,7 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
 def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_cancelled_one_stops(
     running: Cluster, until: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Workers are killed, as where memory runs out: a batch script tells of its worker, and SLURM of a killed script."""
+    """Workers are killed, as where memory runs out: a batch script reports its worker, SLURM a killed script."""
     study = tmp_path / "study"
     assert bench("run", *LONG, "seeds=3", *SLURM, f"output={study}").code == 0
     until(lambda: [path.read_text().count('"progress"') > 0 for path in study.glob("jobs/*.events.*")] == [True] * 3)

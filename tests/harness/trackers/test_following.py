@@ -16,6 +16,7 @@ from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import queues
 from guidebench.harness.trackers import following
+from tests import programs
 from tests.harness.trackers.test_points import CELL, written
 
 PLUGIN = '''
@@ -23,7 +24,6 @@ import json
 from pathlib import Path
 from guidebench.harness.registry import register
 from guidebench.harness.trackers import START, Offset, Tracker
-from tests import programs
 
 @register.tracker("notebook")
 class Notebook(Tracker):
