@@ -74,11 +74,11 @@ NAMED = (
         "A file is renamed into place without asking whether the lease is still held.",
     ),
     Fault(
-        "length_not_checked",
-        "results/submissions/strict.py",
-        "if len(content) > longest:",
+        "bound_not_checked",
+        "results/limits.py",
+        "if found > most:",
         "if False:",
-        "The length of a submission's JSON is not limited.",
+        "A stranger's files may be of any size.",
     ),
     Fault(
         "n_step_one_too_many",
