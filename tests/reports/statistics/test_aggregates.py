@@ -93,5 +93,5 @@ def test_an_interval_does_not_depend_on_which_methods_stand_beside_it() -> None:
 def test_scores_that_are_not_a_full_finite_table_are_refused(scores: np.ndarray) -> None:
     with pytest.raises(ValueError, match="scores"):
         statistics.intervals(scores, ["mean"])
-    with pytest.raises(ValueError, match=r"\\(2, 2, 3\\); expected \\[runs, tasks\\]"):
+    with pytest.raises(ValueError, match=r"\(2, 2, 3\); expected \[runs, tasks\]"):
         statistics.aggregate({"a": np.zeros((2, 2, 3))})
