@@ -7,6 +7,7 @@ What a new interpreter does when it starts is tested with `subprocess` and `sys.
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,11 @@ def bench(*words: str, **options: Any) -> Done:
 def python(source: str, *words: str, **options: Any) -> Done:
     """Run the text of a program to its end; `words` are its `sys.argv[1:]`, and `options` those of `run`."""
     return run("tests.programs", "python", source, *words, **options)
+
+
+def module(name: str, *words: str, **options: Any) -> Done:
+    """Run a module as `python -m` does, to its end; `options` are those of `run`."""
+    return run("tests.programs", "module", name, *words, **options)
 
 
 def run(
@@ -87,12 +93,16 @@ def start_python(source: str, *words: object, **options: Any) -> fork_server.Pro
 
 
 def main(kind: str, *words: str) -> int:
-    """Be `bench` or a program given as text."""
+    """Be `bench`, a module, or a program given as text."""
     if kind == "bench":
         from guidebench.harness.commands import cli
 
         return cli.main(list(words))
     source, *rest = words
+    if kind == "module":
+        sys.argv[:] = words
+        runpy.run_module(source, run_name="__main__", alter_sys=True)
+        return 0
     sys.argv[:] = ["-c", *rest]
     exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
     return 0

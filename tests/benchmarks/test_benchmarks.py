@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import pytest
 
 from benchmarks import __main__ as together
 from benchmarks import continuous, turns
+from tests import programs
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in ("__init__", "__main__"))
@@ -20,9 +20,8 @@ MODULES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if pat
 
 @pytest.mark.parametrize("module", MODULES)
 def test_each_says_what_it_measures_and_how(module: str) -> None:
-    command = [sys.executable, "-m", f"benchmarks.{module}", "--help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and "usage:" in done.stdout
+    done = programs.module(f"benchmarks.{module}", "--help", cwd=ROOT)
+    assert done.code == 0 and "usage:" in done.out
 
 
 @pytest.mark.parametrize("name", together.HERE)
@@ -41,9 +40,8 @@ def test_each_that_needs_no_peer_runs_small_and_tells_positive_figures(name: str
 
 
 def test_without_peers_their_benchmarks_are_named_and_left_out() -> None:
-    command = [sys.executable, "-m", "benchmarks", "--small", "--only", "replay", "cartpole"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and "left out" in done.stdout and "replay, cartpole" in done.stdout
+    done = programs.module("benchmarks", "--small", "--only", "replay", "cartpole", cwd=ROOT)
+    assert done.code == 0 and "left out" in done.out and "replay, cartpole" in done.out
 
 
 def test_seeds_trained_together_count_each() -> None:
@@ -60,7 +58,7 @@ def test_figures_are_kept_beside_those_of_other_benchmarks(tmp_path: Path) -> No
     output.parent.mkdir()
     output.write_text(json.dumps({"schema": 1, "results": {"replay": {"size": 7, "rows": []}}}))
     arguments = ["--small", "--only", "models_desk", "--output", str(output)]
-    subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, check=True, capture_output=True)
+    assert programs.module("benchmarks", *arguments, cwd=ROOT).code == 0
     results = json.loads(output.read_text())["results"]
     assert results["replay"] == {"size": 7, "rows": []}
     assert results["models_desk"]["rows"][0]["calls"] == 30 and "packages" in results["models_desk"]["measured_on"]

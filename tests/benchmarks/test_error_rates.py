@@ -22,15 +22,15 @@ def test_many_studies_at_once_have_the_p_values_of_each(kind: str, paired: bool)
 
 
 @pytest.mark.parametrize("kind", error_rates.HELD)
-@pytest.mark.parametrize("runs", [3, 5, 10])
+@pytest.mark.parametrize("runs", [3, 10])
 @pytest.mark.parametrize("paired", [True, False])
 def test_some_row_of_equal_methods_is_unmarked_in_at_most_five_percent(kind: str, runs: int, paired: bool) -> None:
-    for methods in (2, 3, 4, 5, 6):
+    for methods in (2, 4, 6):
         assert error_rates.unmarked(kind, methods, runs, paired, STUDIES) <= ALLOWED
 
 
 @pytest.mark.parametrize("kind", error_rates.HELD)
-@pytest.mark.parametrize("runs", [3, 5, 10])
+@pytest.mark.parametrize("runs", [3, 10])
 @pytest.mark.parametrize("paired", [True, False])
 def test_some_interval_of_four_equal_methods_leaves_out_0_in_at_most_five_percent(
     kind: str, runs: int, paired: bool

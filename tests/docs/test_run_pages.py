@@ -27,9 +27,6 @@ DONE = ROOT / "results" / "measured" / "doorkey_5x5"
 """What `make run` ends in, as it stands in this repository."""
 
 
-AS_MODULE = "import runpy, sys; del sys.argv[0]; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
-
-
 class Reader:
     """Somebody who does what a page says, in a folder of their own, and what their commands have printed."""
 
@@ -75,10 +72,10 @@ class Reader:
     def _run(self, command: list[str]) -> None:
         own = command[len(self._python) :] if command[: len(self._python)] == self._python else []
         if self._forked and own and own[1] != "pip":
-            source, *rest = own[1:] if own[0] == "-c" else [AS_MODULE, *own[1:]]
+            run = programs.python if own[0] == "-c" else programs.module
             with pytest.MonkeyPatch.context() as patched:
                 patched.syspath_prepend(str(self._site))
-                done = programs.python(source, *rest, cwd=self.folder, env=self._environment, timeout=200)
+                done = run(*own[1:], cwd=self.folder, env=self._environment, timeout=200)
         else:
             ended = subprocess.run(
                 command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=200

@@ -60,6 +60,13 @@ def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(
     testing.check_method("uer", tmp_path, "suite=seen_corridor", *LEARNERS[learner], "training.demonstrations=1")
 
 
+@pytest.mark.parametrize("learner", ["iqn", "td3"])
+def test_other_learners_train_on_records(learner: str, train: Callable[..., Path]) -> None:
+    study = train("suite=seen_corridor", "method=uer", *LEARNERS[learner], "seeds=[0]", packs=[(0,)])
+    (run,) = study.glob("*/*/*/seed-0")
+    assert len(logged(run, "evaluations")) == 2 and "loss" in " ".join(logged(run, "metrics")[-1])
+
+
 def test_a_replay_that_compares_features_trains_on_records(train: Callable[..., Path]) -> None:
     study = train("suite=seen_corridor", "method=aer", *LEARNERS["dqn"], "seeds=[0]", packs=[(0,)], probes=2)
     (run,) = study.glob("*/*/*/seed-0")

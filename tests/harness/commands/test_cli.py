@@ -246,19 +246,19 @@ def test_a_dry_run_as_json_says_the_same(bench, tmp_path, monkeypatch) -> None:
     assert content["hours"] == pytest.approx(sum(row["hours"] for row in content["cells"]) / 2, abs=1e-3)
 
 
-def test_a_matrix_of_ten_thousand_cells_is_planned_without_importing_torch() -> None:
+def test_a_matrix_of_a_thousand_cells_is_planned_without_importing_torch() -> None:
     program = (
         "import sys; from guidebench.harness.commands import cli\n"
         "code = cli.main(sys.argv[1:])\n"
         "print(code, sorted({'torch', 'gymnasium', 'minigrid', 'pandas'} & set(sys.modules)))"
     )
-    sweep = ("learner.target_every=range(1,101)", "training.steps=range(600,700)")
+    sweep = ("learner.target_every=range(1,101)", "training.steps=range(600,610)")
     command = [sys.executable, "-c", program, "run", *SMOKE, *sweep, "--dry-run"]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     lines = result.stdout.splitlines()
     assert lines[-1] == "0 []"
     cells = [line.split()[0] for line in lines if re.match(r"[0-9a-f]{10} ", line)]
-    assert len(cells) == len(set(cells)) == 10_000
+    assert len(cells) == len(set(cells)) == 1_000
 
 
 def mistakes() -> list[tuple[str, str]]:

@@ -76,7 +76,7 @@ CRITICISED = '''
 
 SHORT = (
     "training.steps=201", "evaluation.every=201", "evaluation.episodes=1", "drawing.tile_size=8", "critic.delay=1",
-    "seeds=[0]",
+    "seeds=[0]", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
 )  # fmt: skip
 
 
