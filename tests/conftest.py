@@ -56,7 +56,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         RUN["guardian"].wait()
         shutil.rmtree(RUN["notes"])
         for command in left:
-            print(f"\nleft by the tests, and ended: {command}", flush=True)
+            print(f"\nleft by the tests, and ended: {' '.join(command.split())[:300]}", flush=True)
         if left and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

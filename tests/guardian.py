@@ -17,7 +17,7 @@ from pathlib import Path
 
 NAME = "GUIDEBENCH_TEST_RUN"
 """The variable that holds the ids of the runs around a process: a test may start a test run of its own."""
-PATIENCE = 5.0
+PATIENCE = 60.0
 """Seconds in which processes may end by themselves after the tests have ended."""
 
 

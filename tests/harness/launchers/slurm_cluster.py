@@ -48,12 +48,13 @@ SchedulerParameters=sched_interval=1,bf_interval=1
 MpiDefault=none
 ReturnToService=2
 SlurmdTimeout=60
-KillWait=10
+KillWait=60
 MessageTimeout=30
 EnforcePartLimits=ALL
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=1000
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=1000
-PartitionName=low Nodes=n1,n2 Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=60 MaxTime=300 State=UP
+PartitionName=low Nodes=n1,n2 Default=YES PriorityTier=1 PreemptMode=REQUEUE MaxTime=300 State=UP
+PartitionName=alone Nodes=n1,n2 PriorityTier=1 PreemptMode=REQUEUE OverSubscribe=EXCLUSIVE State=UP
 PartitionName=high Nodes=n1,n2 PriorityTier=9 PreemptMode=OFF MaxTime=300 State=UP
 PartitionName=closed Nodes=n1 AllowAccounts=others State=UP
 """

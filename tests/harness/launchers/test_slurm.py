@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -183,7 +182,10 @@ def test_what_slurm_refuses_is_named_before_anything_is_written(
     running: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, says in [
-        (["launcher.partition=nowhere"], "launcher.partition=nowhere is refused (known partitions: low, high, closed)"),
+        (
+            ["launcher.partition=nowhere"],
+            "launcher.partition=nowhere is refused (known partitions: low, alone, high, closed)",
+        ),
         (["launcher.partition=closed"], "launcher.account=(the account by default) is refused"),
         (["launcher.partition=closed", "launcher.account=mine"], "launcher.account=mine is refused"),
         (["launcher.minutes=3000"], "launcher.minutes=3000 is refused: sbatch: allocation failure: Requested time"),
@@ -213,7 +215,7 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
 
     with judging() as (url, requests):
         words = ["run", *STUDY, f"judge.base_url={url}", f"models.budget_calls={LIMIT}", *SLURM]
-        words += ["launcher.partition=low", "launcher.wait=true", f"output={study}"]
+        words += ["launcher.partition=alone", "launcher.wait=true", f"output={study}"]
         command = start_bench(*words)
         until(lambda: begun("*/*/uer-*/seed-0") or command.poll() is not None)
         command.kill()
@@ -228,9 +230,6 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
             os.kill(worker, signal.SIGSTOP)
         running.call("sbatch", "-p", "high", "-w", kept, "-n2", "--output=/dev/null", "--wrap", "true")
         until(lambda: any("stopped" in kinds for kinds in events(study)))
-        for worker in paused:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGCONT)
         running.kill_node(lost, *workers_on(lost, study))
         running.call("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
         running.start_node(lost)
@@ -238,7 +237,7 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
         done = bench(*words)  # it merges what the nodes have recorded
         assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
         is_whole(study, len(requests))
-    assert sum(kinds.count("started") for kinds in events(study)) >= 6
+    assert sum(kinds.count("started") for kinds in events(study)) >= 4
 
 
 def test_without_slurm_here_a_command_says_so_and_a_status_is_still_told(
