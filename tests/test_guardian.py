@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import guardian, programs
-from tests.harness.launchers.scheduled import until
+from tests.harness.launchers.scheduled import progress, until
 
 CONFTEST = """
 from tests import guardian
@@ -50,7 +50,7 @@ def test_a_killed_run_takes_its_processes_along(small_run: Callable[..., Path]) 
     place = small_run("    time.sleep(600)\n")
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     run = programs.start("tests.programs", "python", RUN, cwd=place, **quiet)
-    until(lambda: left(place) or run.poll() is not None)
+    until(lambda: left(place) or run.poll() is not None, moves=lambda: progress(place))
     assert guardian.command(left(place)).endswith("time.sleep(600)")
     run.kill()
     run.wait()

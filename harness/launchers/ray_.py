@@ -34,6 +34,10 @@ from guidebench.harness.texts import one_line
 
 SECONDS = 90.0
 """Seconds that one question to a cluster may take."""
+PATIENCE = 12.0
+"""Seconds within which a cluster must answer at its address."""
+LATER = 10.0
+"""Seconds until a job is started again whose runs another worker held, or whose worker was stopped from outside."""
 SOON, EVERY = 2.0, 20.0
 """Seconds between two questions which jobs a cluster has: after a worker told its end, and else."""
 GONE = 300.0
@@ -107,7 +111,7 @@ class Ray(Scheduled):
             raise UserError("launcher=ray needs the package ray here; install it with: pip install 'guidebench[ray]'")
         inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS" or not self.address}
         address = self.address or inherited.get("RAY_ADDRESS", "")
-        question = json.dumps({"what": what, "address": address, **content})
+        question = json.dumps({"what": what, "address": address, "patience": PATIENCE, **content})
         try:
             done = subprocess.run(
                 [*base.command()[:-1], "guidebench.harness.launchers.ray_driver"], input=question, text=True,
@@ -185,6 +189,7 @@ class Tasks(Launcher):
             resources=self._part.resources,
             workers=self._execution.workers,
             losses=self._part.losses,
+            later=LATER,
         )
 
     def _listen(self, job: Job) -> None:

@@ -40,16 +40,12 @@ NAMESPACE = "guidebench"
 """The namespace of the keepers in Ray."""
 PREFIX = "bench "
 """How the name of a keeper begins; the directory of its study and a number follow."""
-PATIENCE = 12.0
-"""Seconds within which a cluster must answer."""
 STARTING = 40.0
 """Seconds within which a cluster must start a keeper."""
 EVERY = 1.0
 """Seconds between two looks of a keeper at its tasks, and of a task at its worker."""
 GRACE = 60.0
 """Seconds that a worker has to write its checkpoint after a stop signal."""
-LATER = 10.0
-"""Seconds until a job is started again whose runs another worker held, or whose worker was stopped from outside."""
 ENDED = (0, EXIT_CRASHED, EXIT_HALTED, EXIT_USER_ERROR)
 """Exit codes of a worker whose runs need nothing more; after others its job begins again."""
 
@@ -72,6 +68,8 @@ class Order(NamedTuple):
     """Maximum number of tasks at the same time; None for as many as fit."""
     losses: int
     """Number of times that a lost worker of a job is started again."""
+    later: float
+    """Seconds until a job is started again whose runs another worker held, or whose worker was stopped from outside."""
 
 
 class Outcome(NamedTuple):
@@ -203,7 +201,7 @@ class Keeper:
                 how = outcome.told if outcome.code is not None else f"its task on {node} was lost: {outcome.told}"
                 self._why[name] = f"started again ({count}): {how}"
                 if outcome.code in (EXIT_STOPPED, EXIT_HELD):
-                    self._not_before[name] = time.monotonic() + LATER
+                    self._not_before[name] = time.monotonic() + self._order.later
                 often = f"its worker was lost {count} times; launcher.losses={self._order.losses} allows no more: {how}"
                 lost = often if count > self._order.losses else ""
         if lost:
@@ -399,7 +397,7 @@ def _keepers(study: str) -> list[Any]:
 
 def main() -> None:
     question = json.load(sys.stdin)
-    address = question["address"]
+    address, patience = question["address"], question["patience"]
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
 
@@ -409,9 +407,9 @@ def main() -> None:
 
     def give_up() -> None:
         reply(refused=f"nobody answers as a Ray cluster at {address or 'the address found here'} within "
-                      f"{PATIENCE:.0f} s")  # fmt: skip
+                      f"{patience:.0f} s")  # fmt: skip
 
-    timer = threading.Timer(PATIENCE, give_up)
+    timer = threading.Timer(patience, give_up)
     timer.daemon = True
     timer.start()
     try:
