@@ -27,9 +27,6 @@ EVERY = 0.05
 GRACE = 10
 """Seconds beyond its time limit after which a process ends itself, in case its parent was killed."""
 
-_SAFE = "PYTHONSAFEPATH"
-_STARTING = threading.Lock()
-
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
@@ -181,22 +178,6 @@ def call(
 def close() -> None:
     """End the shared process. The next `call` starts one anew, with the plug-ins that are installed then."""
     _SHARED.close()
-
-
-@contextlib.contextmanager
-def guarded() -> Iterator[None]:
-    """Prevent `multiprocessing` processes that start inside the context from searching the working directory for
-    modules, as Python would before it takes over the paths of this process."""
-    with _STARTING:
-        before = os.environ.get(_SAFE)
-        os.environ[_SAFE] = "1"
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ[_SAFE]
-            else:
-                os.environ[_SAFE] = before
 
 
 def main(handle: str) -> int:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,13 +107,26 @@ def _ask(each: Asked, models: Models, directory: Path, device: str, shared: bool
 
 def _apart(each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
     """Run `_ask` in a separate process, whose end frees the loaded model."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    with apart.Apart(_serve) as process:
         try:
-            with apart.guarded():
-                answer = pool.submit(_ask, each, models, directory, device, shared)
-            return answer.result()
-        except BrokenProcessPool:
+            process.begun().send((each, models, directory, device, shared))
+            answer: CallResult | Exception = process.begun().recv()
+        except (EOFError, ConnectionError):
             raise UserError("its process ended while it was loaded or asked; memory may be too small for it") from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _serve(connection: Connection) -> None:
+    """Answer by what `_ask` returns or raises."""
+    for given in apart.asked(connection):
+        answer: CallResult | Exception
+        try:
+            answer = _ask(*given)
+        except Exception as error:
+            answer = error
+        connection.send(answer)
 
 
 def _unreached(each: Asked) -> str:

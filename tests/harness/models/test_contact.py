@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import multiprocessing
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -136,7 +136,7 @@ class Here(ModelPart):
         return Usage(calls=1)
 
     async def answer(self, call: Any) -> Reply:
-        assert multiprocessing.parent_process() is not None, "asked in the process that started the command"
+        assert os.environ["COMMAND"] != str(os.getpid()), "asked in the process that started the command"
         return Reply(1.0, Usage(calls=1))
 
     async def close(self) -> None: ...
@@ -147,6 +147,7 @@ def test_a_model_of_this_machine_is_asked_in_a_process_of_its_own(
 ) -> None:
     (tmp_path / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COMMAND", str(os.getpid()))
     (said,) = asked_once(contact.Asked("judge", "judge", Here()), directory=tmp_path)
     assert said == "judge local answered a first call in 0.0 s"
     with pytest.raises(UserError, match=r"judge broken did not answer a first call.*holds no weights"):
