@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors import safe_open
 
 from guidebench.harness.commands.cli import main
 from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import EmbedCall
 from guidebench.harness.models.convert import RN50, convert
+from guidebench.harness.models.embedders.transformers_ import Transformers
 
 
 def saved(path: Path, value: Any) -> Path:
@@ -95,10 +100,6 @@ def as_liv(model: Any, wrapping: str) -> dict[str, Any]:
 
 
 def embedded(model: Any, items: tuple[Any, ...]) -> Any:
-    import asyncio
-
-    from guidebench.harness.models.calls import EmbedCall
-
     call = EmbedCall(items)
     reply = asyncio.run(model.answer(call))
     assert call.fault(reply.value) == ""
@@ -113,11 +114,6 @@ def test_the_command_converts_a_checkpoint_of_livs_form_that_then_embeds(
     LIV has the longer prefix, of DataParallel, and what its training code writes the shorter one."""
     open_clip = pytest.importorskip("open_clip")
     pytest.importorskip("transformers")
-    import numpy as np
-    from PIL import Image
-
-    from guidebench.harness.models.embedders.transformers_ import Transformers
-
     config = {
         "embed_dim": 24,
         "quick_gelu": True,
@@ -159,10 +155,6 @@ def test_a_checkpoint_of_livs_own_architecture_is_recognised_and_embeds(tmp_path
     """CLIP's RN50 with random weights: some 25 seconds, 2 GB of memory and 0.6 GB of disk."""
     open_clip = pytest.importorskip("open_clip")
     pytest.importorskip("transformers")
-    import numpy as np
-
-    from guidebench.harness.models.embedders.transformers_ import Transformers
-
     model = open_clip.create_model(RN50, load_weights=False).eval()
     done = convert(saved(tmp_path / "model.pt", as_liv(model, "module.model.")), tmp_path / "liv.safetensors")
     assert (done.architecture, done.parameters) == (RN50, sum(t.numel() for t in model.state_dict().values()))
@@ -174,8 +166,6 @@ def test_a_checkpoint_of_livs_own_architecture_is_recognised_and_embeds(tmp_path
 
 def test_a_model_that_is_not_converted_yet_says_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
-    from guidebench.harness.models.embedders.transformers_ import Transformers
-
     said = (
         r"hf download jasonyma/LIV model\.pt --local-dir \.`.*`bench models convert model\.pt liv\.safetensors`, "
         r"and name liv\.safetensors as the model"
@@ -211,8 +201,6 @@ def of_s3d(path: Path) -> Path:
 
 @pytest.mark.parametrize("form", ["npy", "txt"])
 def test_s3d_takes_its_words_along(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    import numpy as np
-
     words, source, target = tmp_path / f"words.{form}", of_s3d(tmp_path / "s3d.pth"), tmp_path / "s3d.safetensors"
     if form == "npy":
         np.save(words, np.array(["robot", "Tür"]))
@@ -237,8 +225,6 @@ def test_s3d_without_words_and_words_without_s3d_are_refused(tmp_path: Path) -> 
 
 
 def test_a_word_list_that_would_run_code_is_refused_and_runs_nothing(tmp_path: Path) -> None:
-    import numpy as np
-
     np.save(tmp_path / "words.npy", np.array([Opened(tmp_path / "ran")], object), allow_pickle=True)
     with pytest.raises(UserError, match=r"is no list of words .* a pickled list is not opened"):
         convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / "words.npy")
@@ -246,8 +232,6 @@ def test_a_word_list_that_would_run_code_is_refused_and_runs_nothing(tmp_path: P
 
 
 def test_what_is_no_word_list_is_named(tmp_path: Path) -> None:
-    import numpy as np
-
     np.save(tmp_path / "numbers.npy", np.arange(3))
     np.save(tmp_path / "breaks.npy", np.array(["a\nb"]))
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")

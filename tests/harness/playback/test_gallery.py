@@ -8,8 +8,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.playback import gallery
 from guidebench.harness.playback.gallery import Moment, Reel
 from guidebench.harness.records.galleries import CAPTION, EPISODES, LARGEST, SIZES
+from tests import programs
 from tests.harness.models.canned import completion, serving
 from tests.harness.playback.test_acted_frames import WORDS
 
@@ -84,9 +83,20 @@ def contents(run: Path) -> dict[str, Any]:
     return found
 
 
+SHORT = (
+    "seeds=[0]", "training.steps=40", "evaluation.every=40", "evaluation.episodes=1", "learner.channels=4",
+    "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16", "learner.learning_starts=32",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(train_once: Callable[..., Path]) -> Path:
+    return train_once("method=uer", *SHORT, packs=[(0,)])
+
+
 @pytest.fixture
-def run(train: Callable[..., Path]) -> Path:
-    return next(train("method=uer", "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0"))
+def run(trained: Path, tmp_path: Path) -> Path:
+    return next(Path(shutil.copytree(trained, tmp_path / "study")).glob("*/*/*/seed-0"))
 
 
 def test_failures_come_first_and_a_success_last() -> None:
@@ -157,17 +167,17 @@ def test_where_no_episode_can_score_success_the_worst_come_first_and_the_best_la
 def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["eval", str(run), "--gallery", "--episodes", "4"]) == 0
+    assert cli.main(["eval", str(run), "--gallery", "--episodes", "2"]) == 0
     from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     monkeypatch.setattr(MiniGridDoorKey, "drawing", Nothing)
     capsys.readouterr()
-    assert cli.main(["eval", str(run), "--gallery", "--episodes", "4"]) == 1
+    assert cli.main(["eval", str(run), "--gallery", "--episodes", "2"]) == 1
     said = capsys.readouterr()
     reason = "frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6"
-    assert f"gallery: episodes 0, 1, 2, 3 are not drawn: {reason}\n" == said.err and "of 4 episodes" in said.out
+    assert f"gallery: episodes 0, 1 are not drawn: {reason}\n" == said.err and "of 2 episodes" in said.out
     found = contents(run)
-    assert [each["reason"] for each in found["undrawn"]] == [reason] * 4 and found["episodes"] == []
+    assert [each["reason"] for each in found["undrawn"]] == [reason] * 2 and found["episodes"] == []
     assert [path.name for path in (run / "gallery").iterdir()] == ["gallery.json"]
 
 
@@ -193,7 +203,6 @@ def test_an_episode_that_cannot_be_drawn_does_not_cost_the_others(tmp_path: Path
     assert [each["episode"] for each in contents(tmp_path)["episodes"]] == [0, 2]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "says"),
     [
@@ -213,16 +222,13 @@ def test_an_environment_in_which_mujoco_cannot_draw_is_explained_with_the_fix(
     """With the real libraries, in a process whose environment is as it says."""
     shutil.rmtree(headless / "gallery", ignore_errors=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"}  # set by what has drawn
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "guidebench", "eval", str(headless), "--gallery", "--episodes", "1"],
-        env={**clean, **variables}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr[-2_000:]
+    done = programs.bench("eval", str(headless), "--gallery", "--episodes", "1", env={**clean, **variables})
+    assert "Traceback" not in done.err, done.err[-2_000:]
     if not says:
-        assert done.returncode == 0 and len(contents(headless)["episodes"]) == 1, done.stderr[-2_000:]
+        assert done.code == 0 and len(contents(headless)["episodes"]) == 1, done.err[-2_000:]
         return
-    assert done.returncode in (1, 2) and says in done.stderr, done.stderr[-2_000:]
-    if done.returncode == 1:
+    assert done.code in (1, 2) and says in done.err, done.err[-2_000:]
+    if done.code == 1:
         (undrawn,) = contents(headless)["undrawn"]
         assert says in undrawn["reason"] and undrawn["episode"] == 0
 
@@ -235,7 +241,7 @@ def headless(train_once: Callable[..., Path]) -> Path:
     return next(train_once(*words, packs=[(0,)]).glob("*/*/*/seed-0"))
 
 
-JUDGED = ("method=vlm_rb", "replay.clip_length=100", "seeds=[0]")
+JUDGED = ("method=vlm_rb", "replay.clip_length=100", *SHORT)
 
 
 @pytest.mark.parametrize("judge", ["sprite", "oracle"])
