@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,17 +101,25 @@ def test_phases_come_in_any_order_with_updates_of_their_own(staging: None, train
     for seed in (0, 1):
         found = rows[rows["seed"] == seed].sort_values("step")[["step", "stored", "updates"]].to_numpy().tolist()
         assert found == [[1, 0, 0], [6, 1, 0], [66, 60, 0], [86, 61, 60], [181, 155, 60 + 21]]
-    assert len(kept(train(*TINY, "seeds=[0,1]", packs=[(0,), (1,)]))) == 6
+    assert kept(train(*TINY, "seeds=[0,1]", packs=[(0,), (1,)])) == kept(study) and len(kept(study)) == 6
 
 
-@pytest.mark.parametrize("moment", [2, 30, 65, 70, 120, 190])
-def test_a_run_resumes_to_the_same_bytes_in_every_phase(
-    staging: None, train: Callable[..., Path], moment: int, tmp_path: Path
+def test_a_run_stopped_in_every_phase_resumes_to_the_same_bytes(
+    staging: None, train: Callable[..., Path], tmp_path: Path
 ) -> None:
-    whole = train(*TINY, "seeds=[0]", packs=[(0,)])
-    calls = iter(range(1, 1000))
-    with pytest.raises(Stopped):
-        train(*TINY, "seeds=[0]", packs=[(0,)], directory=tmp_path / "parts", stop=lambda: next(calls) == moment)
+    whole, moments = train(*TINY, "seeds=[0]", packs=[(0,)]), []
+    for steps in (2, 28, 35, 5, 50, 70):
+        calls = iter(range(1, 1000))
+        with pytest.raises(Stopped):
+            train(
+                *TINY,
+                "seeds=[0]",
+                packs=[(0,)],
+                directory=tmp_path / "parts",
+                stop=lambda c=calls, n=steps: next(c) == n,
+            )
+        moments += [json.loads(file.read_text())["step"] for file in (tmp_path / "parts").glob("*/*/*/*/run.json")]
+    assert moments == [2, 30, 65, 70, 120, 190]
     resumed = train(*TINY, "seeds=[0]", packs=[(0,)], directory=tmp_path / "parts")
     assert kept(resumed) == kept(whole) and len(kept(whole)) == 3
 
