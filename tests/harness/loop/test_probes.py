@@ -185,7 +185,11 @@ def read(study: Path, name: str) -> list[list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("judge", ["sprite", "oracle"])
 def test_a_run_is_the_same_byte_for_byte_with_probes_and_without(train, judge: str) -> None:
-    settings = ("method=vlm_rb", f"judge={judge}", "seeds=[0,1]", "training.steps=400", "evaluation.every=100")
+    settings = (
+        "method=vlm_rb", f"judge={judge}", "judge.delay=16", "seeds=[0,1]", "training.steps=80", "evaluation.every=20",
+        "evaluation.episodes=1", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
+        "learner.batch_size=16", "learner.learning_starts=24",
+    )  # fmt: skip
     if judge == "oracle":
         settings += ("judge.false_positive=0.3", "judge.false_negative=0.3")
     without = train(*settings, packs=[(0, 1)])
@@ -198,7 +202,7 @@ def test_a_run_is_the_same_byte_for_byte_with_probes_and_without(train, judge: s
     assert episode is not None
     for rows in read(probed, "probes"):
         looks = [row["step"] for row in rows if row["quantity"] == "critic"]
-        assert looks == [step for step in (100, 300, 400) for _ in episode.expert]
+        assert looks == [step for step in (20, 60, 80) for _ in episode.expert]
         scores = [row["t"] for row in rows if row["quantity"] == "judge"]
         assert scores == [start + 16 for start in clip_starts(len(episode.expert), 32)]
         assert {row["step"] for row in rows if row["quantity"] != "critic"} == {0}
