@@ -30,7 +30,7 @@ class Options(AgentPart):
         "learner": "learner", "replay": "replay", "planner": "chat", "performer": "chat",
     }  # fmt: skip
     consults: ClassVar[tuple[str, ...]] = ("planner", "performer")
-    logs: ClassVar[Mapping[str, Log]] = {"plans": Log("a plan", {"goal": count("of the sub-goal")})}
+    logs: ClassVar[Mapping[str, Log]] = {"subgoals_named": Log("a plan", {"goal": count("of the sub-goal")})}
 
     def spawn(self, build):
         sees = build.observations.joined(goal=Observations((GOALS,), "float32"))
@@ -112,7 +112,7 @@ class Actor:
     def begin(self, observation, ctx):
         self.goals = plans(self.places, ctx)
         for place, goal in zip(self.places, self.goals.tolist(), strict=True):
-            ctx.note("plans", place.row, {"goal": goal})
+            ctx.note("subgoals_named", place.row, {"goal": goal})
 
     def act(self, observation, numbers, ctx):
         places = [self.places[number] for number in numbers]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.reports.summary import judges
@@ -42,7 +41,3 @@ def test_it_solves_every_layout_and_is_recorded_as_privileged(train: Any) -> Non
 def test_a_suite_without_a_solver_is_refused(suite: str, task: str) -> None:
     with pytest.raises(UserError, match=rf"'expert' does not fit .*no solver comes with the task '{task}'"):
         matrix.plan([f"suite={suite}", f"task={task}", "method=expert", "profile=smoke"])
-
-
-def test_the_method_keeps_its_contract(tmp_path: Path) -> None:
-    testing.check_method("expert", tmp_path, "suite=crafter_ood", "task=wood_sword")

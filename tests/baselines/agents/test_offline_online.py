@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results, testing
 from guidebench.baselines.agents.offline_online import OfflineOnline, OfflineOnlineAgent, joined, part
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
@@ -18,7 +16,6 @@ from guidebench.harness.interfaces import Update
 from guidebench.harness.plan import matrix
 from tests import skeletons
 from tests.baselines.learners.continuous import batch
-from tests.skeletons.test_skeletons import survives
 
 pytest.importorskip("gymnasium_robotics")
 SKELETONS = Path(skeletons.__file__).parent
@@ -26,35 +23,6 @@ MAZE = ("suite=point_maze", "task=umaze", "suite.steps=40", "offline.episodes=4"
 SMALL = ("learner.hidden=[8]", "learner.batch_size=8", "training.capacity=400")
 METHODS = {"bc": (), "cal_ql": ("learner.learning_starts=8", "learner.cql_actions=3")}
 """Method -> its settings in these tests."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("method", "share"), [("bc", 1.0), ("cal_ql", 0.5), ("cal_ql", 0.75)])
-def test_runs_are_alike_in_any_packing_and_after_a_kill(method: str, share: float, tmp_path: Path) -> None:
-    """They are killed at step 72 of 120: with half of the steps offline, online."""
-    words = (*MAZE, *SMALL, *METHODS[method], "training.steps=120", "evaluation.every=40")
-    words = (*words, f"agent.offline_share={share}")
-    testing.check_method(method, tmp_path, *words)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_runs_on_images_are_killed_in_training_and_in_evaluation(
-    method: str, plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path
-) -> None:
-    plugin(
-        "offline_skeleton", (SKELETONS / "offline.py").read_text(),
-        {"agent": "offline", "method": "offline", "suite": "pictures"},
-    )  # fmt: skip
-    words = (
-        "suite=pictures", *MAZE[1:], *SMALL, *METHODS[method], f"method={method}", "training.steps=100",
-        "evaluation.every=50", "evaluation.episodes=2", "seeds=[0,1]",
-    )  # fmt: skip
-    study = survives(train, tmp_path, words, {"evaluation": 50, "training": 70})
-    metrics = results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1)
-    assert metrics["loss"].notna().all()
-    mean = 0 if method == "bc" else sum(range(51)) / 100  # nothing for fifty steps, then one more at each
-    assert (metrics["collected"] == mean).all()
 
 
 def phases(share: float, steps: int) -> list[tuple[str, int, str, int | None]]:

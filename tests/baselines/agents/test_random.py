@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.baselines.agents.random import RandomActor
 from guidebench.harness.interfaces import Actions
 from guidebench.harness.plan import matrix
@@ -81,7 +80,3 @@ def test_a_run_is_evaluations_alone(train: Any) -> None:
     episodes = results.load(study)
     assert episodes["step"].tolist() == [20] * 6 + [40] * 6
     assert not episodes["success"].all()
-
-
-def test_the_method_keeps_its_contract(tmp_path: Path) -> None:
-    testing.check_method("random", tmp_path, "suite=point_maze")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results, testing
+from guidebench import testing
 from guidebench.baselines.agents.relay import COUNTS, Relay, RelayAgent, Turns, positives, success_steps
 from guidebench.baselines.experience import Drawn
 from guidebench.baselines.guides.none import Unguided
@@ -346,11 +346,3 @@ def test_what_a_suite_sets_of_a_learner_holds_for_the_explorer_too(relaying: Non
     learner = cell.section("learner")
     assert cell.section("explorer") == dataclasses.replace(learner, discount=0.9) != learner
     assert learner.batch_size == {"paper": 512, "quick": 256, "smoke": 32}[profile]
-
-
-@pytest.mark.slow
-def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(relaying: None, tmp_path: Path) -> None:
-    more = ("training.steps=160", "evaluation.every=80", "evaluation.episodes=1", "agent.enough=20")
-    testing.check_method("relaying", tmp_path, *words(*more))
-    over = results.load(tmp_path / "together", what="metrics")["relay/over"]
-    assert ((over > 0) & (over < 1)).all(), "of both seeds the relay ends within the run"

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from guidebench.harness.errors import Stopped
-from tests.logs import logged
 from tests.refusals import check_refused
 
 SMALL = (
@@ -24,17 +20,6 @@ def rows(study: Path) -> dict[str, bytes]:
     names = ("evaluations.parquet", "labels.parquet", "metrics.parquet", "probes.parquet")
     found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
     return {str(path.relative_to(study)): path.read_bytes() for path in found}
-
-
-def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train) -> None:
-    whole = train(*SMALL, packs=[(0, 1)], checkpoint_every=30)
-    labels = logged(next(whole.glob("*/*/*/seed-*")), "labels")
-    assert [each["step"] for each in labels] == [120] * 4 + [170] * 4 + [220] * 2
-    directory, stop = whole.with_name("interrupted"), (call == 171 for call in range(1, 10_000)).__next__
-    with pytest.raises(Stopped):
-        train(*SMALL, packs=[(0, 1)], checkpoint_every=30, directory=directory, stop=stop)
-    train(*SMALL, packs=[(1,), (0,)], checkpoint_every=30, directory=directory)
-    assert rows(directory) == rows(whole)
 
 
 def test_what_cannot_work_is_said_before_anything_is_trained(train) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.baselines.guides.rnd import Rnd
 from guidebench.baselines.guides.rnd.guide import LEAST, RndGuide
 from guidebench.baselines.storage import Storage
@@ -18,6 +19,7 @@ from guidebench.harness.interfaces import Batch, RunPhase
 from guidebench.harness.plan import matrix
 from tests.baselines.guides.conftest import build, step
 from tests.baselines.learners.conftest import RECORD, observed
+from tests.methods.contract import METHODS
 from tests.refusals import check_refused
 
 SMALL: dict[str, Any] = {"hidden": (8,), "out": 4, "channels": 4, "features": 6, "batch_size": 8, "every": 4}
@@ -109,11 +111,8 @@ def test_statistics_need_a_replay_that_holds_what_they_count() -> None:
     matrix.plan(words)
 
 
-@pytest.mark.slow
-def test_killed_runs_and_packed_seeds_change_no_byte(tmp_path: Path) -> None:
+def test_a_run_is_paid_and_learns(train: Callable[..., Path]) -> None:
     """With three-step returns, whose every transition gets its bonus."""
-    small = ("guide.hidden=[8]", "guide.out=8", "guide.batch_size=16", "learner.trunk=[8]", "learner.hidden=[8]")
-    words = ("suite=classic", "task=CartPole-v1", "learner=dueling_dqn", "learner.learning_starts=32")
-    testing.check_method("curiosity", tmp_path, *words, "learner.batch_size=16", *small)
-    told = results.load(tmp_path / "together", what="metrics")
+    study = train(*METHODS["curiosity"].words.split(), "seeds=[0]", packs=[(0,)])
+    told = results.load(study, what="metrics")
     assert told["guide/bonus"].gt(0).all() and told["guide/loss"].gt(0).all() and told["guide/scale"].gt(0).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
 from guidebench.suites.classic import Classic
 from tests.baselines.learners.conftest import make, same
+from tests.methods.contract import METHODS
 from tests.refusals import check_refused
 from tests.there import there
 
@@ -258,10 +260,7 @@ def test_a_plan_counts_the_disk_that_it_takes() -> None:
     assert SelfImitation().fits(there(None, "", Observations((2,), "float32"), Actions(2))) == ""
 
 
-@pytest.mark.slow
-def test_killed_runs_and_packed_seeds_change_no_byte(tmp_path: Path) -> None:
-    small = ("guide.batch_size=16", "guide.starts=30", "guide.every=8", "learner.trunk=[8]", "learner.hidden=[8]")
-    words = ("suite=classic", "task=CartPole-v1", "learner=dueling_dqn", "learner.learning_starts=32")
-    testing.check_method("self_imitation", tmp_path, *words, "learner.batch_size=16", *small)
-    told = results.load(tmp_path / "together", what="metrics")
-    assert told["guide/kept"].max() > 100 and told["guide/raised"].dropna().gt(0).any()
+def test_a_run_keeps_returns_and_imitates_them(train: Callable[..., Path]) -> None:
+    study = train(*METHODS["self_imitation"].words.split(), "seeds=[0]", packs=[(0,)])
+    told = results.load(study, what="metrics")
+    assert told["guide/kept"].max() > 20 and told["guide/raised"].dropna().gt(0).any()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from guidebench import testing
 from guidebench.baselines.learners.dueling_dqn import DuelingDqn
 from guidebench.baselines.learners.dueling_dqn.learner import DuelingDqnLearner
 from guidebench.harness.interfaces import Actions, Batch, NStep
@@ -107,12 +104,6 @@ def test_crafter_trains_it_by_default(suite: str, profile: str) -> None:
         assert cell.section("learner").n_step == 3
         if profile == "paper":
             assert cell.section("learner") == DuelingDqn()
-
-
-@pytest.mark.slow
-def test_killed_runs_and_packed_seeds_change_no_byte(tmp_path: Path) -> None:
-    words = ("suite=classic", "task=CartPole-v1", "learner.learning_starts=32", "learner.batch_size=16")
-    testing.check_method("sparse", tmp_path, *words, "learner.trunk=[8]", "learner.hidden=[8]")
 
 
 def test_q_values_of_a_chain_are_found() -> None:

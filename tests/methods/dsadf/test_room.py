@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Place, Told
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.run import study
+from tests.methods.contract import kept
 from tests.methods.dsadf.rehearsal import Rehearsal
-from tests.skeletons.test_skeletons import kept, survives
 
 SCRIPTED = ("suite=housekeep", "planner=scripted", "reflector=scripted", "performer=scripted")
 SYSTEMS = (
@@ -213,14 +213,6 @@ FILES = (
 
 
 @pytest.mark.slow
-def test_a_run_killed_around_the_inference_goes_on_byte_identical(train: Callable[..., Path], tmp_path: Path) -> None:
-    words = (*SHORT, "method=dsadf", "agent.threshold=0", "agent.beta=0", "seeds=[0,1]")
-    directory = survives(train, tmp_path, words, {"training": 34, "evaluation": 40}, FILES)
-    targets = results.load(directory, what="targets")
-    assert targets["step"].tolist() == [35, 35] and {*targets["seed"]} == {0, 1} and targets["target"].all()
-
-
-@pytest.mark.slow
 def test_a_policy_is_evaluated_again_towards_its_target(train: Callable[..., Path]) -> None:
     words = (*SHORT, "method=dsadf", "seeds=[0]")
     directory = train(*words, packs=[(0,)])
@@ -251,17 +243,6 @@ def kept_target(directory: Path) -> str:
     from guidebench.methods.dsadf.targets import unpacked
 
     return unpacked(load_file(directory / "policy.safetensors")["target"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["dsadf", "model_with_planner"])
-def test_the_methods_keep_their_contract(tmp_path: Path, method: str) -> None:
-    words = (
-        SHORT
-        if method == "dsadf"
-        else (*SCRIPTED, "task=task12", "suite.length=25", "training.steps=70", "evaluation.every=35")
-    )
-    testing.check_method(method, tmp_path, *words)
 
 
 @pytest.mark.slow

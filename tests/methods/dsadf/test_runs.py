@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.loop.building import make_build
@@ -19,7 +19,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import stages, study
-from tests.skeletons.test_skeletons import kept, survives
+from tests.methods.contract import kept
 
 pytest.importorskip("crafter")
 SCRIPTED = (
@@ -35,28 +35,6 @@ FILES = (
     "evaluations.parquet", "policy.safetensors", "plans.parquet", "routes.parquet", "memory.parquet",
     "progress.parquet", "actions.parquet", "trials.parquet",
 )  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("method=dsadf", "agent.threshold=0"),
-        ("method=dsadf_transfer", "pretraining.task=deforestation", "pretraining.training.steps=150"),
-    ],
-)
-def test_runs_do_not_depend_on_packing_and_go_on_after_a_kill(words: tuple[str, ...], tmp_path: Path) -> None:
-    testing.check_method(words[0].removeprefix("method="), tmp_path, *SHORT, *words[1:])
-
-
-@pytest.mark.slow
-def test_a_run_killed_in_an_evaluation_goes_on_byte_identical_and_replays(
-    train: Callable[..., Path], tmp_path: Path
-) -> None:
-    words = (*SHORT, "method=dsadf", "agent.threshold=0", "agent.beta=0", "seeds=[0,1]")
-    directory = survives(train, tmp_path, words, {"training": 30, "evaluation": 40}, FILES)
-    routes, memory = results.load(directory, what="routes"), results.load(directory, what="memory")
-    assert {*routes["step"]} == {40, 80} and {*memory["seed"]} == {0, 1}
 
 
 def test_a_run_replays_from_its_cassette_and_its_policy_is_evaluated_again(train: Callable[..., Path]) -> None:

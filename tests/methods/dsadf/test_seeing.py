@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results, testing
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Place
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix
 from guidebench.methods.dsadf.looking import CAPTIONER, IMAGE_ENCODER
-from tests.methods.dsadf.test_runs import FILES, SHORT
-from tests.skeletons.test_skeletons import kept, survives
+from tests.methods.dsadf.test_runs import SHORT
 
 pytest.importorskip("crafter")
 SEEING = ("agent=seeing_dual_system", "agent.image_width=16", "agent.threshold=0", "agent.beta=-1")
@@ -30,32 +28,6 @@ def clip(tiny: Callable[[str], Path]) -> tuple[str, ...]:
     model = tiny("clip")
     roles = (CAPTIONER, IMAGE_ENCODER)
     return tuple(f"{role}{told}" for role in roles for told in ("=transformers", f".model={model}", ".dtype=float32"))
-
-
-@pytest.mark.slow
-def test_runs_do_not_depend_on_packing_and_go_on_after_a_kill(tmp_path: Path) -> None:
-    testing.check_method("dsadf", tmp_path, *SHORT, *SEEING, *PLAIN)
-
-
-@pytest.mark.slow
-def test_a_run_with_a_real_clip_replays_in_another_packing(train: Callable[..., Path], clip: tuple[str, ...]) -> None:
-    """A real model's vectors depend in their last digits on the batch, which is why answers are on record."""
-    sizes = {"training.steps": "40", "evaluation.episodes": "1"}
-    words = [word for word in SHORT if word.split("=")[0] not in sizes]
-    words += [*SEEING, *clip, *map("=".join, sizes.items()), "method=dsadf", "seeds=[0,1]"]
-    study = train(*words, packs=[(0, 1)])
-    replay = {"mode": "replay", "cassette": str(study)}
-    assert kept(train(*words, packs=[(1,), (0,)], models=replay), FILES) == kept(study, FILES)
-
-
-@pytest.mark.slow
-def test_a_run_killed_in_an_evaluation_goes_on_byte_identical_and_replays(
-    train: Callable[..., Path], tmp_path: Path
-) -> None:
-    words = (*SHORT, *SEEING, *PLAIN, "method=dsadf", "seeds=[0,1]")
-    directory = survives(train, tmp_path, words, {"training": 30, "evaluation": 40}, FILES)
-    routes = results.load(directory, what="routes")
-    assert (routes["by"] == "learner").any(), "System 1 looks at the frames of evaluations"
 
 
 class Answers:

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("crafter")
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Message
 from guidebench.harness.plan import matrix
@@ -156,11 +156,6 @@ def _policies(study: Path) -> list[bytes]:
 
 
 @pytest.mark.slow
-def test_seeds_packings_and_kills_change_no_byte(tmp_path: Path) -> None:
-    testing.check_method("ellm_exploration", tmp_path, *SCRIPTED, "goals.senseless=0.3", "guide.every_state=true")
-
-
-@pytest.mark.slow
 def test_a_real_model_of_chats_and_a_real_encoder(train: Callable[..., Path], tiny: Callable[[str], Path]) -> None:
     """A tiny random model writes no JSON, so its questions fail and are counted; real vectors are asked for nothing."""
     given = {word.partition("=")[0]: word for word in SHORT}
@@ -241,8 +236,3 @@ def test_ellm_explores_a_task_without_a_goal_and_then_learns_at_the_rate_of_fine
     assert stage is not None and (stage.names.method, stage.names.task) == ("ellm_exploration", "free_play")
     assert (cell.settings["learner.lr"].value, stage.settings["learner.lr"].value) == (2e-5, 6.25e-5)
     assert not cell.models and cell.model == stage.model == "qwen2_5_vl_7b+sbert"
-
-
-@pytest.mark.slow
-def test_both_stages_pass_the_checks_of_a_method(tmp_path: Path) -> None:
-    testing.check_method("ellm", tmp_path, *SCRIPTED, "learner.learning_starts=64")

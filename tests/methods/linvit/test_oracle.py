@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import Stopped
 from guidebench.harness.interfaces import Question
@@ -18,8 +18,8 @@ from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.methods.linvit.oracle import KnownPrior
 from guidebench.reports.summary import judges
 from guidebench.results import store
+from tests.methods.contract import kept
 from tests.methods.linvit.test_runs import SHORT, SHORTER
-from tests.skeletons.test_skeletons import kept, survives
 
 ORACLE, BRIEF = (*SHORT, "prior=oracle"), (*SHORTER, "prior=oracle")
 
@@ -71,13 +71,6 @@ def test_the_solver_is_that_of_the_state_whose_sentences_are_asked_about(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("suite=housekeep",), ("suite=crafter_ood", "suite.impossible=masked")])
-def test_runs_do_not_depend_on_packing_and_go_on_after_a_kill(words: tuple[str, ...], tmp_path: Path) -> None:
-    pytest.importorskip("crafter")
-    testing.check_method("linvit", tmp_path, *words, "prior=oracle", "prior.error=0.1")
-
-
-@pytest.mark.slow
 def test_a_run_that_stops_in_the_middle_of_the_solvers_plans_leaves_the_same_bytes(train: Callable[..., Path]) -> None:
     """The solver's actions are taken nearly always. With this seed, ways searched anew after a stop would be others."""
     changed = {"suite.length": "150", "training.steps": "120", "learner.epsilon_end": "1", "evaluation.every": "120"}
@@ -94,16 +87,6 @@ def test_a_run_that_stops_in_the_middle_of_the_solvers_plans_leaves_the_same_byt
         except Stopped:
             stops += 1
     assert stops == 120 // 5 - 1 and kept(whole) == kept(broken)
-
-
-@pytest.mark.slow
-def test_a_run_killed_in_an_episode_and_in_an_evaluation_leaves_the_same_bytes(
-    train: Callable[..., Path], tmp_path: Path
-) -> None:
-    words = (*ORACLE, "prior.error=0.1", "seeds=[0,1]")
-    study = survives(train, tmp_path, words, {"training": 20, "evaluation": 30})
-    last = results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1)
-    assert len(last) == 2 and (last["texts/distinct"] > 0).all() and not last["texts/failed"].any()
 
 
 def test_rows_and_reports_say_that_the_prior_is_privileged(train: Callable[..., Path], tmp_path: Path) -> None:

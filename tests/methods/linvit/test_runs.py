@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.harness.execution import Models
 from guidebench.harness.playback.reevaluation import evaluate_run
 from tests.harness.models.canned import completion, serving
-from tests.skeletons.test_skeletons import kept
+from tests.methods.contract import kept
 
 SMALL = (
     "suite=housekeep", "method=linvit", "suite.length=25", "learner.trunk=[8]", "learner.hidden=[8]",
@@ -26,13 +26,6 @@ SHORTER = (*SMALL, "training.steps=24", "training.capacity=100", "evaluation.eve
 
 def last(study: Path, what: str) -> Any:
     return results.load(study, what=what).sort_values("step").groupby("seed").tail(1).sort_values("seed")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("suite=housekeep",), ("suite=crafter_ood", "suite.impossible=masked")])
-def test_runs_do_not_depend_on_packing_and_go_on_after_a_kill(words: tuple[str, ...], tmp_path: Path) -> None:
-    pytest.importorskip("crafter")
-    testing.check_method("linvit", tmp_path, *words, "prior=scripted", "prior.error=0.1")
 
 
 def test_a_served_model_is_asked_once_about_each_state_and_its_failures_are_counted(

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from guidebench.harness.errors import Stopped
 from tests.harness.models.canned import completion, serving
 from tests.logs import logged
 
@@ -77,25 +76,6 @@ def labels(study: Path) -> list[dict[str, Any]]:
 def probed(study: Path) -> set[str]:
     """Of what there are rows of probes: a reward of frames says nothing of the states of a reference episode."""
     return {row["quantity"] for run in study.glob("*/*/*/seed-*") for row in logged(run, "probes")}
-
-
-@pytest.mark.slow
-def test_a_run_is_the_same_after_a_stop_between_question_and_answer_in_another_packing(train: Any, plugin: Any) -> None:
-    plugin("looking_module", SOURCE, {"chat": "pixels"})
-    command = (*SHORT, "chat=pixels", "chat.delay=15", "seeds=[0,1]")
-    whole = train(*command, packs=[(0, 1)], checkpoint_every=50)
-    rows = labels(whole)
-    assert len(rows) == 2 * 10 and {row["step"] - row["asked"] for row in rows} == {15}
-    told = [row for row in rows if row["outcome"] == "labelled"]
-    assert len(told) > 10 and {row["preference"] for row in told} == {0.0, 1.0} and any(row["retries"] for row in rows)
-    assert all(row["preference"] == row["first"] - 1 and row["kept"] for row in told)
-    broken = whole.with_name("broken")
-    stop = (call == 110 for call in range(1, 100_000)).__next__
-    with pytest.raises(Stopped):
-        train(*command, packs=[(0, 1)], checkpoint_every=50, directory=broken, stop=stop)
-    train(*command, packs=[(1,), (0,)], checkpoint_every=50, directory=broken)
-    names = ("labels.parquet", "evaluations.parquet", "metrics.parquet", "policy.safetensors", "probes.parquet")
-    assert written(broken, *names) == written(whole, *names) and len(written(whole, *names)) >= 2 * 4
 
 
 def test_labels_of_frames_teach_a_reward_of_states_too(train: Any, plugin: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness import settings
-from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.methods.roboclip import RoboClip
 
@@ -77,23 +77,3 @@ def test_a_run_rewards_every_episode_once_and_replays_to_the_byte_when_the_model
     for name in ("evaluations.parquet", "policy.safetensors"):
         assert rows(replayed, name) == rows(recorded, name) and len(rows(recorded, name)) == 2
     assert ledger(replayed)["billed_calls"] == 0
-
-
-@pytest.mark.slow
-def test_stopping_and_continuing_in_another_packing_changes_no_byte(
-    train: Callable[..., Path], tmp_path: Path, opengl: None
-) -> None:
-    """It stops while the first episode's question is in flight."""
-    pytest.importorskip("metaworld")
-    command = (*METAWORLD, "embedder.delay=30", "seeds=[0,1]")
-    whole = train(*command, packs=[(0, 1)])
-    spent = ledger(whole)
-    assert spent["images"] == 20 and spent["failures"] == 0, "every fiftieth frame of two episodes"
-    metrics = results.load(whole, what="metrics")
-    assert metrics["guide/reward"].abs().max() > 0
-    directory = tmp_path / "interrupted"
-    with pytest.raises(Stopped):
-        train(*command, packs=[(0, 1)], directory=directory, stop=(call == 510 for call in range(1, 10_000)).__next__)
-    train(*command, packs=[(1,), (0,)], directory=directory)
-    for name in ("evaluations.parquet", "policy.safetensors"):
-        assert rows(directory, name) == rows(whole, name) and len(rows(whole, name)) == 2

@@ -11,7 +11,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness import settings
-from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.methods.tadpole import Tadpole
 
@@ -82,21 +82,3 @@ def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_i
     for name in ("evaluations.parquet", "policy.safetensors"):
         assert rows(replayed, name) == rows(recorded, name) and len(rows(recorded, name)) == 2
     assert ledger(replayed)["billed_calls"] == 0
-
-
-@pytest.mark.slow
-def test_stopping_and_continuing_in_another_packing_changes_no_byte(
-    train: Callable[..., Path], tmp_path: Path, opengl: None
-) -> None:
-    """It stops within an episode and a stretch, with questions in flight."""
-    pytest.importorskip("metaworld")
-    command = (*METAWORLD, "embedder.delay=20", "seeds=[0,1]")
-    whole = train(*command, packs=[(0, 1)])
-    assert ledger(whole)["failures"] == 0
-    assert results.load(whole, what="metrics")["guide/reward"].abs().min() > 0
-    directory = tmp_path / "interrupted"
-    with pytest.raises(Stopped):
-        train(*command, packs=[(0, 1)], directory=directory, stop=(call == 517 for call in range(1, 10_000)).__next__)
-    train(*command, packs=[(1,), (0,)], directory=directory)
-    for name in ("evaluations.parquet", "policy.safetensors"):
-        assert rows(directory, name) == rows(whole, name) and len(rows(whole, name)) == 2

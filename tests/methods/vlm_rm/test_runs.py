@@ -11,7 +11,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness import registry, settings
-from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import study
 from guidebench.methods.vlm_rm import VlmRm
@@ -93,23 +93,6 @@ def test_a_hand_written_embedder_checks_the_plumbing_and_is_labelled_so(train: C
     assert (results.load(together)["backend"] == "scripted").all()
     (told,) = (json.loads(path.read_text()) for path in together.rglob("cell.json"))
     assert told["parts"]["embedder"]["backend"] == "scripted", "by which the leaderboard lists it apart"
-
-
-@pytest.mark.slow
-def test_stopping_and_continuing_changes_no_byte(
-    train: Callable[..., Path], tiny: Callable[[str], Path], tmp_path: Path
-) -> None:
-    """With answers that are due some steps later, so that questions are in flight where it stops."""
-    command = (*DOORKEY, f"embedder.model={tiny('clip')}", "embedder.delay=20", "seeds=[0,1]")
-    whole = train(*command, packs=[(0, 1)])
-    models = {"mode": "replay", "cassette": str(whole)}
-    directory = tmp_path / "interrupted"
-    with pytest.raises(Stopped):
-        stop = (call == 101 for call in range(1, 10_000)).__next__
-        train(*command, packs=[(0, 1)], directory=directory, stop=stop, models=models)
-    train(*command, packs=[(1,), (0,)], directory=directory, models=models)
-    for name in ("evaluations.parquet", "policy.safetensors"):
-        assert rows(directory, name) == rows(whole, name) and len(rows(whole, name)) == 2
 
 
 def test_it_rewards_frames_of_the_point_maze(train: Callable[..., Path], tiny: Callable[[str], Path], opengl) -> None:

@@ -7,7 +7,6 @@ pytest.importorskip("crafter")
 
 from crafter import constants
 
-from guidebench import testing
 from guidebench.harness.loop.evaluation import scored
 from guidebench.harness.plan import matrix
 from guidebench.suites.crafter import ACTIONS, EVENTS, Crafter
@@ -95,9 +94,3 @@ def test_a_learner_that_cannot_read_text_is_refused():
     check_refused(
         "part 'text' of the observations", matrix.plan, ["suite=crafter", "suite.observation=text", "profile=smoke"]
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["symbols", "grey"])
-def test_runs_do_not_depend_on_packing_nor_on_a_kill(tmp_path, kind):
-    testing.check_method("uer", tmp_path, "suite=crafter", f"suite.observation={kind}", "suite.area=32")

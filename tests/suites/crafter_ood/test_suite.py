@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("crafter")
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.harness.commands import cli
 from guidebench.harness.plan import matrix
 from guidebench.suites.crafter_ood import CrafterOod
@@ -21,11 +21,6 @@ def test_the_papers_profile_trains_in_domain_on_four_grey_pictures():
 def test_tasks_can_be_named_by_the_papers_numbers():
     (cell,) = matrix.plan(["suite=crafter_ood", "task=task8", "profile=smoke", "seeds=1"]).cells
     assert cell.names.task == "mine_diamond_short"
-
-
-@pytest.mark.slow
-def test_runs_do_not_depend_on_packing_nor_on_a_kill(tmp_path):
-    testing.check_method("uer", tmp_path, "suite=crafter_ood", "suite.area=32", "suite.impossible=masked")
 
 
 def test_evaluation_episodes_have_a_length_of_their_own():

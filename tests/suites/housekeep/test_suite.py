@@ -2,9 +2,6 @@
 
 import re
 
-import pytest
-
-from guidebench import testing
 from guidebench.harness.commands import cli
 from guidebench.harness.plan import matrix
 from guidebench.suites.housekeep import LONGEST_TEXT, NO_ADAPTER, RECEPTACLES, Housekeep
@@ -59,8 +56,3 @@ def test_doctor_says_why_there_is_no_adapter(capsys):
     assert NO_ADAPTER in out
     cli.main(["doctor"])
     assert "habitat" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_runs_do_not_depend_on_packing_nor_on_a_kill(tmp_path):
-    testing.check_method("sparse", tmp_path, "suite=housekeep")

@@ -1,14 +1,11 @@
 """What the suite declares, held against what its tasks do; and a run of it."""
 
-import functools
-
 import gymnasium
 import pytest
 
 pytest.importorskip("ogbench")
 
 from guidebench import results
-from guidebench.harness.errors import Stopped
 from guidebench.harness.plan import matrix
 from guidebench.harness.registry import get
 from guidebench.suites.ogbench_scene import OgbenchScene
@@ -46,38 +43,22 @@ def test_other_profiles_shrink_either_learner(learner, profile, width):
 
 
 SMALL = (
-    "suite=ogbench_scene", "method=vlm_rb", "judge=oracle", "training.steps=300", "evaluation.every=100",
-    "evaluation.episodes=1", "seeds=[0,1]",
+    "suite=ogbench_scene", "method=vlm_rb", "judge=oracle", "training.steps=40", "evaluation.every=20",
+    "evaluation.episodes=1", "learner.batch_size=8", "learner.learning_starts=16", "seeds=[0]",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def whole(train_once):
-    """A study of two seeds together, from their first step to their last."""
-    return train_once(*SMALL, packs=[(0, 1)], checkpoint_every=100)
+    return train_once(*SMALL, packs=[(0,)])
 
 
 @pytest.mark.slow
 def test_a_smoke_run_tells_what_became_of_each_subgoal_and_has_no_phases(whole):
     rows, evaluations = results.load(whole, what="subgoals"), results.load(whole)
-    assert rows["subgoal"].unique().tolist() == ["drawer"] and len(rows) == 6
+    assert rows["subgoal"].unique().tolist() == ["drawer"] and len(rows) == 2
     columns = ["seed", "step", "episode"]
     assert rows[columns].to_numpy().tolist() == evaluations[columns].to_numpy().tolist()
     assert rows["met"].tolist() == evaluations["success"].tolist()
     metrics = results.load(whole, what="metrics")
     assert not [name for name in metrics if name.startswith(("drawn/", "stored/"))]  # subgoals come in no order
-
-
-@pytest.mark.slow
-def test_stopping_and_continuing_in_another_packing_changes_no_byte(whole, train, tmp_path):
-    interrupted = tmp_path / "interrupted"
-    again = functools.partial(train, *SMALL, checkpoint_every=100, directory=interrupted)
-    with pytest.raises(Stopped):
-        again(packs=[(0, 1)], stop=(call == 241 for call in range(1, 10_000)).__next__)
-    again(packs=[(1,), (0,)])
-
-    def written(study):
-        paths = [*study.glob("*/*/*/seed-*/evaluations.parquet"), *study.glob("*/*/*/seed-*/subgoals.parquet")]
-        return {str(path.relative_to(study)): path.read_bytes() for path in paths}
-
-    assert written(interrupted) == written(whole) and len(written(whole)) == 4

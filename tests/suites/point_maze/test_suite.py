@@ -8,10 +8,8 @@ import pytest
 
 pytest.importorskip("gymnasium_robotics")
 
-from guidebench import results
 from guidebench.harness.episodes import demonstrations
 from guidebench.harness.episodes.demonstrations import Wanted
-from guidebench.harness.errors import Stopped
 from guidebench.harness.loop import probes
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix
@@ -133,20 +131,3 @@ def test_the_reference_episode_reaches_the_target():
 
 
 SHORT = ("suite=point_maze", "seeds=[0,1]", "suite.reward=sparse")
-
-
-@pytest.mark.slow
-def test_stopping_and_continuing_in_another_packing_changes_no_byte(train):
-    whole = train(*SHORT, packs=[(0, 1)], checkpoint_every=100)
-    interrupted = whole.with_name("interrupted")
-    with pytest.raises(Stopped):
-        stop = (call == 377 for call in range(1, 10_000)).__next__
-        train(*SHORT, packs=[(0, 1)], checkpoint_every=100, directory=interrupted, stop=stop)
-    train(*SHORT, packs=[(1,), (0,)], checkpoint_every=100, directory=interrupted)
-
-    def written(study):
-        names = ("evaluations.parquet", "policy.safetensors")
-        return {str(file.relative_to(study)): file.read_bytes() for n in names for file in study.glob(f"*/*/*/*/{n}")}
-
-    assert written(interrupted) == written(whole) and len(written(whole)) == 4
-    assert set(results.load(whole)["length"]) == {100}
