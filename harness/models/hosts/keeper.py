@@ -14,13 +14,13 @@ import pickle
 import select
 import socket
 import subprocess
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from guidebench.harness import fork_server
 from guidebench.harness.models.hosts.wire import BUSY, CONNECT, YIELD, Wanted, packed
 
 REQUEST = 2**18
@@ -34,7 +34,7 @@ ENDING = 5.0
 
 class _Host(NamedTuple):
     wanted: Wanted
-    process: subprocess.Popen[bytes]
+    process: fork_server.Process
     control: socket.socket
 
 
@@ -107,12 +107,16 @@ class Hosts:
     def _start(self, wanted: Wanted) -> _Host:
         ours, theirs = socket.socketpair()
         with theirs, open(self._log, "ab") as log:
-            process = subprocess.Popen(
-                # -P: a file in the current directory must not shadow a module.
-                [sys.executable, "-P", "-m", "guidebench.harness.models.hosts.process", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment(wanted.place[1]),
-                pass_fds=[theirs.fileno()], start_new_session=True,  # Ctrl-C reaches only the command
-            )  # fmt: skip
+            process = fork_server.start(
+                "guidebench.harness.models.hosts.process",
+                str(theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment(wanted.place[1]),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C reaches only the command
+            )
         with contextlib.suppress(OSError):  # it has ended already, and its connections tell so
             ours.sendall(packed(wanted))
         return _Host(wanted, process, ours)

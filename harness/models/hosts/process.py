@@ -4,8 +4,6 @@ On a GPU one event loop serves all workers, so calls of different workers that w
 batch. On a CPU the process forks for each connection once the weights are loaded. The forks read the same memory, and
 each computes the calls of one worker, in the same batches and with the same rounding as a model that is not shared.
 
-    python -m guidebench.harness.models.hosts.process SOCKET    the command's end of this socket sends connections
-
 It ends when the command ends, when the command asks it to while nobody is connected, and after IDLE seconds without a
 connection.
 """
@@ -22,9 +20,10 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
 
-from guidebench.harness import processes
+from guidebench.harness import fork_server
 from guidebench.harness.errors import NoMemory, UserError
 from guidebench.harness.models.calls import Failure, Model
 from guidebench.harness.models.hosts.wire import (
@@ -62,7 +61,7 @@ class Serving(Protocol):
 
 def serve(control: socket.socket) -> None:
     """Load the model that the first message names, and answer on the connections that follow."""
-    end_with_parent(os.getppid())
+    end_when(fork_server.parent_watch())
     wanted: Wanted = receive_now(control)
     try:
         model = loaded(wanted)
@@ -159,7 +158,7 @@ class Forked:
             connection.close()
             return
         try:
-            end_with_parent(host)
+            end_when(lambda: os.getppid() != host)
             self._control.close()
             asyncio.run(answer(connection, self._model))
         except BaseException:
@@ -216,21 +215,21 @@ async def outcome(model: Model, asked: Asked) -> bytes:
         return packed(Told(asked.number, mistake=traceback.format_exc()))
 
 
-def end_with_parent(parent: int) -> None:
-    """End this process soon after its parent."""
+def end_when(ended: Callable[[], bool]) -> None:
+    """End this process soon after `ended` says that it is no longer wanted."""
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while not ended():
             time.sleep(LOOK)
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True, name="parent").start()
 
 
-if __name__ == "__main__":
-    processes.begin()
+def main(handle: str) -> NoReturn:
+    """Be the host of a command, which sends connections on its end of a socket."""
     for number in (signal.SIGINT, signal.SIGTERM):  # it ends after the workers, whose last calls it answers
         signal.signal(number, signal.SIG_IGN)
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(handle)))
     sys.stderr.flush()
     os._exit(0)
