@@ -5,7 +5,8 @@ Each function writes one model into `directory`, once, and returns the directory
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,10 +39,21 @@ CHAT_TEXT = (
 )
 
 
+def _once(make: Callable[..., Path]) -> Callable[..., Path]:
+    """Make a model only if its directory does not hold one."""
+
+    @functools.wraps(make)
+    def once(directory: Path, *given: Any, **settings: Any) -> Path:
+        if not any((directory / name).exists() for name in ("config.json", "model_index.json")):
+            make(directory, *given, **settings)
+        return directory
+
+    return once
+
+
+@_once
 def qwen_vl(directory: Path, hidden: int = 32, layers: int = 2) -> Path:
     """Qwen2.5-VL: frames of 28 x 28 pixels as 1 token for each two frames of a video, 1 for an image."""
-    if (directory / "config.json").exists():
-        return directory
     from transformers import (
         Qwen2_5_VLConfig,
         Qwen2_5_VLForConditionalGeneration,
@@ -86,6 +98,7 @@ def qwen_vl(directory: Path, hidden: int = 32, layers: int = 2) -> Path:
     return _save(Qwen2_5_VLForConditionalGeneration, config, processor, directory)
 
 
+@_once
 def perception_lm(
     directory: Path,
     hidden: int = 32,
@@ -95,8 +108,6 @@ def perception_lm(
     tower: Mapping[str, Any] | None = None,
 ) -> Path:
     """Perception-LM: its vision tower of 28 x 28 pixels, 1 token a frame; `text` and `tower` change their settings."""
-    if (directory / "config.json").exists():
-        return directory
     from transformers import (
         PerceptionLMConfig,
         PerceptionLMForConditionalGeneration,
@@ -135,10 +146,9 @@ def perception_lm(
     return _save(PerceptionLMForConditionalGeneration, config, processor, directory)
 
 
+@_once
 def clip(directory: Path) -> Path:
     """CLIP: images of 28 x 28 pixels and texts to 16 numbers."""
-    if (directory / "config.json").exists():
-        return directory
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor
 
     around = ("<|startoftext|>", "<|endoftext|>")
@@ -155,10 +165,9 @@ def clip(directory: Path) -> Path:
     return _save(CLIPModel, config, processor, directory)
 
 
+@_once
 def xclip(directory: Path) -> Path:
     """X-CLIP: videos of 8 frames of 32 x 32 pixels and texts to 16 numbers."""
-    if (directory / "config.json").exists():
-        return directory
     from transformers import VideoMAEImageProcessor, XCLIPConfig, XCLIPModel, XCLIPProcessor
 
     around = ("<|startoftext|>", "<|endoftext|>")
@@ -175,11 +184,10 @@ def xclip(directory: Path) -> Path:
     return _save(XCLIPModel, config, processor, directory)
 
 
+@_once
 def diffusion(directory: Path, prediction: str = "epsilon") -> Path:
     """A latent diffusion pipeline of images of 32 x 32 pixels and latents of 16 x 16, saved by diffusers; `prediction`:
     what its network predicts. Its texts have at most 12 tokens."""
-    if (directory / "model_index.json").exists():
-        return directory
     import torch
     from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
@@ -221,10 +229,9 @@ def diffusion(directory: Path, prediction: str = "epsilon") -> Path:
     return directory
 
 
+@_once
 def sam2(directory: Path, side: int = 64) -> Path:
     """SAM 2.1 with weights for videos: images of `side` pixels, a million parameters, which its fixed widths take."""
-    if (directory / "config.json").exists():
-        return directory
     from transformers import Sam2ImageProcessor, Sam2VideoConfig, Sam2VideoModel, Sam2VideoProcessor
     from transformers import Sam2VideoVideoProcessor as Prepare
 
@@ -281,10 +288,9 @@ def s3d(directory: Path) -> Path:
     return file
 
 
+@_once
 def gpt2(directory: Path) -> Path:
     """GPT-2 of 32 features, without a chat template, as published."""
-    if (directory / "config.json").exists():
-        return directory
     from transformers import GPT2Config, GPT2LMHeadModel
 
     words = tokenizer(["<|endoftext|>"], eos="<|endoftext|>", pad=None)
@@ -295,10 +301,9 @@ def gpt2(directory: Path) -> Path:
     return _save(GPT2LMHeadModel, config, words, directory)
 
 
+@_once
 def llama(directory: Path) -> Path:
     """A Llama of 32 features that chats in text alone."""
-    if (directory / "config.json").exists():
-        return directory
     from transformers import LlamaConfig, LlamaForCausalLM
 
     words = tokenizer(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], eos="<|im_end|>", pad="<|endoftext|>")
@@ -306,10 +311,9 @@ def llama(directory: Path) -> Path:
     return _save(LlamaForCausalLM, LlamaConfig(**_language(words, 32, 2)), words, directory)
 
 
+@_once
 def sentence_bert(directory: Path, pooling: str = "mean", normalised: bool = False) -> Path:
     """BERT of 32 features with the files by which sentence-transformers names its pooling: "mean" or "cls"."""
-    if (directory / "config.json").exists():
-        return directory
     import json
 
     from transformers import BertConfig, BertModel
