@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from tests import programs
 from tests.conftest import require
 from tests.harness.models.faults import Proxy, proxied
 
 require("openai")
+TRANSFORMERS = "from transformers.cli.transformers import main; raise SystemExit(main())"
+"""The program `transformers`, which starts faster where its imports are there already."""
 STARTING = 600.0
 """Seconds that a server may take until it answers; most of them load a library on a busy machine."""
 
@@ -60,9 +63,9 @@ def transformers_serve(speaking: Path) -> Iterator[Served]:
     """`transformers serve`: it continues no message and tells no log-probabilities, so it can only be read."""
     pytest.importorskip("fastapi")
     port = free_port()
-    program = Path(sys.executable).with_name("transformers")
-    command = [program, "serve", speaking, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
-    with serving([str(part) for part in command], port, speaking.parent / "transformers.log"):
+    words = ["serve", speaking, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
+    start = functools.partial(programs.start_python, TRANSFORMERS, *words)
+    with serving(start, port, speaking.parent / "transformers.log"):
         yield Served(speaking, f"http://127.0.0.1:{port}/v1", str(speaking))
 
 
@@ -77,7 +80,8 @@ def vllm(speaking: Path) -> Iterator[Served]:
     command += ["--dtype=float32", "--max-model-len=1024", "--enforce-eager", "--max-num-seqs=8"]
     command += ['--limit-mm-per-prompt={"image": 16, "video": 0}']
     settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "DO_NOT_TRACK": "1"}
-    with serving(command, port, speaking.parent / "vllm.log", **settings):
+    start = functools.partial(subprocess.Popen, command)
+    with serving(start, port, speaking.parent / "vllm.log", **settings):
         yield Served(speaking, f"http://127.0.0.1:{port}/v1", "tiny")
 
 
@@ -95,26 +99,25 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(command: Sequence[str], port: int, log: Path, **settings: str) -> Iterator[None]:
+def serving(start: Callable[..., Any], port: int, log: Path, **settings: str) -> Iterator[None]:
     """A server's process with those that it starts, up while the context lasts."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | settings
-    with (
-        log.open("wb") as said,
-        subprocess.Popen(command, env=environment, stdout=said, stderr=said, start_new_session=True) as process,
-    ):
-        try:
-            deadline = time.monotonic() + STARTING
-            while not answers(f"http://127.0.0.1:{port}/health"):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    pytest.fail(f"{command[0]} does not answer:\n{log.read_text(errors='replace')[-2_000:]}")
-                time.sleep(0.25)
-            yield
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    with log.open("wb") as output:
+        process = start(env=environment, stdout=output, stderr=output, start_new_session=True)
+    try:
+        deadline = time.monotonic() + STARTING
+        while not answers(f"http://127.0.0.1:{port}/health"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"the server does not answer:\n{log.read_text(errors='replace')[-2_000:]}")
+            time.sleep(0.05)
+        yield
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def answers(url: str) -> bool:

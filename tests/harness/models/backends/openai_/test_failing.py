@@ -21,6 +21,7 @@ from guidebench.harness.models.desk import Desk, Policy
 from guidebench.harness.models.judges.openai_ import OpenAI
 from tests.harness.models.faults import FAULTS, PASSED, Proxy, seeded
 
+pytestmark = pytest.mark.waits
 KEY = "sk-distinctive-0123456789"
 CLIPS = np.random.default_rng(1).integers(0, 256, (40, 2, 28, 28, 3), dtype=np.uint8)
 POLICY = Policy(timeout=3.0, attempts=3, backoff=0.01, in_flight=4, breaker_after=1_000)

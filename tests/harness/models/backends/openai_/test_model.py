@@ -228,6 +228,7 @@ def test_an_estimate_bounds_what_an_attempt_takes(call: Any) -> None:
         assert getattr(found.usage, name) <= getattr(bound, name), name
 
 
+@pytest.mark.waits
 def test_a_real_server_answers_in_text_and_says_who_it_is(transformers_serve) -> None:
     async def asked() -> Reply:
         served = OpenAIModel(transformers_serve.name, Server(transformers_serve.url, "SOME_KEY", 60.0))

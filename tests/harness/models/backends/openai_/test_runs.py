@@ -12,13 +12,15 @@ from guidebench.harness.models import exchange
 from tests.harness.models.faults import PASSED, seeded
 from tests.harness.models.test_runs import SETTINGS, lines, rows
 
+pytestmark = pytest.mark.waits
 NOWHERE = "http://127.0.0.1:9/v1"
 SERVED = ("judge=openai", "judge.scoring=literal", "judge.attempts=2", "seeds=[0]")
 
 
 def command(model: str, url: str, timeout: float) -> tuple[str, ...]:
-    plain = (text for text in SETTINGS if not text.startswith(("judge=", "judge.dtype")))
-    return (*plain, *SERVED, f"judge.model={model}", f"judge.base_url={url}", f"judge.timeout={timeout}")
+    plain = (text for text in SETTINGS if not text.startswith(("judge=", "judge.d", "training", "evaluation")))
+    length = ("training.steps=240", "evaluation.every=120", "judge.delay=64")
+    return (*plain, *length, *SERVED, f"judge.model={model}", f"judge.base_url={url}", f"judge.timeout={timeout}")
 
 
 def test_a_run_over_a_server_replays_to_the_byte_when_the_server_is_gone(train, transformers_serve) -> None:

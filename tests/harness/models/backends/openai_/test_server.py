@@ -16,6 +16,7 @@ from guidebench.harness.models.calls import RETRYABLE, Failure
 from tests.harness.models import faults
 from tests.harness.models.canned import completion, serving
 
+pytestmark = pytest.mark.waits
 KEY = "sk-distinctive-0123456789"
 KINDS = {
     "rate_limited": "rate_limited",
