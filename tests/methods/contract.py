@@ -178,7 +178,11 @@ METHODS: Mapping[str, Row] = {
         answers=act,
         sections="acted plans asked",
     ),
-    "moka": Row(f"method=moka {BINS} segmenter=scripted waypoints=scripted"),
+    "moka": Row(
+        f"method=moka {BINS} segmenter=scripted waypoints=scripted training.steps=20 evaluation.every=20",
+        evaluation=20,
+        training=10,
+    ),
     "pebble": Row(f"method=pebble {PENDULUM} {PREFERENCE}", sections="preferences"),
     "pebble_llm": Row(
         f"method=pebble_llm {MAZE} {PREFERENCE} {served('chat')}", answers=prefer, sections="preferences"
