@@ -70,7 +70,7 @@ def test_it_tells_of_each_episode_of_metaworld(train: Callable[..., Path], openg
     changed = (
         "suite=metaworld_mt10", "training.capacity=", "training.steps=516", "evaluation.every=516",
         "evaluation.episodes=1", "guide.every=8", "guide.stretch=32", "guide.frames=6", "feedback=oracle",
-        "feedback.delay=", "learner.learning_starts=505", "explorer.learning_starts=505",
+        "feedback.delay=", "embedder.delay=", "learner.learning_starts=505", "explorer.learning_starts=505",
     )  # fmt: skip
     run = train(*command(*changed), "task=drawer-close", "suite.goal=observable", packs=[(0,)])
     (told,) = results.load(run, what="feedback").to_dict("records")
