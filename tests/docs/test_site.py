@@ -94,10 +94,13 @@ def test_the_public_face_is_documented(site: Path) -> None:
 
 
 def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
+    """Of the documentation only two pages are built."""
     docs = tmp_path / "docs"
-    shutil.copytree(ROOT / "docs", docs, ignore=shutil.ignore_patterns("__pycache__"))
+    docs.mkdir()
+    shutil.copy(ROOT / "docs" / "models.md", docs)
     (docs / "judges.md").write_text("# Judges\n\n[a](nowhere.md) [b](models.md#nowhere) [c](../nowhere.md)\n")
     text = (ROOT / "mkdocs.yml").read_text().replace("docs_dir: docs", f"docs_dir: {docs}")
+    text = re.sub(r"^nav:\n(?:[ -].*\n|\n)+", "", text, flags=re.MULTILINE)
     config = tmp_path / "mkdocs.yml"
     config.write_text(text.replace("- docs/generated", f"- {ROOT}/docs/generated").replace("[.]", f"[{ROOT}]"))
     done = build(tmp_path / "site", "--config-file", str(config))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from docs.generated import papers
 from guidebench import results
-from guidebench.harness.commands import cli
 from guidebench.harness.plan.config import Cell
 from guidebench.reports.papers import kagi, report, verdicts
 from guidebench.reports.papers.report import PaperReport
@@ -65,15 +62,3 @@ def test_sparse_reward_alone_is_robofume_or_kagi_with_it() -> None:
     assert dict(dense.variant) == {"guide.formulation": "dense", "ablation": "demos=5x"}
     (both,) = kagi.readings("sorting", "kagi", {"demonstrations": "standard"})
     assert dict(both.variant) == {"guide.formulation": "both"}
-
-
-@pytest.mark.slow
-def test_the_command_of_figure_5_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], opengl: None) -> None:
-    pytest.importorskip("ogbench")
-    words = [word for word in FIGURE_5.command.split()[1:] if not word.startswith(("segmenter=", "seeds="))]
-    output = tmp_path / "figure-5"
-    small = ["profile=smoke", "seeds=1", "training.steps=120", "evaluation.every=120", "report=false"]
-    assert cli.main([*words, *SCRIPTED.split(), *small, f"output={output}"]) == 0, capsys.readouterr().err
-    found = report.report([results.study(output)], "kagi", {}, reps=200)
-    (claim,) = (each for each in report.plain(found)["claims"] if each["claim"] == "dense_and_sparse_over_sparse")
-    assert claim["verdict"] not in UNTESTED, claim
