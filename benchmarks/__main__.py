@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks import started
 from benchmarks.trackers import never_stopped
 from guidebench.harness.identity.provenance import provenance
 
@@ -355,11 +356,12 @@ def show(results: dict[str, Any]) -> None:
 def run(name: str, python: str, arguments: list[str]) -> Any:
     """Run one benchmark and return its JSON; if it fails, show its error and return None."""
     quiet = {"RL_LOGGING_LEVEL": "ERROR"}  # TorchRL logs to standard output otherwise
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | quiet
     module, *own = ALSO.get(name, (name,))
-    command = [python, "-P", "-m", f"benchmarks.{module}", "--json", *own, *arguments]
-    done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout) if done.returncode == 0 else None
+    words = ["--json", *own, *arguments]
+    process = started.start(python, f"benchmarks.{module}", words, quiet, stdout=subprocess.PIPE)
+    with process.stdout as output:
+        printed = output.read()
+    return json.loads(printed) if process.wait() == 0 else None
 
 
 def main() -> int:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from pyarrow import parquet
+
+from benchmarks import started
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("suite", "task", "method", "profile")
@@ -62,11 +63,8 @@ class Contender:
     """The benchmark's side: one process, which waits at `start`."""
 
     def __init__(self, module: str, arguments: Sequence[str]) -> None:
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments],
-            env=environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+        self._process = started.start(sys.executable, module, arguments, **pipes)
         self.turns: list[dict[str, float]] = []
         self._hear()
 

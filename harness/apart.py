@@ -45,6 +45,8 @@ class Apart:
         self._process: fork_server.Process | None = None
         self._connection: Connection | None = None
         self._end: Callable[[], object] = bool  # nothing to end yet
+        self.initial_memory = 0
+        """Resident memory, in bytes, with which the process began; a fork has that of its server."""
 
     @property
     def pid(self) -> int:
@@ -60,6 +62,7 @@ class Apart:
                 handle = theirs.fileno()
                 self._process = fork_server.start(__name__, str(handle), stdin=subprocess.DEVNULL, pass_fds=[handle])
             self._connection = connection
+            self.initial_memory = _held(self._process.pid)
             self._end = weakref.finalize(self, _end, self._process, os.getpid())
             with contextlib.suppress(ConnectionError):  # it has ended already, so the next request fails
                 self._connection.send(self._serve)
@@ -143,7 +146,7 @@ class Caller(Apart):
                 ready = connection.poll(EVERY)
                 if time.monotonic() > until:
                     raise UserError(f"{what} takes longer than {seconds:g} s")
-                if not ready and _held(self.pid) > self._memory:
+                if not ready and _held(self.pid) - self.initial_memory > self._memory:
                     raise Broken(f"{what} takes more than {self._memory >> 20} MiB of memory")
             answer, remarks = connection.recv()
         except RecursionError:  # raised while pickling untrusted values

@@ -139,7 +139,7 @@ def running(*modules: str, environment: Mapping[str, str] | None = None) -> Iter
     the first request. Where one runs already, it is used. `environment`: environment variables of the server, which
     count while it imports."""
     global _server
-    if not hasattr(os, "pidfd_open") or (_server is not None and _server.owner == os.getpid()):
+    if not hasattr(os, "pidfd_open") or is_running():
         yield
         return
     _server = server = _Client(modules=modules, environment=environment)
@@ -148,6 +148,11 @@ def running(*modules: str, environment: Mapping[str, str] | None = None) -> Iter
     finally:
         _server = None
         server.close()
+
+
+def is_running() -> bool:
+    """Return whether `start` forks in this process."""
+    return _server is not None and _server.owner == os.getpid()
 
 
 class _Client:
@@ -479,4 +484,4 @@ def _name(name: str) -> None:
         ctypes.CDLL(None).prctl(15, f"bench {name}".encode()[:15], 0, 0, 0)
 
 
-__all__ = ["Forked", "Process", "main", "parent_watch", "running", "start"]
+__all__ = ["Forked", "Process", "is_running", "main", "parent_watch", "running", "start"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib.util
 import os
@@ -119,6 +120,17 @@ def forking() -> Iterator[None]:
     """Processes that tests, or the program under test, start are forked from one interpreter."""
     with fork_server.running(*IMPORTED):
         yield
+    apart.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def freed() -> Iterator[None]:
+    """Memory that the tests of a file no longer need goes back to the system: a worker, which tests run in this
+    process, tells the C library to keep it for its next update."""
+    yield
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -219,9 +231,9 @@ def trainer(directory: Path) -> Callable[..., Path]:
         home = [] if any(text.startswith("suite=") for text in overrides) else ["suite=minigrid_doorkey"]
         plan = matrix.plan([*home, "profile=smoke", *overrides, f"output={where}"])
         directory_of = StudyDirectory(study.directory_of(plan))
-        cells = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.cells}
+        cells = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.trained}
         directory_of.write(plan.name, [], cells)
-        for cell in plan.cells:
+        for cell in plan.trained:
             write_cell(directory_of, cell)
             for seeds in packs:
                 work(

@@ -38,8 +38,7 @@ require("transformers")
 SCRIPTED = ("text_embedder=scripted", "text_embedder.width=16", "agent.width=16")
 SHORT = (
     "suite=crafter_ood", "task=deforestation", "agent=language_conditioned", "suite.observation=text",
-    "suite.length=25", "suite.area=16", "training.steps=60", "training.capacity=100", "evaluation.every=20",
-    "evaluation.episodes=2",
+    "suite.length=25", "training.steps=60", "training.capacity=100", "evaluation.every=20", "evaluation.episodes=2",
     "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=8",
     "learner.learning_starts=16", "learner.train_every=4", "learner.epsilon_end=0.5",
 )  # fmt: skip
@@ -414,7 +413,7 @@ def test_a_killed_run_computes_no_text_again(train: Callable[..., Path], tmp_pat
 @pytest.mark.parametrize("method", ["per", "aer", "ero", "relo", "vlm_rb"])
 def test_every_replay_draws_from_what_the_agent_reads(train: Callable[..., Path], method: str) -> None:
     judged = ("judge=oracle", "judge.delay=4", "replay.clip_length=4") if method == "vlm_rb" else ()
-    study = train(*SHORT, *SCRIPTED, f"method={method}", *judged, "evaluation.episodes=1", "seeds=[0]", packs=[(0,)])
+    study = train(*SHORT, *SCRIPTED, f"method={method}", *judged, "seeds=[0]", packs=[(0,)])
     assert last(study, "metrics")["loss"].notna().all() and len(kept(study)) == 2
 
 

@@ -161,9 +161,9 @@ def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_bench_eval_draws_a_method_s_key_frames_and_refuses_damaged_ones_by_name(
     train: Callable[..., Path], capsys, opengl: None
 ) -> None:
-    from tests.methods.lagea.test_runs import SMALL
+    from tests.methods.lagea.test_runs import command
 
-    study = train(*(f"{name}={value}" for name, value in SMALL.items()), packs=[(0,)])
+    study = train(*command(), packs=[(0,)])
     run = next(study.glob("*/*/*/seed-0"))
     assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0
     assert "log keyframes: frames of episode 0 in " in capsys.readouterr().out

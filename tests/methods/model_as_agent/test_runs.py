@@ -70,7 +70,8 @@ def test_the_command_runs_the_oracle(tmp_path: Path, capsys: pytest.CaptureFixtu
     words = ("suite=housekeep", "method=model_as_agent", "performer=oracle", "profile=smoke", "seeds=1", "workers=1")
     words += ("suite.length=20", "training.steps=1", "evaluation.every=1", "evaluation.episodes=1")
     assert cli.main(["run", *words, f"output={tmp_path / 'study'}"]) == 0
-    assert "model_as_agent · oracle_performer · smoke" in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"model_as_agent \(evaluation\.episodes=1, .*\) · oracle_performer · smoke", printed), printed
     assert "privileged: it is told of the task" in (tmp_path / "study" / "report" / "table.tex").read_text()
 
 
