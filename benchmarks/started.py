@@ -20,7 +20,8 @@ def start(
     python: str, module: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None, **streams: Any
 ) -> fork_server.Process:
     """Start `python -P -m module arguments` in the root of the tree; `streams` are those of `subprocess.Popen`."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **(environment or {})}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
+    env |= environment or {}
     if python == sys.executable and fork_server.is_running():
         with contextlib.chdir(ROOT):
             return fork_server.start(__name__, module, *arguments, env=env, text=True, **streams)

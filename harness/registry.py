@@ -316,8 +316,8 @@ def meant(kind: str, name: str, role: str) -> str:
 
 
 def home(kind: str, name: str) -> str:
-    """Return the module that registered a name."""
-    return _homes[kind, name]
+    """Return the module that registered a name, "" if none has."""
+    return _homes.get((kind, name), "")
 
 
 def distribution(kind: str, name: str) -> tuple[str, str] | None:

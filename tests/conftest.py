@@ -50,9 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A process that is left when all tests have ended is one that its test should have ended."""
+    """A process that is left when all workers have ended is one that its test should have ended. Without workers, some
+    processes end with this one; the guardian ends the others then."""
     if "guardian" in RUN:
-        left = guardian.end(RUN["id"], seconds=guardian.PATIENCE)
+        left = guardian.end(RUN["id"], guardian.PATIENCE) if session.config.getoption("numprocesses", None) else []
         RUN["guardian"].stdin.close()
         RUN["guardian"].wait()
         shutil.rmtree(RUN["notes"])

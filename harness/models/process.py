@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from guidebench.harness import fork_server
+from guidebench.harness import fork_server, registry
 from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, Stopped, UserError
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Sent
@@ -185,7 +185,8 @@ class ModelProcess:
         self._arrivals.register(self._connection.fileno(), select.POLLIN)
         with theirs:
             handles = [theirs.fileno(), *([] if self._requests is None else [self._requests])]
-            self._process = fork_server.start(SERVING, *map(str, handles), pass_fds=handles)
+            words = [str(theirs.fileno()), _home(self._assignment.suite.name), *map(str, handles[1:])]
+            self._process = fork_server.start(SERVING, *words, pass_fds=handles)
         with contextlib.suppress(ConnectionError):  # it has ended already, so the first answer does not come
             self._connection.send(assignment)
 
@@ -253,3 +254,12 @@ class ModelProcess:
         self._ahead.extendleft(reversed(self._sent.values()))
         self._sent.clear()
         self._send()
+
+
+def _home(suite: str) -> str:
+    """Return the name of the module that registers a suite, as another process imports it; "" if there is none."""
+    module = registry.home("suite", suite)
+    if module != "__main__":
+        return module
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return "" if spec is None else str(spec.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 import itertools
 import json
 import shutil
@@ -81,11 +82,16 @@ class Unaided:
         await self._model.close()
 
 
-def main(handle: str, requests: str = "") -> int:
+def main(handle: str, home: str = "", requests: str = "") -> int:
     """Answer the questions on a connection, on which the assignment comes first, until the worker closes it.
-    `requests`: the descriptor of the socket on which a model is asked for that the workers of this machine share; ""
-    to load one here."""
+
+    `home`: the module that registers the suite, which need not be announced; `requests`: the descriptor of the socket
+    on which a model is asked for that the workers of this machine share; "" to load one here.
+    """
     connection = Connection(int(handle))
+    if home:
+        with contextlib.suppress(Exception):  # the registry says what is wrong with it
+            importlib.import_module(home)
     try:
         assignment: Assignment = connection.recv()
     except EOFError:

@@ -18,7 +18,7 @@ from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
 from guidebench.reports.statistics import Interval
 from guidebench.reports.summary import export
-from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.grids import Grid, over_runs
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
@@ -94,9 +94,12 @@ def _table(where: str, rates: Mapping[str, pd.DataFrame], history: Mapping[str, 
     names = tuple(dict.fromkeys(name for frame in rates.values() for name in frame.columns))
     found = {}
     for label, frame in rates.items():
-        scores = frame.reindex(columns=names).to_numpy(float)[:, None]  # [seeds, 1, subgoals]
-        means = statistics.intervals(scores, ["mean"], reps, statistics.name_seed(label, 0))["mean"]
-        found[label] = tuple(Interval(*ends) for ends in zip(*means, strict=True))
+        scores = frame.reindex(columns=names).to_numpy(float)
+        if np.isfinite(scores).all():
+            means = statistics.intervals(scores[:, None], ["mean"], reps, statistics.name_seed(label, 0))["mean"]
+            found[label] = tuple(Interval(*ends) for ends in zip(*means, strict=True))
+        else:  # episodes of some seeds have no such subgoal
+            found[label] = tuple(over_runs(column, reps, label) for column in scores.T)
     return Subgoals(where, names, found, history)
 
 

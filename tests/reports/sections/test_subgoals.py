@@ -51,6 +51,15 @@ def test_rates_are_means_over_seeds_at_the_last_evaluation_and_the_history_has_e
     assert content["task"] == "grid/8x8" and content["rows"][0]["drawer"]["estimate"] == pytest.approx(0.75)
 
 
+def test_a_subgoal_that_episodes_of_one_seed_lack_is_averaged_over_the_others(writer: Writer) -> None:
+    """Tasks that take turns may give the episodes of a seed no part of one of them."""
+    both, drawer = met(200, (True, True)), [row for row in met(200, (False, True)) if row["subgoal"] == "drawer"]
+    writer.cell("a", CURVES, steps=200, rows={"subgoals": {0: both, 1: drawer}})
+    (found,) = met_in(results.study(writer.finish()), 100)
+    ((drawer_rate, window_rate),) = found.rates.values()
+    assert (float(drawer_rate.estimate), float(window_rate.estimate)) == (0.5, 1.0)
+
+
 def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) -> None:
     writer.cell(
         "a",
