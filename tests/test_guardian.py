@@ -57,11 +57,11 @@ def test_a_killed_run_takes_its_processes_along(small_run: Callable[..., Path]) 
     until(lambda: not guardian.command(left(place)))
 
 
-def test_a_run_that_leaves_a_process_ends_it_and_fails(small_run: Callable[..., Path]) -> None:
+def test_what_a_run_leaves_ends_after_it(small_run: Callable[..., Path]) -> None:
     place = small_run()
     done = programs.python(RUN, cwd=place)
-    assert done.code == 1 and "1 passed" in done.out and "left by the tests, and ended: " in done.out
-    assert not guardian.command(left(place))
+    assert done.code == 0 and "1 passed" in done.out
+    until(lambda: not guardian.command(left(place)))
 
 
 def test_processes_are_found_by_what_they_inherited(tmp_path: Path) -> None:
