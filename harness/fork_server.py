@@ -16,8 +16,8 @@ import ctypes
 import gc
 import importlib
 import io
+import json
 import os
-import pickle
 import selectors
 import signal
 import socket
@@ -37,12 +37,12 @@ PATIENCE = 300.0
 UNKNOWN = 255
 """Exit code of a process whose server has ended before it."""
 _HEADER = struct.Struct("=QI")
-"""Bytes of a pickled request, number of file descriptors."""
+"""Bytes of a request, number of file descriptors."""
 _STATUS = struct.Struct("=i")
 _BOOT = """
-import os, pickle, sys
+import json, os, sys
 with open(int(sys.argv[1]), "rb") as file:
-    sys.path[:], module, words, parent = pickle.load(file)
+    sys.path[:], module, words, parent = json.load(file)
 import importlib
 from guidebench.harness import fork_server, processes
 processes.begin()
@@ -74,12 +74,12 @@ class Process(Protocol):
 
 class _Request(NamedTuple):
     module: str
-    words: tuple[str, ...]
+    words: Sequence[str]
     paths: list[str]
     """Directories that are searched for modules."""
     directory: str
     environment: dict[str, str]
-    numbers: tuple[int, ...]
+    numbers: Sequence[int]
     """The number of each passed file descriptor in the new process; the first three are the standard streams."""
     session: bool
     """Whether the process leads a session of its own."""
@@ -128,8 +128,8 @@ def _interpreter(
         raise
     finally:
         os.close(reading)
-    with contextlib.suppress(BrokenPipeError), open(writing, "wb") as file:  # it may have ended at once
-        pickle.dump(([*paths], module, tuple(words), os.getpid()), file)
+    with contextlib.suppress(BrokenPipeError), open(writing, "w") as file:  # it may have ended at once
+        json.dump([[*paths], module, [*words], os.getpid()], file)
     return process
 
 
@@ -214,7 +214,7 @@ class _Client:
             closing.callback(os.close, status)
             try:
                 with self._turn:
-                    content = pickle.dumps(request)
+                    content = json.dumps(request).encode()
                     handles += [*pass_fds, status]
                     control = self._connection()
                     control.settimeout(PATIENCE)
@@ -396,7 +396,7 @@ class _Server:
                 if not (part := file.read(size - len(content))):
                     raise EOFError
                 content += part
-        request: _Request = pickle.loads(bytes(content))
+        request = _Request(*json.loads(bytes(content)))
         if len(handles) != count:
             raise ValueError("file descriptors were lost")
         ours, theirs = socket.socketpair()
