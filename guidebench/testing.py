@@ -38,6 +38,8 @@ from guidebench.harness.run.worker import work
 KILLED = 9
 """Exit code of the process that simulates a kill during a run."""
 SEEDS = (0, 1)
+PATIENCE = 600.0
+"""Seconds that this process may take."""
 ENDED = 0.6
 """Share of a run's steps after which its process is killed."""
 TINY = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2")
@@ -237,7 +239,10 @@ def _train(
                 killed = fork_server.start(
                     "guidebench.testing", str(int(ENDED * cell.steps)), stdin=words, stdout=printed, stderr=printed
                 )
-                code = killed.wait()
+                try:
+                    code = killed.wait(PATIENCE)
+                finally:
+                    killed.kill()
                 printed.seek(0)
                 assert code == KILLED, f"the run did not come as far as {ENDED:.0%} of its steps:\n{printed.read()}"
         for seeds in packs:

@@ -102,10 +102,9 @@ def start(
     directory is not added to them, since it may hold an untrusted study.
     """
     paths = [path or os.getcwd() for path in sys.path]
-    server = _server
-    if server is not None and server.owner == os.getpid():
+    if _server is not None and is_running():
         with contextlib.suppress(OSError):  # the server has ended
-            return server.fork(
+            return _server.fork(
                 module, words, paths, (stdin, stdout, stderr), os.environ if env is None else env, pass_fds,
                 start_new_session, text,
             )  # fmt: skip
@@ -152,7 +151,7 @@ def running(*modules: str, environment: Mapping[str, str] | None = None) -> Iter
 
 def is_running() -> bool:
     """Return whether `start` forks in this process."""
-    return _server is not None and _server.owner == os.getpid()
+    return _server is not None and _server.owner == os.getpid() and not _server.failed
 
 
 class _Client:
@@ -165,7 +164,7 @@ class _Client:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`control`: the connection to a server that runs; without one, the first request starts a server."""
-        self.owner = os.getpid()
+        self.owner, self.failed = os.getpid(), False
         self._control, self._modules, self._environment = control, modules, environment
         self._process: subprocess.Popen[Any] | None = None
         self._turn = threading.Lock()
@@ -223,7 +222,8 @@ class _Client:
                     answer, (pidfd,), _, _ = socket.recv_fds(control, 8, 1)
                     (pid,) = struct.unpack("=Q", answer)
             except (OSError, ValueError, struct.error) as error:
-                for number in (ended, *filter(None, ours)):
+                self.failed = True  # a late answer would be taken for that of the next request
+                for number in (ended, *(mine for mine in ours if mine is not None)):
                     os.close(number)
                 raise error if isinstance(error, OSError) else OSError("the fork server has ended") from None
         return Forked(pid, pidfd, ended, ours, text)
