@@ -34,6 +34,8 @@ from guidebench.harness import processes
 
 PATIENCE = 300.0
 """Seconds within which the server must answer a request; the first one waits for its imports."""
+LOOK = 0.2
+"""Longest time in seconds for which one thread that waits for a process keeps the others waiting."""
 UNKNOWN = 255
 """Exit code of a process whose server has ended before it."""
 _HEADER = struct.Struct("=QI")
@@ -209,7 +211,7 @@ class _Client:
                 mine, theirs = _stream(number, stream, closing)
                 ours.append(mine)
                 handles.append(theirs)
-            ended, status = os.pipe()
+            exit_pipe, status = os.pipe()
             closing.callback(os.close, status)
             try:
                 with self._turn:
@@ -223,10 +225,10 @@ class _Client:
                     (pid,) = struct.unpack("=Q", answer)
             except (OSError, ValueError, struct.error) as error:
                 self.failed = True  # a late answer would be taken for that of the next request
-                for number in (ended, *(mine for mine in ours if mine is not None)):
+                for number in (exit_pipe, *(mine for mine in ours if mine is not None)):
                     os.close(number)
                 raise error if isinstance(error, OSError) else OSError("the fork server has ended") from None
-        return Forked(pid, pidfd, ended, ours, text)
+        return Forked(pid, pidfd, exit_pipe, ours, text)
 
 
 def _stream(number: int, stream: int | IO[Any] | None, closing: contextlib.ExitStack) -> tuple[int | None, int]:
@@ -250,8 +252,8 @@ def _stream(number: int, stream: int | IO[Any] | None, closing: contextlib.ExitS
 class Forked:
     """A process that a fork server started; it has the methods of `subprocess.Popen` that are used here."""
 
-    def __init__(self, pid: int, pidfd: int, ended: int, streams: Sequence[int | None], text: bool) -> None:
-        self.pid, self._pidfd, self._ended = pid, pidfd, ended
+    def __init__(self, pid: int, pidfd: int, exit_pipe: int, streams: Sequence[int | None], text: bool) -> None:
+        self.pid, self._pidfd, self._exit_pipe = pid, pidfd, exit_pipe
         self._code: int | None = None
         self._turn = threading.Lock()
         suffix = "" if text else "b"
@@ -273,16 +275,17 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         end = None if timeout is None else time.monotonic() + timeout
         while self._code is None:
-            left = None if end is None else max(0.0, end - time.monotonic())
+            remaining = None if end is None else max(0.0, end - time.monotonic())
+            seconds = LOOK if remaining is None else min(LOOK, remaining)  # other threads wait for their turn
             with self._turn:
-                if self._code is None and not _readable(self._pidfd, min(0.2, left) if left is not None else 0.2):
-                    if left == 0.0:
+                if self._code is None and not _readable(self._pidfd, seconds):
+                    if remaining == 0.0:
                         raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
                     continue
                 if self._code is None:
-                    status = os.read(self._ended, _STATUS.size)
+                    status = os.read(self._exit_pipe, _STATUS.size)
                     self._code = int(_STATUS.unpack(status)[0]) if len(status) == _STATUS.size else UNKNOWN
-                    os.close(self._ended)
+                    os.close(self._exit_pipe)
                     os.close(self._pidfd)
         return self._code
 
@@ -300,7 +303,7 @@ class Forked:
 
     def __del__(self) -> None:
         if getattr(self, "_code", 0) is None:
-            for number in (self._pidfd, self._ended):
+            for number in (self._pidfd, self._exit_pipe):
                 with contextlib.suppress(OSError):
                     os.close(number)
 
@@ -439,9 +442,9 @@ def _become(request: _Request, handles: Sequence[int], control: socket.socket, w
     )
     for handle, number in zip(moved, request.numbers, strict=True):
         os.dup2(handle, number, inheritable=True)
-    kept = {*request.numbers, mine, _lifeline}
+    open_numbers = {*request.numbers, mine, _lifeline}
     for number in map(int, os.listdir("/dev/fd")):
-        if number not in kept:
+        if number not in open_numbers:
             with contextlib.suppress(OSError):  # the one that lists the others is closed
                 os.close(number)
     control.detach()

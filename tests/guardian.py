@@ -23,12 +23,12 @@ PATIENCE = 60.0
 
 def marked(text: str) -> list[int]:
     """The processes whose environment, as it was when their program began, holds a text."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is another user's
             if int(folder.name) != os.getpid() and text.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-    return found
+                processes.append(int(folder.name))
+    return processes
 
 
 def command(process: int) -> str:
@@ -41,18 +41,18 @@ def command(process: int) -> str:
 def end(text: str, seconds: float = 0.0) -> list[str]:
     """Kill all processes whose environment holds a text, and return the command lines of those that had not ended by
     themselves within some seconds."""
-    patience, left = time.monotonic() + seconds, marked(text)
-    while left and time.monotonic() < patience:
+    patience, remaining = time.monotonic() + seconds, marked(text)
+    while remaining and time.monotonic() < patience:
         time.sleep(0.05)
-        left = marked(text)
-    commands = [command(process) for process in left]
+        remaining = marked(text)
+    commands = [command(process) for process in remaining]
     patience = time.monotonic() + 30.0
-    while left and time.monotonic() < patience:
-        for process in left:
+    while remaining and time.monotonic() < patience:
+        for process in remaining:
             with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)
         time.sleep(0.02)
-        left = marked(text)
+        remaining = marked(text)
     return commands
 
 

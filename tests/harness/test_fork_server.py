@@ -31,12 +31,12 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 def main(what: str, *words: str) -> int:
     """What the started processes do."""
     if what == "describe":
-        told = {
+        description = {
             "words": words, "directory": os.getcwd(), "given": sys.stdin.read(), "environment": os.environ["GIVEN"],
             "argv": sys.argv[1:], "threads": len(os.listdir("/proc/self/task")), "path": sys.path,
             "session": os.getsid(0) == os.getpid(),
         }  # fmt: skip
-        print(json.dumps(told))
+        print(json.dumps(description))
         print("to stderr", file=sys.stderr)
     if what == "write":
         os.write(int(words[0]), b"passed")
@@ -52,8 +52,8 @@ def main(what: str, *words: str) -> int:
         print(mine.pid, flush=True)
         time.sleep(600)
     if what == "watch":
-        ended = fork_server.parent_watch()
-        while not ended():
+        parent_ended = fork_server.parent_watch()
+        while not parent_ended():
             time.sleep(0.01)
         print("noticed", flush=True)
     if what == "random":
@@ -73,10 +73,11 @@ def test_a_process_has_what_popen_would_give_it(kind: str, tmp_path: Path, monke
         )  # fmt: skip
         assert process.wait(60) == 3 == process.poll() == process.returncode
     assert (tmp_path / "errors").read_text() == "to stderr\n"
-    told = json.loads((tmp_path / "printed").read_text())
-    assert told["words"] == ["a", "b"] and told["argv"][-2:] == ["a", "b"]
-    assert (told["directory"], told["given"], told["environment"]) == (str(tmp_path), "input", "yes")
-    assert told["session"] and told["threads"] == 1 and str(tmp_path) not in told["path"]
+    description = json.loads((tmp_path / "printed").read_text())
+    assert description["words"] == ["a", "b"] and description["argv"][-2:] == ["a", "b"]
+    streams = (description["directory"], description["given"], description["environment"])
+    assert streams == (str(tmp_path), "input", "yes")
+    assert description["session"] and description["threads"] == 1 and str(tmp_path) not in description["path"]
 
 
 def test_pipes_and_passed_descriptors_lead_to_it(kind: str) -> None:
