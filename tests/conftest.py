@@ -29,7 +29,7 @@ processes.begin()
 
 IMPORTED = (
     "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
-    "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.killed", "tests.started",
+    "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.trained", "tests.started",
 )  # fmt: skip
 """Modules that the interpreter has imported from which the tests' processes are forked."""
 
@@ -89,12 +89,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, so that no process begins a long one when the others are at their end."""
+    """Files with slow tests come first, so that no process begins a long one when the others are at their end; tests
+    that any process may run come last."""
     for item in items:
         if not WAITING.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("waits")
     slow = Counter(item.path for item in items if item.get_closest_marker("slow") is not None)
-    items.sort(key=lambda item: -slow[item.path])
+    items.sort(key=lambda item: (item.get_closest_marker("alone") is not None, -slow[item.path]))
     if hasattr(config, "workerinput"):
         scheduling.note(config, items)
 

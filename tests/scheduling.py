@@ -1,7 +1,8 @@
 """Which worker of pytest-xdist runs which tests: whole files, and what is marked `waits` in a worker of its own.
 
 Tests that wait for a scheduler, a server or a browser leave the processor idle, so they run beside the others instead
-of before or after them. A worker that has none of its kind left takes of the other.
+of before or after them. A worker that has none of its kind left takes of the other. Tests marked `alone` share nothing
+with others of their file: they are handed out one by one, at the end, so that all workers end at the same time.
 """
 
 from __future__ import annotations
@@ -14,18 +15,22 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-NOTE = "waits"
-"""Where a worker's input holds the file into which it writes which tests wait; the controller collects none."""
+NOTE = "marks"
+"""Where a worker's input holds the file into which it writes which tests have which mark; the controller collects
+none."""
 APART = "::waits"
 """How the name of a unit of work ends whose tests wait."""
 
 
 def note(config: pytest.Config, items: Collection[pytest.Item]) -> None:
-    """Let a worker write which tests wait. All workers write the same."""
-    ids = [item.nodeid for item in items if item.get_closest_marker("waits") is not None]
+    """Let a worker write which tests wait, and which are alone. All workers write the same."""
+    marks = {
+        mark: [item.nodeid for item in items if item.get_closest_marker(mark) is not None]
+        for mark in ("waits", "alone")
+    }
     path = Path(config.workerinput[NOTE])  # type: ignore[attr-defined]
     beside = path.with_suffix(f".{config.workerinput['workerid']}")  # type: ignore[attr-defined]
-    beside.write_text(json.dumps(ids))
+    beside.write_text(json.dumps(marks))
     beside.rename(path)
 
 
@@ -34,17 +39,19 @@ class Scheduling(LoadFileScheduling):
 
     def __init__(self, config: pytest.Config, log: object, noted: Path) -> None:
         super().__init__(config, log)  # type: ignore[arg-type]
-        self._noted, self._waiting = noted, frozenset[str]()
+        self._noted, self._waiting, self._alone = noted, frozenset[str](), frozenset[str]()
         self._last = f"gw{self.numnodes - 1}" if self.numnodes > 2 else ""
         config.option.loadscopereorder = False
 
     def schedule(self) -> None:
         if self.collection is None and self._noted.exists():
-            self._waiting = frozenset(json.loads(self._noted.read_text()))
+            marks = json.loads(self._noted.read_text())
+            self._waiting, self._alone = frozenset(marks["waits"]), frozenset(marks["alone"])
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
-        return super()._split_scope(nodeid) + (APART if self._last and nodeid in self._waiting else "")
+        scope = nodeid if nodeid in self._alone else super()._split_scope(nodeid)
+        return scope + (APART if self._last and nodeid in self._waiting else "")
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if self._last:

@@ -13,23 +13,29 @@ import pkgutil
 
 import numpy as np
 
-from guidebench import baselines, methods
+from guidebench import baselines, methods, suites
 from guidebench.baselines.sum_tree import MaxSumTree
+from guidebench.harness.models import backends
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import estimates
 
 os.fsync = lambda handle: None  # type: ignore[assignment]
 estimates.SECONDS = 0.0
 matrix.plan(["suite=classic", "task=CartPole-v1", "method=uer", "profile=smoke"])
-for package in (baselines, methods):
+for name in (
+    "torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "torchvision.transforms",  # before OSMesa: see gl.py
+    "gymnasium.envs.mujoco", "gymnasium_robotics", "metaworld", "crafter", "minigrid", "ogbench.manipspace",
+):  # fmt: skip
+    with contextlib.suppress(ImportError):  # of an extra that is missing
+        importlib.import_module(name)
+for package in (baselines, methods, suites, backends):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         with contextlib.suppress(ImportError):  # of an extra that is missing
             importlib.import_module(module.name)
 with contextlib.suppress(ImportError):
-    import gymnasium  # noqa: F401
+    from guidebench.suites.bin_sorting import dynamics
+
+    dynamics.model()  # compiled once, for all who copy it
 tree = MaxSumTree(1, 2)
 tree.set(np.zeros((1, 1), np.int64), np.ones((1, 1)))
 tree.sample(np.zeros((1, 1)))
-for module in ("torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "torchvision.transforms"):
-    with contextlib.suppress(ImportError):  # of an extra that is missing
-        importlib.import_module(module)

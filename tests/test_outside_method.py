@@ -234,6 +234,8 @@ def test_roles_share_a_process_where_one_model_answers_in_both(scouting: None) -
     assert sharing(planned("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], "a delay is the role's own"
     for other in ("seer.model=other", "seer.dtype=bfloat16", "seer.batch_size=3"):
         assert sharing(planned(other), roles) == [("planner",), ("reader",), ("seer",)], other
+    scripted = planned("seer=scripted", "planner=scripted")
+    assert sharing(scripted, roles) == [("planner", "seer"), ("reader",)], "hand-written models share a process"
 
 
 def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> None:

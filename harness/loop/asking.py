@@ -31,7 +31,8 @@ def asked_of(cell: Cell, agent: Agent) -> list[str]:
 
 def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the roles, grouped by the process that can answer in them. Roles share a process if they use the same
-    foundation model with equal transport and retry policy; prompts, sampling and dialogues may differ."""
+    foundation model with equal transport and retry policy; prompts, sampling and dialogues may differ. All roles of
+    hand-written models share one, if their time limits are equal: it imports and draws for all of them."""
     found: dict[tuple[object, ...], list[str]] = {}
     named = {part.role: part for part in cell.models}
     for role in roles:
@@ -40,6 +41,8 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
         if role in named and keeping.recorded(model):
             same = {name: value for name, value in vars(model).items() if name not in keeping.NOT_THE_MODEL}
             key = (named[role].kind, named[role].name, *same.items(), model.policy())
+        elif role in named and model.backend == "scripted":
+            key = (model.backend, model.timeout)
         found.setdefault(key, []).append(role)
     return [*map(tuple, found.values())]
 
@@ -70,8 +73,8 @@ def distinct(backends: Mapping[str, Backend]) -> list[Backend]:
 
 
 def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Backend:
-    """Return the backend for these roles: an oracle runs in the worker, a person answers through files, and any other
-    model runs in its own process."""
+    """Return the backend for these roles: an oracle runs in the worker, a person answers through files, and other
+    models run in a process."""
     if registry.HUMAN in roles:
         asker: parts.AskingPart = cell.section(_asking(cell, registry.HUMAN)[0])
         return asker.person(build.directories)

@@ -40,12 +40,12 @@ class Voice(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Everything that the model process needs to render frames and to call the model."""
+    """Everything that the model process needs to render frames and to call its model, or its hand-written models."""
 
     suite: Registered
     task: str
     voices: Mapping[str, Voice]
-    """Role -> its use of the model, for every role that this model has in the cell."""
+    """Role -> its use of the model, for every role that the process has in the cell."""
     drawing: Mapping[str, Any] | None = None
     """Settings for rendering frames; None if no role uses frames."""
     runs: tuple[str, ...] = ("CELL/SEED",)
@@ -64,6 +64,11 @@ class Assignment(NamedTuple):
     def model(self) -> Registered:
         """The model, with the settings of its first role."""
         return next(iter(self.voices.values())).model
+
+    @property
+    def models_named(self) -> str:
+        """The models as messages name them."""
+        return ", ".join(dict.fromkeys(str(voice.model) for voice in self.voices.values()))
 
 
 class Sent(NamedTuple):

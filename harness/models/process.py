@@ -39,7 +39,8 @@ DEATHS = 2
 
 
 class ModelProcess:
-    """Answers questions in all roles of one model, several concurrently if the model supports it; a Backend."""
+    """Answers questions in all roles of one model, several concurrently if the model supports it, or in those of
+    several hand-written models; a Backend."""
 
     def __init__(self, assignment: Assignment, patience: float, window: int = 2, requests: int | None = None) -> None:
         """`patience`: seconds without any answer after which the process counts as hung; `window`: most unanswered
@@ -168,8 +169,8 @@ class ModelProcess:
                 self._process.wait()
             if self._scratch and self._process.returncode:
                 print(
-                    f"the last answers of {self._assignment.model} could not be copied into the study; their runs ask "
-                    f"for them again (exit code {self._process.returncode})", file=sys.stderr, flush=True,
+                    f"the last answers of {self._assignment.models_named} could not be copied into the study; their "
+                    f"runs ask for them again (exit code {self._process.returncode})", file=sys.stderr, flush=True,
                 )  # fmt: skip
             self._process = None
         if self._scratch:
@@ -246,7 +247,7 @@ class ModelProcess:
         self._deaths += bool(self._sent) or self._publishing
         if self._deaths >= DEATHS:
             raise UserError(
-                f"the process of {self._assignment.model} ended {DEATHS} times without an answer ({ended}); "
+                f"the process of {self._assignment.models_named} ended {DEATHS} times without an answer ({ended}); "
                 f"its log is in the run's log file"
             )
         self.restarts += 1

@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -62,14 +62,15 @@ class Answers(Protocol):
 
 
 class Unaided:
-    """A scripted model called directly; it is free and deterministic, so it needs neither cassette nor retries."""
+    """Scripted models, by role, called directly: they are free and deterministic, so they need neither cassette nor
+    retries."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._models = models
         self.waits: Callable[[], None] = lambda: None
 
     async def answer(self, call: Call, asker: Asker) -> CallResult:
-        reply = await self._model.answer(call)
+        reply = await self._models[asker.role].answer(call)
         return CallResult(reply.value, usage=reply.usage, billed=reply.usage, detail=reply.detail)
 
     def publish(self, followers: Iterable[Path]) -> None:
@@ -79,7 +80,8 @@ class Unaided:
         """Do nothing, because nothing is spent."""
 
     async def close(self, grace: float, last: Callable[[], None]) -> None:
-        await self._model.close()
+        for model in self._models.values():
+            await model.close()
 
 
 def main(handle: str, home: str = "", requests: str = "") -> int:
@@ -121,7 +123,7 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
         except UserError as error:
             broken, full = str(error), isinstance(error, NoMemory)
         except Exception:  # as for a clip, below
-            broken = f"{assignment.model} cannot be built:\n{traceback.format_exc()}"
+            broken = f"{assignment.models_named} cannot be built:\n{traceback.format_exc()}"
         while True:
             item = await heard.get()
             if isinstance(item, (EOFError, OSError)):
@@ -136,7 +138,7 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
                 _send(connection, _published(desk, broken, item.followers))
                 continue
             if broken or studio is None or desk is None:
-                said = in_role(broken, assignment.model.kind, item.role)
+                said = in_role(broken, assignment.voices[item.role].model.kind, item.role)
                 _send(connection, ProcessReply(item.number, error=said, full=full))
                 continue
             task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand, hosted))
@@ -229,10 +231,11 @@ async def _answer(
     except MissingCall as error:
         message = ProcessReply(item.number, missing=str(error))
     except UserError as error:
-        said = in_role(str(error), assignment.model.kind, item.role)
+        said = in_role(str(error), assignment.voices[item.role].model.kind, item.role)
         message = ProcessReply(item.number, error=said, full=isinstance(error, NoMemory))
     except Exception:  # a plug-in may raise anything; send the worker the traceback
-        message = ProcessReply(item.number, error=f"{assignment.model} failed on a question:\n{traceback.format_exc()}")
+        failed = assignment.voices[item.role].model
+        message = ProcessReply(item.number, error=f"{failed} failed on a question:\n{traceback.format_exc()}")
     _send(connection, message)
 
 
@@ -334,19 +337,22 @@ def built(part: Registered) -> Any:
 def answers(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedModel | None = None) -> Answers:
     """Return what answers the calls: hand-written code, or a foundation model behind a desk. `hosted`: the model of
     another process, if it is not loaded here."""
-    config, task = built(assignment.model), assignment.task
+    config = built(assignment.model)
     if config.backend == "scripted":
-        kinds = answering.answered(assignment.model.kind, config)
-        suite = built(assignment.suite)
-        drawn = (suite.drawing(**(assignment.drawing or {})),) if config.draws else ()
-        spawn = functools.partial(config.spawn, suite, task, *drawn)
-        return Unaided(ScriptedModel(str(assignment.model), kinds, spawn, hand))
+        return Unaided({role: _scripted(assignment, voice.model, hand) for role, voice in assignment.voices.items()})
     from guidebench.harness.models import keeping
 
     models = Models(**assignment.models)
     shared = keeping.Shared(assignment.scratch, assignment.runs[0].partition("/")[0]) if assignment.shared else None
     load = None if hosted is None else hosted.spawn
     return keeping.desk(config, models, Path(assignment.directory), assignment.device, shared=shared, spawn=load)
+
+
+def _scripted(assignment: Assignment, model: Registered, hand: ThreadPoolExecutor) -> ScriptedModel:
+    config, suite = built(model), built(assignment.suite)
+    drawn = (suite.drawing(**(assignment.drawing or {})),) if config.draws else ()
+    spawn = functools.partial(config.spawn, suite, assignment.task, *drawn)
+    return ScriptedModel(str(model), answering.answered(model.kind, config), spawn, hand)
 
 
 def padded(snapshots: Array, length: int) -> Array:

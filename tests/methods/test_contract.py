@@ -18,8 +18,7 @@ def test_every_method_and_suite_is_in_the_tables() -> None:
     assert {f"suite={name}" for name in registry.names("suite")} <= {*words}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", [*METHODS, *MORE])
-def test_the_contract_is_kept(
-    name: str, train: Callable[..., Path], tiny: Callable[[str], Path], tmp_path: Path, opengl: None
-) -> None:
-    check((METHODS | MORE)[name], tiny, train, tmp_path)
+def test_the_contract_is_kept(name: str, tiny: Callable[[str], Path], tmp_path: Path, opengl: None) -> None:
+    check((METHODS | MORE)[name], tiny, tmp_path)

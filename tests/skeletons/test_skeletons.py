@@ -25,15 +25,13 @@ ROWS = {
 
 
 @pytest.fixture
-def studies(
-    plugin: Callable[..., Path], tiny: Callable[[str], Path], train: Callable[..., Path], tmp_path: Path
-) -> Callable[[str, str], Any]:
+def studies(plugin: Callable[..., Path], tiny: Callable[[str], Path], tmp_path: Path) -> Callable[[str, str], Any]:
     """`studies("turns", "turns")` checks a row with a skeleton installed: the last metrics of its seeds, the study."""
 
     def checked(name: str, source: str, *parts: str) -> tuple[Any, Path]:
         registered = dict.fromkeys(("agent", "method"), source) | {part: "pictures" for part in parts}
         plugin(f"{source}_skeleton", (HERE / f"{source}.py").read_text(), registered)
-        study = check(ROWS[name], tiny, train, tmp_path)
+        study = check(ROWS[name], tiny, tmp_path)
         return results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1), study
 
     return checked

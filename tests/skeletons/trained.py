@@ -1,4 +1,4 @@
-"""Train in a process that is killed with -9 at a given moment: JSON on standard input, see `main`."""
+"""Train in a process that may be killed with -9 at a given moment: JSON on standard input, see `main`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tests.conftest import trainer
 
 
 def main() -> int:
-    """`words`, `packs`, `job`: what `train` takes; `directory`; `where`: "training", after this `step`, or
-    "evaluation", when the first episode of one at this step or later has ended and others have not."""
+    """`words`, `packs`, `job`: what `train` takes; `directory`; `where` the process is killed: in "training", after
+    this `step`, in an "evaluation", when the first episode of one at this step or later has ended and others have not,
+    or not at all if it is ""."""
     asked: dict[str, Any] = json.load(sys.stdin)
 
     def die() -> None:
