@@ -35,6 +35,8 @@ from tools import recorder
 ROOT = Path(__file__).resolve().parents[1]
 MAP = Path("build/coverage-map")
 """Where a map is kept, relative to its checkout; git ignores it."""
+KEPT = Path(__file__).with_name("folders.json")
+"""The sums of an earlier map, with which a new one is compared: folder -> executed statements and branches, all."""
 SELECTION = "GUIDEBENCH_SELECTION"
 """Environment variable: a folder in which `pytest_selection` finds the names of the tests that it keeps."""
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -230,12 +232,11 @@ def folders(branches: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int
     return dict(sorted(sums.items()))
 
 
-def show_folders(own: CoverageMap, other: CoverageMap | None) -> int:
-    """Print the share of statements and branches that are executed, folder by folder. Return how many folders have lost
-    more than .2 points since the other map."""
-    before = folders(other.branches) if other else {}
+def show_folders(own: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]]) -> int:
+    """Print the share of statements and branches that are executed, folder by folder, from two results of `folders`.
+    Return how many folders have lost more than .2 points since the earlier one."""
     lost = 0
-    for folder, (covered, total) in folders(own.branches).items():
+    for folder, (covered, total) in own.items():
         if not total:
             continue
         share = 100 * covered / total
@@ -431,7 +432,8 @@ def main(words: Sequence[str]) -> int:
     collecting.add_argument("--tree", type=Path, default=ROOT)
     collecting.add_argument("--data", type=Path, required=True)
     showing = commands.add_parser("folders", help="show the branch coverage of folders")
-    showing.add_argument("--compare", type=Path, metavar="MAP", help="an earlier map")
+    showing.add_argument("--compare", type=Path, default=KEPT, metavar="FILE", help=f"earlier sums; default: {KEPT}")
+    showing.add_argument("--keep", action="store_true", help="write the sums to that file instead")
     changing = commands.add_parser("changed", help="run the tests that a change may concern")
     changing.add_argument("--base", help="a commit; default: where this branch left main")
     changing.add_argument("--list", action="store_true", help="name the tests, run none")
@@ -449,7 +451,11 @@ def main(words: Sequence[str]) -> int:
         return 0
     coverage_map = read(given.map)
     if given.command == "folders":
-        return min(1, show_folders(coverage_map, read(given.compare) if given.compare else None))
+        sums = folders(coverage_map.branches)
+        if given.keep:
+            lines = ",\n".join(f" {json.dumps(folder)}: {json.dumps(counts)}" for folder, counts in sums.items())
+            given.compare.write_text(f"{{\n{lines}\n}}\n")
+        return min(1, show_folders(sums, json.loads(given.compare.read_text()) if given.compare.exists() else {}))
     if given.command == "quick":
         (ROOT / "tests/not_quick.txt").write_text("".join(f"{name}\n" for name in not_quick(coverage_map)))
         return 0

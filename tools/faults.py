@@ -2,7 +2,7 @@
 
     python -m tools.faults                       put each fault into a copy of the tree and run the tests that reach it
     python -m tools.faults --only NAME …         these only; --named and --drawn N: the named ones, N of the drawn ones
-    python -m tools.faults --compare FILE        list what an earlier run caught and this one does not
+    python -m tools.faults --output FILE         keep the verdicts; in tools/verdicts.json later runs compare with them
     python -m tools.faults draw                  draw the faults anew, into tools/drawn_faults.json
 
 Needs a map of which test reaches which line (`make coverage`). Of the tests that reach a fault's lines, those at the
@@ -36,6 +36,8 @@ from tools.mutations import Fault, Place, applied, draw, place
 ROOT = coverage_map.ROOT
 DRAWN = Path(__file__).with_name("drawn_faults.json")
 OUTPUT = Path("build/faults.json")
+KEPT = Path(__file__).with_name("verdicts.json")
+"""Verdicts of an earlier commit: what they call caught must be caught."""
 FOLDERS = ("harness", "suites", "baselines", "methods", "results", "reports")
 SECONDS = 40.0
 """Recorded seconds of the tests that run for one fault."""
@@ -389,7 +391,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"for each fault; default: {SECONDS:g}")
     parser.add_argument("--jobs", type=int, default=1, help="faults at a time")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"default: {OUTPUT}")
-    parser.add_argument("--compare", type=Path, metavar="FILE", help="the output of an earlier run")
+    parser.add_argument("--compare", type=Path, default=KEPT, metavar="FILE", help=f"earlier verdicts; default: {KEPT}")
     given = parser.parse_args(words)
     tree = given.tree.resolve()
     if given.command == "draw":
@@ -407,14 +409,15 @@ def main(words: Sequence[str]) -> int:
     python = given.python or str(tree / ".venv/bin/python")
     verdicts = judge_all(tree, faults, coverage_map.read(given.map), python, given.seconds, given.jobs)
     given.output.parent.mkdir(parents=True, exist_ok=True)
-    entries = [
-        {"name": each.fault.name, "status": each.status, "test": each.test, "tests": each.count} for each in verdicts
-    ]
-    given.output.write_text(f"{json.dumps(entries, indent=1)}\n")
+    lines = (
+        json.dumps({"name": each.fault.name, "status": each.status, "test": each.test, "tests": each.count})
+        for each in verdicts
+    )
+    given.output.write_text("[\n {}\n]\n".format(",\n ".join(lines)))
     print(table(verdicts))
     named = {fault.name for fault in NAMED}
     failures = [each for each in verdicts if each.fault.name in named and each.status != "caught"]
-    if given.compare:
+    if given.compare.exists():
         failures = [*dict.fromkeys([*failures, *lost(verdicts, json.loads(given.compare.read_text()))])]
     for each in failures:
         print(f"must be caught: {each.fault.name} ({each.fault.meaning})")
