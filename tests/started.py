@@ -3,7 +3,8 @@
 No test cuts the power, so none needs what was written to be on a disk; only tests of estimates need timings. What a
 process that trains would import or compile is imported and compiled here, once for all of them. What a process imports
 that loads a model of transformers is imported here as well, but for the client of the Hub, which reads its settings
-from the environment when it is imported.
+from the environment when it is imported. The model of bin_sorting, which takes a second to compile, is compiled here:
+a run asks several processes that draw it.
 """
 
 import contextlib
@@ -33,3 +34,7 @@ tree.sample(np.zeros((1, 1)))
 for module in ("torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "torchvision.transforms"):
     with contextlib.suppress(ImportError):  # of an extra that is missing
         importlib.import_module(module)
+with contextlib.suppress(ImportError):  # of an extra that is missing
+    from guidebench.suites.bin_sorting import dynamics
+
+    dynamics.model()
