@@ -19,6 +19,7 @@ from guidebench.harness.plan import config, matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import stages, study
+from tests.refusals import check_refused
 
 pytest.importorskip("crafter")
 SCRIPTED = (
@@ -140,8 +141,7 @@ def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], tol
     named = {word.split("=", 1)[0] for word in words}
     given = [word for word in SCRIPTED if word.split("=", 1)[0] not in named]
     given = [word for word in given if "suite" not in named or not word.startswith("suite.")]
-    with pytest.raises(UserError, match=re.escape(told)):
-        matrix.plan([*given, "method=dsadf", "profile=smoke", *words])
+    check_refused(re.escape(told), matrix.plan, [*given, "method=dsadf", "profile=smoke", *words])
 
 
 @pytest.mark.parametrize("method", ["dsadf", "dsadf_transfer"])

@@ -21,6 +21,7 @@ from guidebench.methods.ellm.scripted import PromptReader
 from tests.harness.models.canned import completion, serving
 from tests.logs import logged
 from tests.methods.contract import kept
+from tests.refusals import check_refused
 
 SMALL = (
     "suite.impossible=masked", "suite.area=16", "suite.length=50", "text_embedder=scripted", "text_embedder.width=16",
@@ -79,8 +80,7 @@ def test_the_estimate_of_calls_is_what_random_play_measured() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(words: list[str], reason: str) -> None:
-    with pytest.raises(UserError, match=reason):
-        planned(*words)
+    check_refused(reason, planned, *words)
 
 
 def test_housekeeps_deeds_can_be_goals() -> None:
@@ -91,8 +91,7 @@ def test_housekeeps_deeds_can_be_goals() -> None:
     "word", ["guide.threshold=1", "guide.threshold=-0.1", "guide.most=0", "guide.weight=-1", "guide.omit=['']"]
 )
 def test_settings_out_of_bounds_are_refused_by_name(word: str) -> None:
-    with pytest.raises(UserError, match=word.partition("=")[0].replace(".", r"\.")):
-        planned(word)
+    check_refused(word.partition("=")[0].replace(".", r"\."), planned, word)
 
 
 def test_a_task_that_tells_nothing_is_refused_before_training() -> None:
@@ -110,8 +109,11 @@ def test_a_task_that_tells_nothing_is_refused_before_training() -> None:
 
 
 def test_the_hand_written_chat_is_for_this_guide_alone() -> None:
-    with pytest.raises(UserError, match="suggests goals in words, for ELLM's guide alone"):
-        matrix.plan(["suite=metaworld_mt10", "task=reach", "method=lagea", "feedback=scripted_goals"])
+    check_refused(
+        "suggests goals in words, for ELLM's guide alone",
+        matrix.plan,
+        ["suite=metaworld_mt10", "task=reach", "method=lagea", "feedback=scripted_goals"],
+    )
 
 
 # Runs

@@ -217,23 +217,3 @@ def test_a_solver_that_never_succeeds_is_told_with_the_way_out_and_frames_are_cr
     assert np.array_equal(cropped(frames, 0.125), frames[:, 1:7, 1:7]) and np.array_equal(cropped(frames, 0), frames)
     with pytest.raises(UserError, match=r"never succeeds at '' on layout 13.*guide\.goal=false"):
         Played(tmp_path, Furl(**ALIGNED), seeds=(13,))
-
-
-def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> None:
-    def life(played: Played) -> None:
-        width = len(played.seeds)
-        played.live("0" * width, "0" * width, "0" * width)
-        played.train(2)
-        played.step((False,) * width)
-
-    def later(played: Played) -> Array:
-        played.step((True,) * len(played.seeds), True)
-        played.answer()
-        played.train(3)
-        return played.heads(-1)
-
-    both, alone, taken = together(Played, tmp_path, Furl(**ALIGNED))
-    life(both)
-    life(alone)
-    taken.take(alone)
-    np.testing.assert_array_equal(later(taken), later(both))

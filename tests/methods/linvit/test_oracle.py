@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from guidebench import results
-from guidebench.harness.commands import cli
 from guidebench.harness.errors import Stopped
 from guidebench.harness.interfaces import Question
 from guidebench.harness.playback.reevaluation import evaluate_run
@@ -80,19 +79,17 @@ def test_a_run_that_stops_in_the_middle_of_the_solvers_plans_leaves_the_same_byt
     whole = train(*words, packs=[(2,)])
     broken, stops = whole.with_name("broken"), 0
     while True:
-        stop = (call == 5 for call in range(1, 1_000)).__next__
+        stop = (call == 20 for call in range(1, 1_000)).__next__
         try:
             train(*words, packs=[(2,)], directory=broken, stop=stop)
             break
         except Stopped:
             stops += 1
-    assert stops == 120 // 5 - 1 and kept(whole) == kept(broken)
+    assert stops == 120 // 20 - 1 and kept(whole) == kept(broken)
 
 
-def test_rows_and_reports_say_that_the_prior_is_privileged(train: Callable[..., Path], tmp_path: Path) -> None:
+def test_rows_say_that_the_prior_is_privileged(train: Callable[..., Path]) -> None:
     study = train(*BRIEF, "seeds=[0]", packs=[(0,)])
     (cell,) = store.study(study).cells
     assert (cell.backend, cell.model) == ("oracle", "oracle_prior")
     assert judges.remark(cell) == "privileged: it is told of the task's state what no method may know"
-    assert cli.main(["report", str(study), "--output", str(tmp_path)]) == 0
-    assert "privileged: it is told of the task" in (tmp_path / "table.tex").read_text()

@@ -73,16 +73,12 @@ def test_a_tiny_language_model_that_makes_no_sense_leaves_the_prior_uniform(
     assert kept(again) == kept(study)
 
 
-def test_a_finished_run_is_evaluated_again_and_replayed_without_its_model(train: Callable[..., Path]) -> None:
-    (run,) = train(*SHORT, "prior=scripted", "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0")
-    first = evaluate_run(run, None, None, episodes=2, seed=3, models=Models(mode="record"))
-    assert evaluate_run(run, None, None, episodes=2, seed=3) == first
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("guide=rnd",), ("guide=self_imitation",), ("replay=per",), ("replay=aer",)])
-def test_it_works_with_guides_and_replays_of_the_standard_agent(
+@pytest.mark.parametrize("words", [("guide=rnd", "replay=per"), ("guide=self_imitation", "replay=aer")])
+def test_it_works_with_guides_and_replays_of_the_standard_agent_and_is_evaluated_again_without_its_model(
     train: Callable[..., Path], words: tuple[str, ...]
 ) -> None:
     study = train(*SHORT, "prior=scripted", *words, "seeds=[0]", packs=[(0,)])
     assert last(study, "metrics")["loss"].notna().all()
+    (run,) = study.glob("*/*/*/seed-0")
+    first = evaluate_run(run, None, None, episodes=2, seed=3, models=Models(mode="record"))
+    assert evaluate_run(run, None, None, episodes=2, seed=3) == first

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from guidebench.harness import registry, settings
-from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.errors import Stopped
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.run import study
 from tests.logs import logged
 from tests.methods.contract import EVERY, MAZE, PREFERENCE, kept
+from tests.refusals import check_refused
 
 pytest.importorskip("metaworld")
 TASK = "task=button-press"
@@ -72,8 +73,11 @@ def test_every_task_whose_states_can_be_told_in_words_is_taught(suite: str) -> N
 
 
 def test_states_that_cannot_be_told_in_words_are_refused_with_the_reason() -> None:
-    with pytest.raises(UserError, match=r"teacher 'llm' does not fit suite 'classic'.*cannot be told in words"):
-        matrix.plan(["method=rl_sallm_f", "suite=classic", "task=Pendulum-v1"])
+    check_refused(
+        r"teacher 'llm' does not fit suite 'classic'.*cannot be told in words",
+        matrix.plan,
+        ["method=rl_sallm_f", "suite=classic", "task=Pendulum-v1"],
+    )
 
 
 def test_a_run_is_the_same_after_a_stop_between_question_and_answer_in_another_packing(train: Any) -> None:
@@ -111,6 +115,5 @@ def test_too_few_expert_episodes_are_an_error_before_a_run_begins(tmp_path: Path
     wanted = ("teacher.augment=decision_transformer", "teacher.expert_episodes=1", "guide.segment=100")
     command = ("method=rl_sallm_f", "task=door-open", "chat=scripted", "profile=smoke", "seeds=1", *wanted)
     plan = matrix.plan([*command, f"output={tmp_path / 'study'}"])
-    with pytest.raises(UserError, match=r"demonstrate door-open 3 succeeded and 0 took more than guide.segment=100"):
-        study.carry_out(plan)
+    check_refused(r"demonstrate door-open 3 succeeded and 0 took more than guide.segment=100", study.carry_out, plan)
     assert not list((tmp_path / "study").rglob("run.json"))

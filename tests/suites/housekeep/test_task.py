@@ -281,19 +281,6 @@ def test_a_position_repeats_with_everything_that_decides_the_future():
     assert made(reward="placed").position() is None
 
 
-def test_a_restored_task_continues_alike_in_the_middle_of_a_carry():
-    task = made("adjustment_1", seed=5)
-    while task.held < 0:
-        task.step(task.expert())
-    other = Housekeep().make("adjustment_1")
-    other.load_state(task.state())
-    actions = np.random.default_rng(2).integers(0, 6, 400).tolist()
-    for action in actions:
-        one, two = task.step(action), other.step(action)
-        assert one[1:] == two[1:] and one.observation.tobytes() == two.observation.tobytes()
-        assert task.snapshot().tobytes() == other.snapshot().tobytes() and task.subgoals() == other.subgoals()
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_the_scripted_agent_places_all_items_in_every_layout(name):
     task = made(name)

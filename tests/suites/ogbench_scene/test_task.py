@@ -210,13 +210,6 @@ def test_continuations_in_contact_are_bit_identical(uninterrupted):
     assert len({*(states[at]["buttons"].tobytes() for at in states)}) > 1  # locks change in between
 
 
-def test_taking_a_state_changes_nothing(uninterrupted):
-    actions, seen, _ = uninterrupted
-    task = Scene("task4")
-    task.reset(0)
-    assert [shown(task, action) for action in actions] == seen
-
-
 def test_a_snapshot_holds_what_drawing_reads():
     task = Scene("task4")
     task.reset(0)
