@@ -48,7 +48,7 @@ def last_metrics(run: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("replay", "learner"), zip(registry.names("replay"), itertools.cycle(fitting("minigrid_doorkey", "5x5")))
+    ("replay", "learner"), [*zip(registry.names("replay"), itertools.cycle(fitting("minigrid_doorkey", "5x5")))]
 )
 def test_a_replay_with_a_learner_trains_on_grids(train, replay: str, learner: str) -> None:
     size = "8x8" if replay == "per" else "5x5"

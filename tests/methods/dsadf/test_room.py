@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -229,18 +228,6 @@ def kept_target(directory: Path) -> str:
     from guidebench.methods.dsadf.targets import unpacked
 
     return unpacked(load_file(directory / "policy.safetensors")["target"])
-
-
-@pytest.mark.slow
-def test_scripted_models_place_items(train: Callable[..., Path]) -> None:
-    """Random actions place 4 % of the items in 1,000 steps (docs/suites/housekeep.md)."""
-    words = ("task=task12", "suite.length=400", "training.steps=1", "evaluation.every=1", "evaluation.episodes=3")
-    for method, chats in (
-        ("model_with_planner", SCRIPTED),
-        ("model_as_agent", ("suite=housekeep", "performer=scripted")),
-    ):
-        study = train(*words, *chats, f"method={method}", "seeds=[0]", packs=[(0,)])
-        assert results.load(study)["score"].mean() > 0.08
 
 
 @pytest.mark.parametrize("method", ["dsadf", "dsadf_transfer"])

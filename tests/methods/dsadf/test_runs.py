@@ -144,19 +144,6 @@ def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], tol
     check_refused(re.escape(told), matrix.plan, [*given, "method=dsadf", "profile=smoke", *words])
 
 
-@pytest.mark.parametrize("method", ["dsadf", "dsadf_transfer"])
-def test_each_declared_ablation_can_be_planned(method: str) -> None:
-    from guidebench.harness import registry
-    from guidebench.harness.plan import variations
-
-    stage = ["pretraining.task=deforestation"] if method == "dsadf_transfer" else []
-    words = [*SCRIPTED, f"method={method}", "profile=smoke", "task=wood_sword", *stage]
-    (cell,) = matrix.plan(words).cells
-    ablations = registry.get("method", method).ablations
-    ids = {variations._varied(cell, dict(overrides), name).id for name, overrides in ablations.items()}
-    assert len({cell.id, *ids}) == 1 + len(ablations)
-
-
 def test_the_oracle_performs_towards_the_task_where_the_memory_leaves_sub_goals_to_it(
     train: Callable[..., Path],
 ) -> None:

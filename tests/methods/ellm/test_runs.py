@@ -103,8 +103,7 @@ def test_a_task_that_tells_nothing_is_refused_before_training() -> None:
 
     cell = planned()
     there = There({**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation"))
-    with pytest.raises(UserError, match=r"task 'deforestation' does not tell both"):
-        cell.section("guide").ready(there)
+    check_refused(r"task 'deforestation' does not tell both", cell.section("guide").ready, there)
     cell.section("guide").ready(There(cell.sections, "deforestation", *cell.section("suite").spaces("deforestation")))
 
 

@@ -14,12 +14,12 @@ import pytest
 
 from guidebench.baselines.frame_vectors import FRAME, cropped
 from guidebench.baselines.storage import Storage
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Response
 from guidebench.methods.furl import Furl, Liv, LivProj
 from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION
 from guidebench.methods.furl.guide import FurlGuide, LivGuide, LivProjGuide
 from tests.baselines.test_experience import build, ctx, happened
+from tests.refusals import check_refused
 
 SMALL: dict[str, Any] = {"width": 2, "stretch": 2}
 HEADS: dict[str, Any] = {**SMALL, "hidden": (5,), "out": 3, "learning_rate": 0.01}
@@ -125,8 +125,7 @@ def test_frames_that_failed_have_the_tasks_reward_and_without_the_instruction_th
     assert played.guide.metrics()["guide/failed"].tolist() == [2, 2]
     played = Played(tmp_path / "lost", Liv(**SMALL))
     played.step((False, False))
-    with pytest.raises(UserError, match=r"no vector of the instruction.*choose another output="):
-        played.answer(failed=True)
+    check_refused(r"no vector of the instruction.*choose another output=", played.answer, failed=True)
 
 
 def test_liv_proj_rewards_by_heads_that_never_change(tmp_path: Path) -> None:
@@ -215,5 +214,6 @@ def test_a_solver_that_never_succeeds_is_told_with_the_way_out_and_frames_are_cr
     """A frame loses the same share at each edge."""
     frames = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(1, 8, 8, 3)
     assert np.array_equal(cropped(frames, 0.125), frames[:, 1:7, 1:7]) and np.array_equal(cropped(frames, 0), frames)
-    with pytest.raises(UserError, match=r"never succeeds at '' on layout 13.*guide\.goal=false"):
-        Played(tmp_path, Furl(**ALIGNED), seeds=(13,))
+    check_refused(
+        r"never succeeds at '' on layout 13.*guide\.goal=false", Played, tmp_path, Furl(**ALIGNED), seeds=(13,)
+    )

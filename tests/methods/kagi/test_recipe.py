@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
 from guidebench.harness.identity import cells
 from guidebench.harness.plan import config, matrix, variations
 from guidebench.harness.plan.config import Cell
@@ -145,8 +144,7 @@ def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: 
     found = cell("method=kagi", *SCRIPTED, "guide.projection=regressors")
     monkeypatch.setattr(calibration, "FEWEST", 1000)
     calibration.calibrate.cache_clear()
-    with pytest.raises(UserError, match="a regressor needs 1000 calibration points"):
-        found.section("guide").ready(config.there(found))
+    check_refused("a regressor needs 1000 calibration points", found.section("guide").ready, config.there(found))
     calibration.calibrate.cache_clear()
 
 
@@ -159,5 +157,8 @@ def test_a_segmenter_that_sees_the_object_in_no_first_frame_is_refused_before_wo
         found = cell("method=kagi", f"suite.start={start}", f"segmenter={segmenter}", *SCRIPTED[1:])
         found.section("guide").ready(config.there(found))
     hidden = cell("method=kagi", "suite.start=grasped", *SCRIPTED)
-    with pytest.raises(UserError, match=r"in the first frames of 0 of 2 layouts.*choose segmenter=oracle"):
-        hidden.section("guide").ready(config.there(hidden))
+    check_refused(
+        r"in the first frames of 0 of 2 layouts.*choose segmenter=oracle",
+        hidden.section("guide").ready,
+        config.there(hidden),
+    )

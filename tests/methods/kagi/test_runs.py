@@ -70,7 +70,8 @@ def test_it_leads_on_another_suite_that_projects(train: Callable[..., Path], ope
     """Nothing is a success, so the critics' values differ from those of the sparse reward by the dense one alone."""
     pytest.importorskip("metaworld")
     words = (
-        "suite=metaworld_mt10", "task=drawer-open", "method=sac", "guide=waypoints", "drawing.camera=both", "segmenter=oracle",
+        "suite=metaworld_mt10", "task=drawer-open", "method=sac", "guide=waypoints", "drawing.camera=both",
+        "segmenter=oracle",
         "waypoints=oracle", "classifier=oracle", "learner.hidden=[8]", "learner.batch_size=8",
         "learner.learning_starts=10", "training.steps=24", "training.capacity=600", "evaluation.every=24",
         "evaluation.episodes=1",

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from tests.methods.contract import kept
+from tests.refusals import check_refused
 
 DOORKEY = (
     "suite=minigrid_doorkey", "method=roboclip", "embedder.dtype=float32", "drawing.tile_size=8",
@@ -34,8 +34,9 @@ def test_its_defaults_are_the_papers_encoder_and_frames_of_480_rows() -> None:
 
 
 def test_an_embedder_of_single_images_is_refused_with_the_plan() -> None:
-    with pytest.raises(UserError, match=r"'clip' .* embeds no videos; choose xclip, or S3D"):
-        matrix.plan(["method=roboclip", "embedder.model=clip"])
+    check_refused(
+        r"'clip' .* embeds no videos; choose xclip, or S3D", matrix.plan, ["method=roboclip", "embedder.model=clip"]
+    )
     matrix.plan(["method=roboclip", "embedder.model=xclip"])
 
 
@@ -43,8 +44,9 @@ def test_a_missing_file_of_s3d_is_named_with_the_command_that_makes_it(tmp_path:
     from guidebench.harness.run import study
 
     given = ["method=roboclip", "profile=smoke", "seeds=1", f"output={tmp_path / 'study'}"]
-    with pytest.raises(UserError, match=r"there is no file s3d\.safetensors; `bench models convert` makes one"):
-        study.carry_out(matrix.plan(given))
+    check_refused(
+        r"there is no file s3d\.safetensors; `bench models convert` makes one", study.carry_out, matrix.plan(given)
+    )
 
 
 @pytest.mark.slow

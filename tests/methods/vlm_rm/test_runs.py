@@ -98,8 +98,14 @@ def test_a_hand_written_embedder_is_labelled_so(train: Callable[..., Path]) -> N
 def test_a_model_of_texts_alone_stops_the_run_with_what_to_choose(
     train: Callable[..., Path], tiny: Callable[[str], Path]
 ) -> None:
-    with pytest.raises(UserError, match="turns no images into vectors; choose one such as CLIP"):
-        train(*DOORKEY, f"embedder.model={tiny('gpt2')}", "seeds=[0]", packs=[(0,)])
+    check_refused(
+        "turns no images into vectors; choose one such as CLIP",
+        train,
+        *DOORKEY,
+        f"embedder.model={tiny('gpt2')}",
+        "seeds=[0]",
+        packs=[(0,)],
+    )
 
 
 def test_a_machine_that_cannot_draw_is_told_so_before_training(
@@ -112,5 +118,4 @@ def test_a_machine_that_cannot_draw_is_told_so_before_training(
 
     monkeypatch.setattr(gl, "backend", nothing)
     given = [*MAZE, "profile=smoke", f"embedder.model={tiny('clip')}", "seeds=1", f"output={tmp_path / 'study'}"]
-    with pytest.raises(UserError, match="apt-get install libosmesa6"):
-        study.carry_out(matrix.plan(given))
+    check_refused("apt-get install libosmesa6", study.carry_out, matrix.plan(given))

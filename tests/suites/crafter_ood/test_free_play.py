@@ -94,16 +94,13 @@ def test_whatever_needs_the_scripted_player_or_a_goal_is_refused(capsys):
 
 
 def test_a_run_is_scored_by_achievements(train, capsys):
-    words = ["suite=crafter_ood", "task=free_play", "method=curiosity", "seeds=[0]", "suite.area=16"]
-    sizes = [f"{part}.{size}" for part in ("learner", "guide") for size in ("hidden=[8]", "batch_size=8")]
-    sizes += ["learner.trunk=[8]", "guide.out=4", "training.steps=60", "evaluation.every=60"]
-    study = train(*words, "suite.length=100", "suite.test_length=100", *sizes, packs=[(0,)])
+    words = ["suite=crafter_ood", "task=free_play", "method=random", "seeds=[0]", "suite.area=32"]
+    sizes = ["suite.test_length=400", "training.steps=1", "evaluation.every=1", "evaluation.episodes=3"]
+    study = train(*words, *sizes, packs=[(0,)])
     rows = results.load(study)
     assert not rows["success"].any() and (rows["return"] == 0).all()
     assert rows["score"].between(0, 22).all() and rows["score"].max() > 0
     assert set(results.load(study, what="subgoals")["subgoal"]) == set(ACHIEVEMENTS)
-    metrics = results.load(study, what="metrics")
-    assert not [name for name in metrics if name.startswith("drawn/")], "no task phases"
     assert cli.main(["report", str(study)]) == 0
     assert "achievements" in capsys.readouterr().out
     completion = results.load(study, what="outcomes").query("outcome == 'completion'")["value"].mean()

@@ -184,17 +184,6 @@ def test_the_scripted_player_reaches_the_goal(name):
         assert met[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
 
 
-def test_a_random_player_reaches_hardly_any_goal():
-    random, reached = np.random.default_rng(0), 0
-    for name in WITH_GOAL:
-        task, step = CrafterOod(length=300).make(name), None
-        task.reset(0)
-        while step is None or not (step.terminated or step.truncated):
-            step = task.step(int(random.integers(28)))
-        reached += step.success
-    assert reached <= 1
-
-
 def test_the_scripted_player_eats_drinks_and_sleeps():
     """Over 1,200 steps without a goal within reach, three times an idle life."""
     task = CrafterOod(length=1_200).make("deforestation")

@@ -304,16 +304,6 @@ def test_the_scripted_agent_puts_down_what_it_finds_in_its_hand():
     assert task.score() == 1 and task.rules.correct[other, task.place[other]]
 
 
-def test_a_random_agent_places_next_to_nothing():
-    task, random, shares = made("adjustment_1"), np.random.default_rng(0), []
-    for _ in range(5):
-        task.reset()
-        while not (step := task.step(int(random.integers(6)))).truncated:
-            assert not step.success
-        shares.append(task.score())
-    assert np.mean(shares) < 0.3
-
-
 def test_forward_moves_and_the_bounds_of_aim_and_reach_are_those_of_the_docs():
     task = made()
     before = task.x, task.y

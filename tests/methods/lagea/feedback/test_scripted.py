@@ -124,11 +124,7 @@ def test_it_knows_neither_suite_nor_task() -> None:
     assert [field.name for field in dataclasses.fields(config) if field.name.startswith("mal")] == ["malformed"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "task",
-    ("button-press-topdown", "drawer-open", "reach"),
-)
+@pytest.mark.parametrize("task", ("button-press-topdown", "drawer-open"))
 def test_real_successes_and_failures_look_different(task: str) -> None:
     pytest.importorskip("metaworld")
     from tests.methods.lagea.feedback.attempts import attempt
