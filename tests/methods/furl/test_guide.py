@@ -92,11 +92,6 @@ class Played:
         return self.guide.heads.parameters.flat[row].clone().numpy()
 
 
-def together(kind: Any, path: Path, config: Liv) -> list[Any]:
-    """Two seeds beside each other, and the second one alone, twice."""
-    return [kind(path / str(at), config, seeds) for at, seeds in enumerate(((3, 5), (5,), (5,)))]
-
-
 def test_livs_reward_is_the_tasks_and_rho_times_the_cosine(tmp_path: Path) -> None:
     played = Played(tmp_path, Liv(rho=0.5, **SMALL))
     assert isinstance(played.guide, LivGuide)

@@ -16,7 +16,6 @@ from tests.there import there
 SPACE = Observations(parts={"x": VECTOR, "prior": VECTOR})
 """Two numbers, and the probabilities of two actions."""
 LN3 = np.log(3)
-GIVEN = ("observation", "action", "reward", "next_observation", "terminated")
 
 
 def seen(x: object, prior: object) -> np.ndarray:

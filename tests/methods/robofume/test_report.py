@@ -7,8 +7,6 @@ import pandas as pd
 
 from guidebench.methods.robofume.report import NEGATIVE, POSITIVE, UNANSWERED, of_run
 
-NAMES = ("states", "successes", "positives", "false_positives", "false_negatives", "unanswered")
-
 
 def rows(step: int, successes: int, positives: int, negatives: int) -> dict[str, int]:
     """An episode of 40 states."""

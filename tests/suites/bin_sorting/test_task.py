@@ -235,10 +235,6 @@ def test_the_world_is_laid_out_anew_after_so_many_episodes_and_when_it_is_evalua
 # State
 
 
-def continued(task, actions):
-    return [(step.observation.tobytes(), step.reward, task.snapshot().tobytes()) for step in map(task.step, actions)]
-
-
 def test_a_snapshot_holds_joints_and_colours(tasks):
     task = tasks("other")
     task.reset(0)

@@ -12,7 +12,7 @@ pytest.importorskip("ogbench")
 from guidebench.harness.episodes import demonstrations
 from guidebench.harness.episodes.demonstrations import Wanted
 from guidebench.harness.trajectories import Trajectory
-from guidebench.suites.ogbench_scene import SUBGOALS, TASKS, OgbenchScene
+from guidebench.suites.ogbench_scene import SUBGOALS, OgbenchScene
 from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert, demonstrate
 from guidebench.suites.ogbench_scene.task import Scene
 
@@ -32,7 +32,7 @@ def solved(task: str) -> Trajectory:
     return episode
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ("button", "task3", "task5"))
 def test_a_solution_ends_at_the_tasks_goal_and_repeats_in_another_scene(task: str) -> None:
     episode = solved(task)
     assert episode.success[-1] and episode.terminated[-1] and 5 < episode.length < SUITE.horizon(task)

@@ -175,9 +175,6 @@ def test_tasks_that_share_a_model_do_not_touch_each_other():
     assert played(np.repeat(range(4), 25)) == played(np.tile(range(4), 25))
 
 
-AHEAD = 15
-
-
 def shown(task, action):
     """Bytes of all that one step shows."""
     step = task.step(action)
