@@ -275,18 +275,6 @@ def test_values_of_texts_that_were_never_met_are_nan_and_nothing_is_asked(tmp_pa
     assert len(ctx.questions) == count and agent.reward(observation, np.arange(2)) is None
 
 
-def test_a_file_that_lost_texts_is_refused_by_name(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path, seeds=(0,))
-    played(agent, [suite.make("deforestation")], Asked(1), 5)
-    state, file = agent.asked.state(0), tmp_path / "seed-0" / FILE
-    whole = file.read_bytes()
-    for content in (whole[:-1], whole[:40] + b"?" + whole[41:], b""):
-        file.write_bytes(content)
-        check_refused(r"text_vectors\.bin does not hold the texts and vectors", agent.asked.load_state, 0, state)
-    file.unlink()
-    check_refused("restore the file, or delete", agent.asked.load_state, 0, state)
-
-
 # Whole runs
 
 

@@ -13,14 +13,12 @@ import pytest
 pytest.importorskip("crafter")
 
 from guidebench.harness import logs
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Batch, Episode, Mode, RunPhase, Told, Transition
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
 from guidebench.methods.ellm import LOGS
 from guidebench.methods.ellm.guide import REWARD, EllmGuide, cosine
-from guidebench.methods.ellm.memory import FILE
 
 WORDS = (
     "suite=crafter_ood", "task=deforestation", "method=ellm_exploration", "profile=smoke", "goals=scripted",
@@ -229,12 +227,3 @@ def test_the_learner_gets_the_weighted_sum(tmp_path: Path) -> None:
     assert batch.reward.tolist() == [[1, 0, 3]] and player.guide.unguided(batch) is batch
     assert player.guide.metrics()["guide/reward"] == pytest.approx([1.98 / 3])
     assert Player(tmp_path / "own").guide.shape(batch).reward == pytest.approx(batch.columns[REWARD.name])
-
-
-def test_a_file_that_lost_states_is_refused_by_name(tmp_path: Path) -> None:
-    player = Player(tmp_path)
-    player.one(TREE, "chop tree")
-    state = player.guide.state(0)
-    (tmp_path / "seed-0" / FILE).write_bytes(b"[]\n")
-    with pytest.raises(UserError, match=r"goals\.jsonl does not hold the states and goals that were written to it"):
-        player.guide.load_state(0, state)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.kagi import prompts, reading
 from guidebench.methods.kagi.blocks import Grid
-from guidebench.methods.kagi.chats import ScriptedWaypoints
 from guidebench.methods.kagi.questions import Asked, Candidates
 from guidebench.methods.kagi.scripted import (
     SPOILS,
@@ -153,9 +150,3 @@ def test_malformed_replies_come_at_the_stated_rate_in_every_way_and_are_refused(
         for way in SPOILS:
             with pytest.raises(Misread):
                 reading.selected(spoilt(reply, way, grid), grid, CANDIDATES)
-
-
-def test_it_is_given_the_messages_alone() -> None:
-    spawned = ScriptedWaypoints(error=0.1).spawn(None, "forward")  # type: ignore[arg-type]
-    assert [*inspect.signature(spawned.__call__).parameters] == ["messages"]  # type: ignore[operator]
-    assert json.loads(spawned((prompts.message(ASKED, painted(BLOCKS)),)))["grasp"] == "P5"
