@@ -3,7 +3,6 @@ drawn. What does not fit is refused by name."""
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,8 @@ SHORT = (
     "seeds=[0,1]",
 )  # fmt: skip
 SHORTER = (
-    *SMALL, "training.steps=48", "training.demonstrations=1", "evaluation.every=16", "seeds=[0]",
+    *SMALL, "training.steps=48", "training.capacity=100", "evaluation.every=16", "seeds=[0]",
 )  # fmt: skip
-SCENE = pytest.mark.skipif(importlib.util.find_spec("ogbench") is None, reason="the extra mujoco is missing")
 
 
 def fitting(suite: str, task: str) -> list[str]:
@@ -64,10 +62,10 @@ def test_a_replay_with_a_learner_trains_on_grids(train, replay: str, learner: st
     assert any(first[name].tobytes() != second[name].tobytes() for name in first), "seeds are not alike"
 
 
-@SCENE
 @pytest.mark.parametrize(("replay", "learner"), [("aer", "sac"), ("ero", "sac"), ("relo", "td3")])
-def test_a_replay_with_a_learner_trains_on_scene(train, replay: str, learner: str) -> None:
-    given = ("suite=ogbench_scene", "task=drawer", f"method={replay}", f"learner={learner}")
+def test_a_replay_with_a_learner_trains_on_mujoco(train, replay: str, learner: str) -> None:
+    pytest.importorskip("gymnasium_robotics")
+    given = ("suite=point_maze", "task=umaze", "suite.steps=20", f"method={replay}", f"learner={learner}")
     study = train(*given, *SHORTER, packs=[(0,)])
     (path,) = study.glob("*/*/*/seed-0")
     assert pq.read_table(path / "evaluations.parquet")["step"].to_pylist() == [16, 32, 48]

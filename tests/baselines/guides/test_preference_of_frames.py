@@ -81,15 +81,6 @@ def test_pairs_are_learnt_from_as_the_teacher_was_shown_them(tmp_path: Path) -> 
     assert made.store.column(SNAPSHOT, made.everywhere()).shape[-1] == 8
 
 
-def test_learned_returns_are_of_frames(tmp_path: Path) -> None:
-    made = run(tmp_path)
-    made.play(60)
-    pairs = made.guide.preferences[0].seen[5:]
-    assert [values["asked"] for _, values in made.notes[5:]] == [60] * 5
-    told = np.array([[values["learned_0"], values["learned_1"]] for _, values in made.notes[5:]])
-    assert told.std() > 0 and pairs.shape[0] == 5 and abs(told).max() < 1
-
-
 @pytest.mark.parametrize(
     ("around", "words"),
     [
