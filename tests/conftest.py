@@ -130,6 +130,11 @@ def freed() -> Iterator[None]:
     """Memory that the tests of a file no longer need goes back to the system: a worker, which tests run in this
     process, tells the C library to keep it for its next update."""
     yield
+    free()
+
+
+def free() -> None:
+    """Give memory that nothing needs to the system."""
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
@@ -153,8 +158,9 @@ def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that draw frames of MuJoCo's; other packages are told to draw with what we draw with."""
+def opengl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For tests that draw frames of MuJoCo's; other packages are told to draw with what we draw with. What is drawn
+    with takes hundreds of megabytes."""
     from guidebench.harness.errors import UserError
     from guidebench.suites.mujoco import gl
 
@@ -164,6 +170,8 @@ def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
         if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
             pytest.fail(str(error))
         pytest.skip(str(error))
+    yield
+    free()
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 No test cuts the power, so none needs what was written to be on a disk; only tests of estimates need timings. What a
 process that trains would import or compile is imported and compiled here, once for all of them. What a process imports
 that loads a model of transformers is imported here as well, but for the client of the Hub, which reads its settings
-from the environment when it is imported.
+from the environment when it is imported. The model of bin_sorting, which takes a second to compile, is compiled here:
+a run asks several processes that draw it.
 """
 
 import contextlib

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
+from guidebench.harness.interfaces import Array
+
 
 def decimate(model: mujoco.MjModel, cell: float, groups: tuple[int, ...]) -> int:
     """Coarsen, in a model made for drawing alone, the meshes of the geoms of these groups; return the number of
@@ -18,14 +20,24 @@ def decimate(model: mujoco.MjModel, cell: float, groups: tuple[int, ...]) -> int
     for mesh in np.unique(model.geom_dataid[is_mesh & np.isin(model.geom_group, groups)]):
         first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
         corners = np.floor(model.mesh_vert[first : first + count] / cell).astype(np.int64)
-        _, chosen, cluster = np.unique(corners, axis=0, return_index=True, return_inverse=True)
+        _, chosen, cluster = np.unique(_numbers(corners), return_index=True, return_inverse=True)
         start, faces = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
         new = chosen[cluster.reshape(-1)][model.mesh_face[start : start + faces]]
         whole = (new[:, 0] != new[:, 1]) & (new[:, 1] != new[:, 2]) & (new[:, 2] != new[:, 0])
-        _, once = np.unique(np.sort(new[whole], axis=1), axis=0, return_index=True)
+        _, once = np.unique(_numbers(np.sort(new[whole], axis=1)), return_index=True)
         kept = np.flatnonzero(whole)[np.sort(once)]
         for field, values in (("mesh_face", new), ("mesh_facenormal", None), ("mesh_facetexcoord", None)):
             rows = getattr(model, field)[start : start + faces]
             rows[: len(kept)] = (rows if values is None else values)[kept]
         model.mesh_facenum[mesh] = len(kept)
     return int(model.mesh_facenum.sum())
+
+
+def _numbers(rows: Array) -> Array:
+    """Return a number for each row of integers [n, 3], equal for equal rows alone: NumPy finds unique numbers ten times
+    as fast as unique rows."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    columns = rows.astype(np.int64) - rows.min(axis=0)
+    numbers: Array = np.ravel_multi_index(tuple(columns.T), tuple(columns.max(axis=0) + 1))
+    return numbers

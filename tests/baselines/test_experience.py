@@ -104,20 +104,6 @@ def test_a_seed_that_has_stored_too_little_is_not_ready_and_draws_no_number(tmp_
     assert after[0] != before[0] and after[1] == before[1]
 
 
-def test_an_uneven_store_goes_on_from_a_checkpoint_in_another_packing(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    found = uneven(made)
-    states = [found.state(row) for row in range(2)]
-    streams = [each.state() for each in made.streams]
-    expected = found.sample(8, ctx())
-    for row, seed in enumerate((3, 5)):
-        alone = build(tmp_path, (seed,))
-        again = Uneven(alone, Uer(), name="own")
-        again.load_state(0, states[row])
-        alone.streams[0].load_state(streams[row])
-        np.testing.assert_array_equal(again.sample(8, ctx(1)).batch.observation[0], expected.batch.observation[row])
-
-
 def test_experiences_keep_files_and_random_numbers_apart(tmp_path: Path) -> None:
     made = build(tmp_path)
     first, second = Experience(made, Uer()), Experience(made, Uer(), name="second")

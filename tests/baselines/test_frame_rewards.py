@@ -88,19 +88,3 @@ def test_a_slot_that_is_used_again_has_no_reward_at_first(tmp_path: Path) -> Non
     world.answer(0, [0, 1, 2, 3], [1.0, 1.0, 1.0, 5.0])
     world.play(8)
     assert world.shaped([11])[0] == [2.0], "slot 3 again: the mean, not 5"
-
-
-def test_the_state_of_each_seed_continues_in_a_new_guide(tmp_path: Path) -> None:
-    world, other = World(tmp_path / "one"), World(tmp_path / "other")
-    for each in (world, other):
-        each.play(6)
-    world.answer(1, [0, 1, 2], [0.0, 0.5, 1.0])
-    other.guide = FrameRewardGuide(2, 4)
-    for row in (0, 1):
-        other.guide.load_state(row, world.guide.state(row))
-    for each in (world, other):
-        each.asked.clear()
-        each.play(2)
-    assert [ask.key.tolist() for ask in other.asked] == [ask.key.tolist() for ask in world.asked] == [[4, 5, 6, 7]]
-    assert np.array_equal(other.asked[0].snapshots, world.asked[0].snapshots)
-    assert other.guide.metrics()["guide/reward"].tolist() == [0, 0.5]

@@ -99,26 +99,6 @@ def test_a_batch_holds_what_was_observed(tmp_path: Path, space: str, breaks: boo
         world.check(storage)
 
 
-@pytest.mark.parametrize("breaks", [False, True])
-def test_a_store_of_stacks_goes_on_from_its_checkpoint(tmp_path: Path, breaks: bool) -> None:
-    """What was stored after it, breaks included, is forgotten, and what follows is stored as if nothing had been."""
-    space = SPACES["a record with stacks"]
-    made = build(tmp_path, space)
-    storage, world = Storage(made, broken=breaks), World(space, 1)
-    world.play(storage, 25, breaks)
-    if breaks:
-        storage.cut()
-    state = storage.state(0)
-    for seed in range(2):
-        goes_on, again = Storage(made, broken=breaks), copy.deepcopy(world)
-        again.rng = np.random.default_rng(seed)
-        goes_on.load_state(0, state)
-        if breaks:
-            again.here = [again._drawn(None)]
-        again.play(goes_on, 6, breaks)
-        again.check(goes_on)
-
-
 @pytest.mark.parametrize("steps", range(40, 50))
 def test_a_checkpoint_two_back_finds_the_frames_before_its_oldest_transition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int

@@ -144,23 +144,6 @@ def test_a_term_of_zero_changes_no_bit(kind: str) -> None:
     assert all(same(plain.state(row), added.state(row)) for row in (0, 1))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_with_added_losses_a_seed_learns_the_same_bits_alone_and_beside_others(kind: str) -> None:
-    config, losses, _ = KINDS[kind]
-    together, alone = learners(config, (0, 1)), [learners(config, (seed,)) for seed in (0, 1)]
-    plain = learners(config, (0, 1))
-    for step in range(20, 26):
-        parts = [data(config, step), data(config, 50 + step)]
-        packed = together.update(beside(*parts), TWO, step, None, losses)
-        plain.update(beside(*parts), TWO, step)
-        for row in (0, 1):
-            single = alone[row].update(parts[row], ONE, step, None, losses)
-            assert single.metrics.keys() == packed.metrics.keys()
-            assert all(packed.metrics[name][row] == single.metrics[name][0] for name in packed.metrics)
-    for row in (0, 1):
-        assert same(together.state(row), alone[row].state(0)) and not same(together.state(row), plain.state(row))
-
-
 def test_an_update_with_added_losses_is_not_captured() -> None:
     config, losses, _ = KINDS["sac"]
     plain, captured = learners(config, (0,)), learners(config, (0,))

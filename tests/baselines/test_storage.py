@@ -177,18 +177,6 @@ def test_a_restart_at_a_checkpoint_forgets_what_came_after_it(tmp_path: Path) ->
     np.testing.assert_array_equal(again.gather(np.array([[2], [2]])).observation[:, 0], [[10, 0], [10, 1]])
 
 
-def test_a_seed_stored_beside_others_goes_on_alone(tmp_path: Path) -> None:
-    storage = Storage(build(tmp_path))
-    fill(storage, range(5))
-    state = storage.state(1)
-    alone = build(tmp_path, rows=1)
-    alone = Build(**{**alone.__dict__, "directories": (tmp_path / "seed-1",)})
-    single = Storage(alone)
-    single.load_state(0, state)
-    beside = storage.gather(np.array([[1, 4]] * 2)).next_observation[1]
-    np.testing.assert_array_equal(single.gather(np.array([[1, 4]])).next_observation[0], beside)
-
-
 def test_a_ring_that_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     storage = Storage(build(tmp_path))
     fill(storage, range(3))
@@ -235,7 +223,7 @@ SIDE = (TransitionColumn("snapshot", "fixed", (3,), "uint8"), TransitionColumn("
 
 
 @pytest.mark.parametrize("name", ["observation", "final_observation", "action", "reward", "terminated", "ended"])
-@pytest.mark.parametrize("stored", [5, 100, 257])
+@pytest.mark.parametrize("stored", [5, 257])
 def test_a_byte_that_is_not_what_was_stored_is_noticed(tmp_path: Path, name: str, stored: int) -> None:
     """Wherever a transition may still be drawn, but for those that share a segment with some that were overwritten."""
     made = build(tmp_path, capacity=64, slots=80)

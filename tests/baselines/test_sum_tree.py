@@ -22,15 +22,6 @@ def test_mass_falls_into_the_slot_whose_share_holds_it() -> None:
     assert tree.find(mass).tolist() == [[0, 0, 1, 1, 3, 3]]
 
 
-def test_every_level_of_a_million_slots_adds_up() -> None:
-    tree = SumTree(1, 1_000_000)
-    slots = np.array([[0, 15, 16, 255, 256, 999_999]])
-    tree.set(slots, np.array([[1.0, 2.0, 4.0, 8.0, 16.0, 32.0]]))
-    assert tree.total.tolist() == [63.0]
-    assert tree.find(np.array([[0.5, 1.0, 3.0, 7.0, 15.0, 31.0]])).tolist() == slots.tolist()
-    assert tree.nbytes / 1_000_000 < 8.7
-
-
 @pytest.mark.parametrize("size", [4_096, 60_000, 1_000_000])
 def test_slots_are_those_that_a_search_of_the_running_sum_finds(size: int) -> None:
     """Whole priorities, so that sums are exact, in trees without a level of blocks, with one and with two."""

@@ -25,10 +25,8 @@ def built(name: str, **settings: Any) -> Any:
     ("name", "settings", "task", "how"),
     [
         ("bin_sorting", STATE, "forward", {"size": 48, "perturbation": "sprite_swap"}),
-        ("metaworld", {}, "drawer-open", {"size": 48, "perturbation": "sprite_swap"}),
         ("metaworld", {}, "drawer-open", {"size": 48, "perturbation": "texture"}),
         ("minigrid_doorkey", {}, "5x5", {"tile_size": 8, "perturbation": "sprite_swap"}),
-        ("minigrid_doorkey", {}, "5x5", {"tile_size": 8, "perturbation": "texture"}),
         ("ogbench_scene", {}, "task4", {"size": 48, "perturbation": "texture"}),
         ("point_maze", {}, "umaze", {"size": 48}),
     ],
@@ -53,9 +51,8 @@ def test_drawing_changes_no_snapshot_and_no_episode(
 @pytest.mark.parametrize(
     ("name", "settings", "task", "seeds"),
     [
-        ("bin_sorting", STATE, "forward", (0, 1)), ("crafter", {}, "game", (0, 1, 0)),
-        ("housekeep", {}, "adjustment_1", (0, 1, 0)), ("metaworld", {}, "drawer-open", (0, 1)),
-        ("ogbench_scene", {}, "task4", (0, 1)),
+        ("crafter", {}, "game", (0, 1, 0)), ("housekeep", {}, "adjustment_1", (0, 1, 0)),
+        ("metaworld", {}, "drawer-open", (0, 1)),
     ],
 )  # fmt: skip
 def test_textures_follow_from_their_seed(

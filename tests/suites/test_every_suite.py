@@ -101,9 +101,9 @@ def test_naming_the_suites_imports_no_environment() -> None:
 
 SHORT = {"length": 25, "area": 32}
 CONTRACT: list[tuple[str, dict[str, Any], str, int]] = [
-    ("bin_sorting", {"observation": "state", "length": 12}, "other", 50),
-    ("bin_sorting", {"observation": "state", "length": 12}, "sorting", 50),
-    ("bin_sorting", {"cameras": "both", "length": 8}, "sorting", 24),
+    ("bin_sorting", {"observation": "state", "length": 8}, "other", 20),
+    ("bin_sorting", {"observation": "state", "length": 8}, "sorting", 20),
+    ("bin_sorting", {"cameras": "both", "length": 6}, "sorting", 14),
     *(("crafter", {**SHORT, "observation": kind}, "game", 60)
       for kind in ("symbols", "semantic", "text", "pixels", "grey", "grey_text")),
     ("crafter_ood", SHORT, "deforestation", 60),

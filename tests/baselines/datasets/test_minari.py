@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results
 from guidebench.baselines.datasets.minari import Minari
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import datasets
@@ -225,22 +224,6 @@ COMMAND = (
     "training.steps=200", "evaluation.every=100", "evaluation.episodes=2", "learner.hidden=[8]",
     "learner.batch_size=16", "learner.learning_starts=100", "training.capacity=500", "profile=smoke",
 )  # fmt: skip
-
-
-def test_a_run_learns_offline_and_then_online(
-    written: Path, plugin: Callable[..., Path], train: Callable[..., Path]
-) -> None:
-    plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
-    study = train(*(word for word in COMMAND if word != "profile=smoke"), "seeds=[0,1]", packs=[(0, 1)])
-    given = obtained(id=CARTPOLE)
-    rows = results.load(study, what="fed").sort_values("step")
-    for seed in (0, 1):
-        found = rows[rows["seed"] == seed][["step", "stored"]].to_numpy().tolist()
-        assert found == [[1, given.length], [31, given.length + 1], [171, given.length + 140]]
-        run = json.loads(next(study.glob(f"**/seed-{seed}/run.json")).read_text())
-        assert run["provenance"]["datasets"] == {"offline": given.digest}
-    metrics = results.load(study, what="metrics")
-    assert metrics["loss"].notna().all()
 
 
 def test_a_study_does_not_go_on_with_another_dataset(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -200,11 +199,6 @@ def cell(*overrides: str) -> Any:
     return found
 
 
-def kept(study: Path) -> dict[str, bytes]:
-    names = ("evaluations.parquet", "fed.parquet", "policy.safetensors")
-    return {str(file.relative_to(study)): file.read_bytes() for name in names for file in study.glob(f"**/{name}")}
-
-
 @pytest.mark.parametrize("first", ["dataset", "environment"])
 def test_a_phase_stores_the_dataset_once_and_learns_from_it(
     feeding: None, train: Callable[..., Path], first: str
@@ -224,21 +218,6 @@ def test_a_phase_stores_the_dataset_once_and_learns_from_it(
             assert [row[:2] for row in found] == [[1, 1], [141, given.length + 140], [171, given.length + 140]]
     run = json.loads(next(study.glob("**/seed-1/run.json")).read_text())
     assert run["provenance"]["datasets"] == {"offline": given.digest} and run["status"] == "finished"
-    alone = train(*TINY, f"guide.first={first}", "seeds=[0,1]", packs=[(0,), (1,)])
-    assert kept(alone) == kept(study) and len(kept(study)) == 6
-
-
-@pytest.mark.parametrize(("first", "moments"), [("dataset", (1, 17, 90)), ("environment", (140, 150, 185))])
-def test_a_run_resumes_to_the_same_bytes_before_within_and_after_the_dataset(
-    feeding: None, train: Callable[..., Path], first: str, moments: tuple[int, ...], tmp_path: Path
-) -> None:
-    run = functools.partial(train, *TINY, f"guide.first={first}", "seeds=[0]", packs=[(0,)])
-    whole = kept(run())
-    for moment in moments:
-        calls, directory = iter(range(1, 1000)), tmp_path / str(moment)
-        with pytest.raises(Stopped):
-            run(directory=directory, stop=lambda calls=calls, moment=moment: next(calls) == moment)
-        assert kept(run(directory=directory)) == whole
 
 
 def test_a_store_that_is_smaller_than_the_dataset_is_refused(feeding: None, train: Callable[..., Path]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench import results
 from guidebench.baselines.guides.apt import Apt, entropy
 from guidebench.baselines.guides.apt.entropy import nearest, not_counted, reward
 from guidebench.baselines.guides.apt.guide import AptGuide
@@ -243,19 +241,6 @@ def test_neighbours_that_cannot_be_found_are_refused(words: list[str], message: 
     matrix.plan([*given, "guide.k=31"])
     matrix.plan([*given, "guide.sample=13"])
     check_refused(message, matrix.plan, [*given, *words])
-
-
-@pytest.mark.parametrize("more", [("guide.sample=24",), ("suite=classic", "task=Pendulum-v1", "learner=sac")])
-def test_it_explores_by_discrete_actions_and_by_vectors(train: Callable[..., Path], more: tuple[str, ...]) -> None:
-    """With three-step returns, whose every transition gets its reward; and with actions that are vectors."""
-    small = ("guide.k=3", "guide.hidden=[8]", "guide.out=8", "guide.batch_size=16", "learner.batch_size=16")
-    if "learner=sac" not in more:
-        more += ("suite=classic", "task=CartPole-v1", "learner=dueling_dqn", "learner.trunk=[8]")
-    words = ("method=apt_exploration", "training.steps=48", "evaluation.every=48", "evaluation.episodes=1", *more)
-    study = train(*words, "learner.hidden=[8]", "learner.learning_starts=32", *small, "seeds=[0]", packs=[(0,)])
-    told = results.load(study, what="metrics")
-    assert told["guide/entropy"].gt(0).all() and told["guide/distance"].gt(0).all()
-    assert np.isfinite(told[["guide/forward", "guide/inverse"]]).all().all()
 
 
 def test_apt_explores_a_task_without_a_goal_and_methods_share_its_stage() -> None:

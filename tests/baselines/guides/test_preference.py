@@ -327,23 +327,6 @@ def test_a_teacher_that_looks_is_shown_what_followed_each_step(tmp_path: Path) -
     assert np.array_equal(shown.view(np.float32)[:, :-1], seen[:, 1:])
 
 
-def test_a_seed_is_bit_equal_alone_and_beside_others(tmp_path: Path) -> None:
-    config = replace(QUICK, sampling="disagreement", intrinsic="distance")
-    noisy = Oracle(mistake=0.3, skip=0.5)
-    together = Run(tmp_path / "all", (0, 1, 2), config, noisy)
-    alone = [Run(tmp_path / str(seed), (seed,), config, noisy) for seed in (0, 1, 2)]
-    for run in (together, *alone):
-        for _ in range(9):
-            run.play(10)
-            run.batch()
-    for row, run in enumerate(alone):
-        assert same(together.guide.state(row), run.guide.state(0))
-        assert same(together.learner.state(row), run.learner.state(0))
-        assert [values for noted, values in together.notes if noted == row] == [values for _, values in run.notes]
-        column = together.store.column(REWARD, together.everywhere())[row]
-        assert np.array_equal(column, run.store.column(REWARD, run.everywhere())[0])
-
-
 def test_a_state_restores_preferences_networks_and_sessions_that_wait(tmp_path: Path) -> None:
     from guidebench.harness.loop import checkpoints
 

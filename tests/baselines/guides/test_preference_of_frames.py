@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -80,29 +79,6 @@ def test_pairs_are_learnt_from_as_the_teacher_was_shown_them(tmp_path: Path) -> 
     for pair, states in zip(pairs, shown, strict=True):
         assert np.array_equal(pair[:, 0], area_mean(drawn(states), SIZE))
     assert made.store.column(SNAPSHOT, made.everywhere()).shape[-1] == 8
-
-
-def test_learned_returns_are_of_frames(tmp_path: Path) -> None:
-    made = run(tmp_path)
-    made.play(60)
-    pairs = made.guide.preferences[0].seen[5:]
-    assert [values["asked"] for _, values in made.notes[5:]] == [60] * 5
-    told = np.array([[values["learned_0"], values["learned_1"]] for _, values in made.notes[5:]])
-    assert told.std() > 0 and pairs.shape[0] == 5 and abs(told).max() < 1
-
-
-def test_a_state_restores_sessions_that_wait_with_their_frames(tmp_path: Path) -> None:
-    from guidebench.harness.loop import checkpoints
-
-    whole = run(tmp_path / "whole", teacher=Asking(shows=True))
-    whole.play(41)
-    resumed = run(tmp_path / "other", teacher=Asking(shows=True))
-    checkpoints.save(tmp_path, 41, {"guide": whole.guide.state(0)})
-    resumed.guide.load_state(0, checkpoints.newest(tmp_path).state["guide"])
-    for each in (whole, resumed):
-        each.guide.answered([answer(ask, [True, False]) for ask in whole.asked], whole.store, SimpleNamespace())
-    for query, again in zip(*(each.guide.sessions[0].finished()[0] for each in (whole, resumed)), strict=True):
-        assert np.array_equal(query.seen, again.seen) and again.seen.dtype == np.uint8
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Batch, RunPhase
 from guidebench.harness.plan import matrix
 from tests.baselines.guides.conftest import build, step
-from tests.baselines.learners.conftest import RECORD, observed
 from tests.methods.contract import METHODS
 from tests.refusals import check_refused
 
@@ -92,17 +91,6 @@ def test_the_predictor_descends_its_error_and_the_target_stays(tmp_path: Path) -
     np.testing.assert_allclose(moved["predictor.0.bias"], [0.01, 1 - 0.01], rtol=1e-5)
     np.testing.assert_allclose(moved["predictor.0.weight"], [[1.01, -0.01]], rtol=1e-5)
     assert guide.metrics()["guide/loss"].tolist() == [2.5] and bool((guide.fixed.flat == target).all())
-
-
-def test_what_was_trained_on_is_less_novel_than_what_was_not(tmp_path: Path) -> None:
-    """Of a record with a grid, an image, codes and vectors."""
-    guide = RndGuide(Rnd(**{**SMALL, "lr": 1e-3, "hidden": (32,), "features": 32}), build(tmp_path, (0,), RECORD))
-    rng = np.random.default_rng(0)
-    known, new = observed(RECORD, rng, 1, 4), observed(RECORD, rng, 1, 4)
-    for _ in range(300):
-        guide.learn(known)
-    rows = np.zeros(4, np.int64)
-    assert guide.bonus(known[0], rows).max() < 0.2 * guide.bonus(new[0], rows).min()
 
 
 def test_statistics_need_a_replay_that_holds_what_they_count() -> None:

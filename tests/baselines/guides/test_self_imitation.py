@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.experience import Experience
 from guidebench.baselines.guides.self_imitation import SelfImitation
@@ -207,33 +207,6 @@ def test_what_was_drawn_has_its_clipped_advantage_as_priority(tmp_path: Path) ->
     assert tree.get(np.array([[0, 1, 2]])).tolist() == [pytest.approx([1, 2, 4], rel=1e-5)]
     told = stream.guide.metrics()
     assert told["guide/raised"].tolist() == [1] and 2 < told["guide/advantage"][0] < 3.5, "the second: (1 + 4 + 16)/7"
-
-
-def test_it_goes_on_from_a_checkpoint_and_a_seed_keeps_apart(tmp_path: Path) -> None:
-    def filled(stream: Stream, first: int, end: int, seeds: tuple[int, ...]) -> None:
-        for number in range(first, end):
-            stream.add([float(number % 3 == seed) for seed in seeds], [number % 5 == 4 - seed for seed in seeds])
-
-    both, alone = Stream(build(tmp_path / "both")), Stream(build(tmp_path / "alone", (1,)))
-    filled(both, 0, 17, (0, 1))
-    filled(alone, 0, 17, (1,))
-    drawn = both.guide.memory.sample(8, ctx(2), least=1)
-    single = alone.guide.memory.sample(8, ctx(1), least=1)
-    np.testing.assert_array_equal(drawn.batch.columns["return"][1], single.batch.columns["return"][0])
-    np.testing.assert_array_equal(drawn.batch.observation[1, :, 0], single.batch.observation[0, :, 0])
-    both.guide._told = {"guide/raised": np.array([0.25, 0.5])}
-    kept = testing._stored({"guide": both.guide.state(0), "store": both.experience.state(0)})
-    made = build(tmp_path / "both", (0,))
-    again = Stream(made)
-    again.guide.load_state(0, kept["guide"])
-    again.experience.load_state(0, kept["store"])
-    again.number = both.number
-    assert again.guide.metrics()["guide/raised"].tolist() == [0.25], "what is logged until the next round"
-    filled(both, 17, 25, (0, 1))
-    filled(again, 17, 25, (0,))
-    np.testing.assert_array_equal(again.kept(0).columns["return"], both.kept(0).columns["return"])
-    np.testing.assert_array_equal(again.kept(0).observation, both.kept(0).observation)
-    assert (tmp_path / "both" / "seed-0" / "replay" / "self_imitation" / "return.bin").exists()
 
 
 def test_a_learner_without_action_values_is_refused_by_name() -> None:

@@ -33,16 +33,6 @@ def test_a_head_is_two_layers_with_relu_between_them(tmp_path: Path) -> None:
     torch.testing.assert_close(heads.project(0, "image", vectors)[0].detach(), wanted)
 
 
-def test_a_seed_has_and_learns_the_same_heads_alone_and_beside_others(tmp_path: Path) -> None:
-    both, alone = made(tmp_path / "both", 3, 4), made(tmp_path / "alone", 4)
-    vectors = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
-    for heads, given in ((both, vectors), (alone, vectors[1:])):
-        for _ in range(3):
-            heads.step(partial(apart, heads, given), np.ones(len(given), bool))
-    for name, values in alone.parameters.arrays(0).items():
-        np.testing.assert_array_equal(both.parameters.arrays(1)[name], values)
-
-
 def test_a_seed_that_does_not_learn_keeps_its_heads_and_a_checkpoint_restores_them(tmp_path: Path) -> None:
     heads = made(tmp_path, 3, 4)
     before = [heads.parameters.arrays(row) for row in range(2)]

@@ -24,7 +24,6 @@ PEAK = -0.5 * math.log(2 * math.pi)
 """log N(0; 0, 1)."""
 T, SLOPE = 0.761594, -0.867562
 """tanh 1, and log(1 − tanh² 1)."""
-ONE = np.ones(1, bool)
 KIND = Kind(0, True, (False,), None, False, (True,))
 
 

@@ -104,24 +104,3 @@ def test_crafter_trains_it_by_default(suite: str, profile: str) -> None:
         assert cell.section("learner").n_step == 3
         if profile == "paper":
             assert cell.section("learner") == DuelingDqn()
-
-
-def test_q_values_of_a_chain_are_found() -> None:
-    """Two states: in A, 0 stays and 1 goes to B; in B, 0 goes to A and 1 ends with reward 1. With γ = ½ and returns of
-    two steps under the greedy continuation: Q(B, 1) = 1, Q(A, 1) = ½, Q(A, 0) = Q(B, 0) = ¼."""
-    a, b = [1.0, 0.0], [0.0, 1.0]
-    chain = Batch(
-        observation=np.array([[a, a, b, b]], np.float32),
-        action=np.array([[0, 1, 0, 1]]),
-        reward=np.array([[0, 0.5, 0, 1]], np.float32),  # of A, 1 and then B, 1: 0 + ½·1
-        next_observation=np.array([[b, b, b, a]], np.float32),  # of A, 0 and B, 0 two steps later, by 1
-        terminated=np.array([[False, True, False, True]]),
-        weight=None,
-        steps=np.array([[2, 2, 2, 1]]),
-    )
-    learner = make(DuelingDqn(batch_size=4, trunk=(), hidden=(32,), lr=3e-3, discount=0.5, target_every=10))
-    for step in range(1, 801):
-        learner.update(chain, np.ones(1, bool), step)
-    with torch.no_grad():
-        values = learner.network(learner.online.blocks[0].views, torch.eye(2)[None])[0]
-    np.testing.assert_allclose(values, [[0.25, 0.5], [0.25, 1.0]], atol=0.02)

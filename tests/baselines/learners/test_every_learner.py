@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -165,8 +166,7 @@ def gradients(learner: Any) -> list[Parameters]:
     return [*(kept.values() if isinstance(kept, dict) else kept)]
 
 
-@pytest.mark.parametrize("space", [GRID, VECTOR, IMAGE], ids=["grid", "vector", "image"])
-@pytest.mark.parametrize("case", KINDS)
+@pytest.mark.parametrize(("case", "space"), [*zip(KINDS, itertools.cycle([GRID, VECTOR, IMAGE]))])
 def test_one_named_part_is_learnt_from_as_the_array_itself_to_the_bit(case: str, space: Observations) -> None:
     config = CASES[case][0]
     parts = Observations(parts={"x": space})

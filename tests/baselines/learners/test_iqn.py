@@ -210,26 +210,6 @@ def test_fractions_are_the_seeds_own_draws_in_their_order() -> None:
     assert np.array_equal(drawn, twins[1].noise.random((1, 5, 7), np.float32))
 
 
-def test_the_distribution_of_a_bandits_rewards_is_learnt() -> None:
-    """Arm 0 pays 0 or 1, arm 1 always .6. With a small κ quantiles are quantiles, not expectiles."""
-    rng = np.random.default_rng(0)
-    config = Iqn(hidden=(), lr=5e-3, kappa=0.05, train_quantiles=16, target_quantiles=8, max_grad_norm=10.0)
-    learner = make(config, Observations((8,), "float32"))
-    seen = np.ones((1, 64, 8), np.float32)
-    for step in range(1, 401):
-        action = rng.integers(2, size=(1, 64))
-        reward = np.where(action == 0, rng.integers(2, size=(1, 64)), 0.6).astype(np.float32)
-        learner.update(Batch(seen, action, reward, seen, np.ones((1, 64), bool), None), np.ones(1, bool), step)
-    views = learner.online.blocks[0].views
-    fractions = torch.tensor([[[0.1, 0.25, 0.75, 0.9]]])
-    with torch.no_grad():
-        quantiles = learner.network.quantiles(views, torch.ones(1, 1, 8), fractions)[0, 0]
-    np.testing.assert_allclose(quantiles[:, 0], [0, 0, 1, 1], atol=0.15)
-    np.testing.assert_allclose(quantiles[:, 1], 0.6, atol=0.05)
-    assert learner.value(seen[0, :1], np.array([0])) == pytest.approx(0.6, abs=0.05)
-    assert learner.act(seen[0, :1], np.array([0]), None, 0).tolist() == [1]
-
-
 @pytest.mark.parametrize("observations", [GRID, VECTOR])
 def test_estimates_count_the_weights_once_per_quantile(observations: Observations) -> None:
     config = Iqn(channels=8, features=16, hidden=(7, 9), cosines=5, policy_quantiles=3)

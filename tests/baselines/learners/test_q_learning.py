@@ -222,21 +222,6 @@ def test_random_and_greedy_actions_are_among_those_that_may_be_taken(learner_of:
     assert int(learner.act(seen, row, None, 0)[0]) in (1, 4)
 
 
-@BOTH
-def test_a_mask_that_admits_everything_changes_no_action_and_no_update(learner_of: type) -> None:
-    plain = Observations(parts={"x": VECTOR, "may": Observations((2,), "uint8", (2, 2))})
-    with_mask, without = (make(learner_of(**SMALL), space) for space in (MASKED, plain))
-    one, other, row = np.random.default_rng(0), np.random.default_rng(0), np.array([0])
-    for step, batch in enumerate(batches(plain, 0, 16, 2, 10)):
-        for records in (batch.observation, batch.next_observation):
-            records["may"] = 1
-        first, second = (learner.update(batch, np.ones(1, bool), step, "error") for learner in (with_mask, without))
-        assert np.array_equal(first.td_error, second.td_error) and np.array_equal(first.reducible, second.reducible)
-        seen = batch.observation[:, 0]
-        assert with_mask.act(seen, row, [one], 250) == without.act(seen, row, [other], 250)
-    assert same(with_mask.state(0), without.state(0)) and one.bit_generator.state == other.bit_generator.state
-
-
 def test_a_mask_of_another_size_than_the_actions_is_refused() -> None:
     told = Dqn().fits(there(None, "", MASKED, Actions(3)))
     assert told == "the observation part 'may' is a mask of shape (2,) for 3 actions; give it one number per action"

@@ -25,17 +25,6 @@ def episodes() -> list[ExpertTrajectory]:
     return [towards(rng.uniform(-1, 1, 2), rng.uniform(-1, 1, 2), 20) for _ in range(30)]
 
 
-def test_it_learns_where_an_expert_goes(episodes: list[ExpertTrajectory]) -> None:
-    model = DecisionTransformer(episodes, LENGTH, 40)
-    start = np.array([-0.8, 0.5, 0.6, -0.4], np.float32)
-    imagined = model.imagine(start)
-    assert imagined.shape == (LENGTH, 4) and imagined.dtype == np.float32
-    assert (imagined[0] == start).all()
-    far = np.linalg.norm(imagined[:, :2] - start[2:], axis=1)
-    assert far[-1] < 0.5 * far[0]
-    assert np.abs(imagined[:, 2:] - start[2:]).max() < 0.2  # the goal stays about where it is
-
-
 def test_the_same_episodes_make_the_same_model_and_leave_global_generators_alone(
     episodes: list[ExpertTrajectory],
 ) -> None:

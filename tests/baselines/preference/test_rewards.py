@@ -153,14 +153,3 @@ def test_pairs_labelled_one_half_are_learnt_from_and_say_nothing_of_accuracy() -
     before = made.state(0)
     fit = train(made, [data], (0,), epochs=4, enough=0.0)
     assert np.isnan(fit.accuracy[0]) and fit.epochs[0] == 4 and not same(before, made.state(0))
-
-
-def test_a_state_restores_networks_optimiser_and_pairs() -> None:
-    made, data = ensemble(), preferences(0, 20, wrong=0.2)
-    train(made, [data], (0,))
-    resumed, kept = ensemble((7,)), Preferences(H, D)
-    resumed.load_state(0, made.state(0))
-    kept.load_state(data.state())
-    for each, pairs in ((made, data), (resumed, kept)):
-        train(each, [pairs], (3,))
-    assert same(made.state(0), resumed.state(0))

@@ -1,4 +1,4 @@
-"""How many calls a dry run announces, by hand and beside a run; and which models a variation does without."""
+"""How many calls a dry run announces, by hand; and which models a variation does without."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.plan import config, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.run import estimates
-from tests.methods.dsadf.test_runs import SCRIPTED, SHORT
+from tests.methods.dsadf.test_runs import SCRIPTED, SMALL
 
 pytest.importorskip("crafter")
 SIZES = ("training.steps=95", "evaluation.every=40", "evaluation.episodes=2", "suite.length=30", "suite.test_length=12")
@@ -55,18 +55,6 @@ def test_the_calls_of_each_role(words: tuple[str, ...], expected: dict[str, int]
     assert asked(planned(*words, *SIZES, *starts)) == expected
 
 
-@pytest.mark.slow
-def test_a_run_asks_about_as_often(train: Callable[..., Path]) -> None:
-    """Each episode of training lasts its whole length here, so reflections are as expected; others are bounds."""
-    words = (*SHORT, "method=dsadf", "seeds=[0]", "agent.threshold=0")
-    spent = results.load(train(*words, packs=[(0,)]), what="spending").groupby("role")["questions"].max()
-    (cell,) = matrix.plan([*words, "profile=smoke"]).cells
-    expected = asked(cell)
-    assert spent["reflector"] == expected["reflector"] == 7, "three episodes of 30 begin in 80 steps, four are tests"
-    assert 7 <= spent["planner"] <= expected["planner"] and set(spent.index) == set(expected)
-    assert all(count <= expected[role] for role, count in spent.items()), "texts, scores and actions are bounds"
-
-
 def test_a_dry_run_says_what_is_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("task=wood_sword", "method=dsadf", "profile=smoke", "seeds=2", *SIZES, "learner.learning_starts=32")
     words += (*SERVED, "text_embedder=scripted", "text_embedder.width=384", "--dry-run")
@@ -90,10 +78,10 @@ def test_without_a_performer_none_is_needed_or_named(capsys: pytest.CaptureFixtu
     assert estimates.by_model(cell) == []
 
 
-@pytest.mark.slow
 def test_system_1_alone_is_trained_and_evaluated_without_a_performer(train: Callable[..., Path]) -> None:
-    words = [word for word in SHORT if not word.startswith("performer")]
+    words = [word for word in SMALL if not word.startswith("performer")]
+    words += ["task=wood_sword", "training.steps=40", "evaluation.every=40", "evaluation.episodes=2"]
     study = train(*words, "method=dsadf", "seeds=[0]", "agent.router=rl", packs=[(0,)])
     trials = results.load(study, what="trials")
-    assert len(trials) == 4 and (trials["fast"] > 0).all() and not trials["performed"].any()
+    assert len(trials) == 2 and (trials["fast"] > 0).all() and not trials["performed"].any()
     assert "performer" not in set(results.load(study, what="spending")["role"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 from guidebench.methods.dsadf.looking import UNCHANGED, FrameVector, StepCaption, changes, classes
-from tests.methods import local
 
 BEFORE, AFTER = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 9, np.uint8)
 
@@ -63,13 +60,3 @@ def test_equal_frames_need_no_model_and_a_failed_call_has_no_answer() -> None:
     assert asyncio.run(ask("", np.stack([BEFORE, BEFORE]), says)) == {"caption": "", "score": 0.0} and not says.heard
     assert asyncio.run(ask("", np.stack([BEFORE, AFTER]), says)) is None
     assert asyncio.run(FrameVector()("", BEFORE[None], Vectors(None, None))) is None
-
-
-def test_a_real_clip_captions_a_step_and_encodes_a_frame(tiny: Callable[..., Path]) -> None:
-    async def both(ask: Any) -> tuple[Any, Any]:
-        told = await StepCaption(("chop tree", "mine stone"))("", np.stack([BEFORE, AFTER]), ask)
-        return told, await FrameVector()("", AFTER[None], ask)
-
-    told, vector = local.converse(local.transformers(tiny("clip")), both)
-    assert told["caption"] in ("", "chop tree", "mine stone") and told["score"] >= 0
-    assert vector.shape == (1, 16) and np.isfinite(vector).all()

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.methods.dsadf.memory import RECENT, Memory, Skill
+from tests.refusals import check_refused
 
 
 def filled() -> Memory:
@@ -67,8 +67,7 @@ def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
     memory = Memory()
     for letter in "abcdefghijklmnopqrstuvwxyz":
         memory.skill(f"find {letter * 30}").rewarded = True
-    with pytest.raises(UserError, match=r"26 sub-goals takes 1,[0-9]+ bytes, and agent\.memory=1,024; raise"):
-        memory.packed(1_024)
+    check_refused(r"26 sub-goals takes 1,[0-9]+ bytes, and agent\.memory=1,024; raise", memory.packed, 1_024)
 
 
 @pytest.mark.parametrize(
@@ -83,5 +82,4 @@ def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
 )  # fmt: skip
 def test_a_strangers_memory_is_checked(content: str) -> None:
     packed = np.frombuffer(content.encode("latin-1"), np.uint8)
-    with pytest.raises(UserError, match="the memory in this policy cannot be read"):
-        Memory().unpack(packed)
+    check_refused("the memory in this policy cannot be read", Memory().unpack, packed)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Place
 from guidebench.harness.plan import config, matrix
 from guidebench.methods.dsadf.chats import OraclePlanner, OracleReflector
 from guidebench.methods.dsadf.deliberation import question
 from guidebench.methods.dsadf.oracle import KnownAction
+from tests.refusals import check_refused
 
 pytest.importorskip("crafter")
 SUITE = registry.get("suite", "crafter_ood")(actions="find")
@@ -62,11 +62,9 @@ def test_a_task_whose_sub_goals_are_in_other_words_is_refused_before_a_run(role:
         (cell,) = matrix.plan(told).cells
         cell.section("agent").ready(config.there(cell))
 
-    with pytest.raises(UserError, match="is neither; choose scripted or a model"):
-        check("oracle")
+    check_refused("is neither; choose scripted or a model", check, "oracle")
     check("scripted")
-    with pytest.raises(UserError, match="is neither"):
-        OraclePlanner().spawn(registry.get("suite", "housekeep")(), "adjustment_2")
+    check_refused("is neither", OraclePlanner().spawn, registry.get("suite", "housekeep")(), "adjustment_2")
 
 
 def named(performer: KnownAction, solver: int, possible: list[int], rng: np.random.Generator) -> str:

@@ -1,4 +1,4 @@
-"""Whole runs of the dual system: packed and apart, killed, replayed, carried to another task; and what is refused."""
+"""Whole runs of the dual system: evaluated again, carried to another task; and what is refused."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.loop.building import make_build
-from guidebench.harness.plan import matrix
+from guidebench.harness.plan import config, matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import stages, study
-from tests.methods.contract import kept
+from tests.refusals import check_refused
 
 pytest.importorskip("crafter")
 SCRIPTED = (
@@ -31,28 +31,41 @@ SMALL = (
     "learner.batch_size=8", "learner.learning_starts=16", "training.capacity=100",
 )  # fmt: skip
 SHORT = (*SMALL, "task=wood_sword", "training.steps=80", "evaluation.every=40", "evaluation.episodes=2")
-FILES = (
-    "evaluations.parquet", "policy.safetensors", "plans.parquet", "routes.parquet", "memory.parquet",
-    "progress.parquet", "actions.parquet", "trials.parquet",
-)  # fmt: skip
 
 
-def test_a_run_replays_from_its_cassette_and_its_policy_is_evaluated_again(train: Callable[..., Path]) -> None:
-    words = (*SHORT, "method=dsadf", "seeds=[0]")
-    directory = train(*words, packs=[(0,)])
-    replay = {"mode": "replay", "cassette": str(directory)}
-    assert kept(train(*words, packs=[(0,)], models=replay), FILES) == kept(directory, FILES)
-    plans, trials = results.load(directory, what="plans"), results.load(directory, what="trials")
+@pytest.fixture(scope="module")
+def words() -> tuple[str, ...]:
+    return (*SHORT, "method=dsadf", "seeds=[0]", "agent.threshold=0")
+
+
+@pytest.fixture(scope="module")
+def directory(train_once: Callable[..., Path], words: tuple[str, ...]) -> Path:
+    return train_once(*words, packs=[(0,)])
+
+
+def test_each_step_belongs_to_one_sub_goal(directory: Path) -> None:
+    plans, trials, routes = (results.load(directory, what=log) for log in ("plans", "trials", "routes"))
     assert plans["training"].notna().sum() >= 3 and plans["training"].isna().sum() == len(trials) == 4
     assert (trials["fast"] + trials["performed"] + trials["fallback"] <= trials["steps"]).all()
-    routes = results.load(directory, what="routes")
-    assert (
-        routes.groupby(["step", "trial"])["steps"].sum().tolist()
-        == trials.groupby(["step", "trial"])["steps"].sum().tolist()
-    ), "each step belongs to one sub-goal"
+    of_routes, of_trials = (log.groupby(["step", "trial"])["steps"].sum().tolist() for log in (routes, trials))
+    assert of_routes == of_trials
+
+
+def test_its_policy_is_evaluated_again_from_the_cassette(directory: Path) -> None:
     (run,) = directory.glob("*/*/*/seed-0")
     first = evaluate_run(run, None, None, episodes=2, seed=3, models=Models(mode="record"))
     assert evaluate_run(run, None, None, episodes=2, seed=3) == first
+
+
+def test_a_run_asks_about_as_often_as_expected(directory: Path, words: tuple[str, ...]) -> None:
+    """Each episode of training lasts its whole length here, so reflections are as expected; others are bounds."""
+    spent = results.load(directory, what="spending").groupby("role")["questions"].max()
+    (cell,) = matrix.plan([*words, "profile=smoke"]).cells
+    agent, there = cell.section("agent"), config.there(cell)
+    expected = {part.role: agent.asked(there, part.role).calls for part in cell.models}
+    assert spent["reflector"] == expected["reflector"] == 7, "three episodes of 30 begin in 80 steps, four are tests"
+    assert 7 <= spent["planner"] <= expected["planner"] and set(spent.index) == set(expected)
+    assert all(count <= expected[role] for role, count in spent.items()), "texts, scores and actions are bounds"
 
 
 @pytest.mark.slow
@@ -128,29 +141,16 @@ def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], tol
     named = {word.split("=", 1)[0] for word in words}
     given = [word for word in SCRIPTED if word.split("=", 1)[0] not in named]
     given = [word for word in given if "suite" not in named or not word.startswith("suite.")]
-    with pytest.raises(UserError, match=re.escape(told)):
-        matrix.plan([*given, "method=dsadf", "profile=smoke", *words])
-
-
-@pytest.mark.parametrize("method", ["dsadf", "dsadf_transfer"])
-def test_each_declared_ablation_can_be_planned(method: str) -> None:
-    from guidebench.harness import registry
-    from guidebench.harness.plan import variations
-
-    stage = ["pretraining.task=deforestation"] if method == "dsadf_transfer" else []
-    words = [*SCRIPTED, f"method={method}", "profile=smoke", "task=wood_sword", *stage]
-    (cell,) = matrix.plan(words).cells
-    ablations = registry.get("method", method).ablations
-    ids = {variations._varied(cell, dict(overrides), name).id for name, overrides in ablations.items()}
-    assert len({cell.id, *ids}) == 1 + len(ablations)
+    check_refused(re.escape(told), matrix.plan, [*given, "method=dsadf", "profile=smoke", *words])
 
 
 def test_the_oracle_performs_towards_the_task_where_the_memory_leaves_sub_goals_to_it(
     train: Callable[..., Path],
 ) -> None:
     """Without a score every proficiency stays 0, so that System 1 has no sub-goal of its own."""
-    words = tuple(word for word in SHORT if not word.startswith("performer="))
+    words = (*SMALL, "task=wood_sword", "training.steps=20", "evaluation.every=20", "evaluation.episodes=1")
+    words = tuple(word for word in words if not word.startswith("performer="))
     study = train(*words, "performer=oracle", "scorer.malformed=1", "seeds=[0]", "method=dsadf", packs=[(0,)])
     trials = results.load(study, what="trials")
-    told = trials[["fast", "performed", "fallback", "failed", "impossible", "unknown"]].sum()
-    assert told["performed"] > 0 and not told[["fallback", "failed", "impossible", "unknown"]].any()
+    counts = trials[["fast", "performed", "fallback", "failed", "impossible", "unknown"]].sum()
+    assert counts["performed"] > 0 and not counts[["fallback", "failed", "impossible", "unknown"]].any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 pytest.importorskip("crafter")
 
-from guidebench import results, testing
+from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question
 from guidebench.harness.plan import config, matrix
@@ -59,9 +60,9 @@ def test_rows_say_that_the_goals_are_privileged() -> None:
     assert (cell.backend, cell.model) == ("oracle+scripted", "oracle_goals+scripted")
 
 
-@pytest.mark.slow
-def test_runs_pass_the_checks_of_a_method_and_earn_a_reward(tmp_path: Path) -> None:
-    testing.check_method("ellm_exploration", tmp_path, *ORACLE, "learner.learning_starts=64")
-    told = results.load(tmp_path / "together", what="goals")
-    assert told["failed"].sum() == told["senseless"].sum() == 0 and told["kept"].sum() > 0
-    assert results.load(tmp_path / "together", what="achieved")["count"].sum() > 0
+def test_its_goals_earn_a_reward(train: Callable[..., Path]) -> None:
+    words = ("training.steps=100", "evaluation.every=100", "evaluation.episodes=1", "learner.learning_starts=64")
+    study = train(*ORACLE, *words, "method=ellm_exploration", "seeds=[0]", packs=[(0,)])
+    goals = results.load(study, what="goals")
+    assert goals["failed"].sum() == goals["senseless"].sum() == 0 and goals["kept"].sum() > 0
+    assert results.load(study, what="achieved")["count"].sum() > 0

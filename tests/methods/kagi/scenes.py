@@ -51,9 +51,3 @@ def drawn(task: Any, size: int = 100) -> Array:
     """The two views of a task's present state, uint8 [size, 2 * size, 3]."""
     frame: Array = drawer(size)(task.snapshot()[None])[0]
     return frame
-
-
-def places(suite: Any, points: Array) -> Array:
-    """(u, v, h) of points [n, 3] of bin_sorting's world."""
-    above, beside = (suite.project("forward", camera, points, 1) for camera in ("top", "side"))
-    return np.concatenate([above, beside[:, 1:]], axis=1)

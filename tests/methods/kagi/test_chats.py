@@ -25,17 +25,6 @@ def suite(name: str) -> Any:
     return registry.get("suite", name)()
 
 
-@pytest.mark.parametrize("chat", [ScriptedWaypoints(), OracleWaypoints()])
-def test_each_is_registered_and_answers_in_the_role_waypoints_alone(chat: Any) -> None:
-    name = "oracle_waypoints" if chat.privileged else "scripted_waypoints"
-    assert registry.get("chat", name) is type(chat)
-    for place in (
-        there(chat, None, "forward", guide=SimpleNamespace(needs={})),
-        there(chat, None, "forward", role="chat"),
-    ):
-        assert chat.fits(place) == "it chooses waypoints, for KAGI's guide alone, in the role waypoints"
-
-
 def test_an_instruction_without_a_known_colour_is_refused_by_name() -> None:
     pytest.importorskip("metaworld")
     pytest.importorskip("ogbench")

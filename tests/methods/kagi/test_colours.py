@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi import colours
+from tests.refusals import check_refused
 
 
 def painted() -> Array:
@@ -90,7 +90,11 @@ def test_an_instruction_names_a_thing_and_a_place(text: str, colour: str, place:
 
 
 def test_an_instruction_without_a_known_word_is_an_error() -> None:
-    with pytest.raises(UserError, match=r"'open the drawer' names no colour .*\(red, orange, .*segmenter=transformers"):
-        colours.colour_in("open the drawer")
-    with pytest.raises(UserError, match=r"names no place .*\(left bin, right bin, tray"):
-        colours.place_in("put the red block into the reddish box")
+    check_refused(
+        r"'open the drawer' names no colour .*\(red, orange, .*segmenter=transformers",
+        colours.colour_in,
+        "open the drawer",
+    )
+    check_refused(
+        r"names no place .*\(left bin, right bin, tray", colours.place_in, "put the red block into the reddish box"
+    )

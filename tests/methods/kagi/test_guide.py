@@ -286,23 +286,6 @@ def test_late_waypoints_reward_only_what_is_still_stored(tmp_path: Path) -> None
     assert world.returns[-1] == ("", 0, [*range(3, 15)], [AT] * 12)
 
 
-def test_a_guide_of_another_process_goes_on(tmp_path: Path) -> None:
-    world, other = World(tmp_path / "one"), World(tmp_path / "other")
-    for each in (world, other):
-        each.give([25, 50], opening=3)
-    other.restore(tmp_path / "third", world)
-    for each in (world, other):
-        each.begin().play(35)
-        each.lead(each.asked[0])
-    other.restore(tmp_path / "fourth", other)
-    for each in (world, other):
-        each.lead(each.asked[1])
-        each.play(50, ended=True)
-    assert other.asked[0].content == world.asked[0].content and len(other.asked) == len(world.asked)
-    assert other.returns == world.returns and other.rewards("", [0, 1]) == world.rewards("", [0, 1]) == [ON, AT]
-    assert other.notes == world.notes and {each["log"] for each in world.notes} == {"waypoints", "questions", "paths"}
-
-
 def followed(path: Path, **settings: Any) -> tuple[World, Question]:
     """A world whose first seed has played an episode at the columns 25 and 35, and the question about its object."""
     world = led(path, follows=True, **settings)
@@ -389,25 +372,6 @@ def test_an_object_follows_the_farthest_waypoint_that_it_has_reached(tmp_path: P
     world.answer(world.asked[-1], [None, [0.5, 0.5, 0.5], [0.1, 0.5, 0.5]])
     # The gripper is at the end; the object is 40 and then, going on to the same waypoint, 80 pixels from it.
     assert world.rewards("", [0, 1]) == pytest.approx([(AT + 0.00669) / 2, AT / 2], abs=1e-5)
-
-
-def test_a_guide_that_follows_objects_goes_on_in_another_process(tmp_path: Path) -> None:
-    """In an episode, and while the tracker's answer is awaited."""
-    world, other = (led(tmp_path / name, follows=True) for name in ("one", "other"))
-    for each in (world, other):
-        each.play(25)
-    other.restore(tmp_path / "third", other, follows=True)
-    for each in (world, other):
-        each.play(35, ended=True)
-    mine, its = world.asked[-1], other.asked[-1]
-    assert mine.snapshots is not None and its.snapshots is not None and np.array_equal(mine.snapshots, its.snapshots)
-    assert (its.to, its.content) == (mine.to, mine.content)
-    other.restore(tmp_path / "fourth", other, follows=True)
-    for each in (world, other):
-        each.answer(each.asked[-1], [[0.1, 0.5, 0.5], [0.35, 0.5, 0.5], None])
-        each.lead(each.asked[1], None)
-    assert other.returns == world.returns and other.rewards("", [0, 1]) == [round((OFF + ON) / 2, 5), ON]
-    assert not any(other.guide.state(row)["films"] for row in (0, 1))
 
 
 def json_like(state: Any) -> Any:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, SegmentCall
-from guidebench.harness.models.calls.segment import mask_json, mask_of
+from guidebench.harness.models.calls.segment import mask_json
 from guidebench.methods.kagi.keypoints import Keypoints, chosen, core, farthest, halves, sample, spread, things
-from tests.methods import local
-from tests.methods.kagi.test_colours import painted
 
 SIZE = 40
 
@@ -125,25 +121,3 @@ def test_each_mask_has_a_point_and_of_many_the_farthest() -> None:
     line = np.array([[0.0, 0], [1, 0], [4, 0], [9, 0]])
     assert farthest(line, np.zeros((0, 2)), 3)[:, 0].tolist() == [0, 9, 4]
     assert farthest(line, np.array([[8.0, 0]]), 2)[:, 0].tolist() == [8, 0]
-
-
-def test_a_real_segmenter_finds_points_in_its_own_masks(tiny: Callable[[str], Path]) -> None:
-    from guidebench.harness.models.embedders.transformers_segmenter import Segmenter
-
-    view = painted()
-    frames, answers = np.concatenate([view, view], axis=1)[None], list[Any]()
-
-    async def talk(ask: Any) -> list[Any]:
-        async def kept(call: Call) -> CallResult:
-            answers.append((result := await ask(call)).value)
-            return result
-
-        return [await Keypoints(8, 0.0)({"instruction": text}, frames, kept) for text in ("not read", "nor here")]
-
-    said, again = local.converse(Segmenter(model=str(tiny("sam2")), batch_size=1).spawn_model("cpu"), talk)
-    shapes = [mask_of(mask["runs"], view.shape[:2]) for mask in answers[0]]
-    small = [shape for shape in shapes if shape.mean() <= 0.25]
-    assert len(shapes) == 64 and small and said == again, "random weights draw some masks of a quarter or less"
-    assert said is not None and len(said["grasp"]) == len(said["target"]) == 5 and said["objects"] <= len(small)
-    points = (np.array([*said["grasp"], *said["target"]]) * len(view)).astype(int)
-    assert all(any(shape[row, column] for shape in small) for column, row in points)

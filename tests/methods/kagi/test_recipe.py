@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
 from guidebench.harness.identity import cells
 from guidebench.harness.plan import config, matrix, variations
 from guidebench.harness.plan.config import Cell
 from guidebench.methods.kagi import keypoints
 from guidebench.methods.kagi.waypoints import Waypoints
+from tests.refusals import check_refused
 
 pytest.importorskip("ogbench")
 MODELS = ("scripted", "transformers")
@@ -122,15 +122,20 @@ def test_every_ablation_is_a_cell_of_its_own() -> None:
 def test_cells_in_which_it_cannot_work_are_refused(suite: str, words: tuple[str, ...], message: str) -> None:
     models = ("segmenter=transformers", "waypoints=openai", "waypoints.model=m", "classifier=oracle")
     method = {"bin_sorting": "kagi", "minigrid_doorkey": "uer"}.get(suite, "sac")
-    with pytest.raises(UserError, match=message):
-        cell(f"method={method}", "guide=waypoints", *models, *words, suite=suite)
+    check_refused(message, cell, f"method={method}", "guide=waypoints", *models, *words, suite=suite)
 
 
 def test_too_many_judged_states_and_guides_of_one_store_are_refused() -> None:
-    with pytest.raises(UserError, match=r"an episode has 750 steps, and at most 500.*guide\.every to 2"):
-        cell("method=sac", "task=task4", "guide=success_classifier", "classifier=oracle", suite="ogbench_scene")
-    with pytest.raises(UserError, match="this agent keeps the dataset in a store of its own"):
-        cell("method=cal_ql", "guide=rnd")
+    check_refused(
+        r"an episode has 750 steps, and at most 500.*guide\.every to 2",
+        cell,
+        "method=sac",
+        "task=task4",
+        "guide=success_classifier",
+        "classifier=oracle",
+        suite="ogbench_scene",
+    )
+    check_refused("this agent keeps the dataset in a store of its own", cell, "method=cal_ql", "guide=rnd")
 
 
 def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +144,7 @@ def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: 
     found = cell("method=kagi", *SCRIPTED, "guide.projection=regressors")
     monkeypatch.setattr(calibration, "FEWEST", 1000)
     calibration.calibrate.cache_clear()
-    with pytest.raises(UserError, match="a regressor needs 1000 calibration points"):
-        found.section("guide").ready(config.there(found))
+    check_refused("a regressor needs 1000 calibration points", found.section("guide").ready, config.there(found))
     calibration.calibrate.cache_clear()
 
 
@@ -153,5 +157,8 @@ def test_a_segmenter_that_sees_the_object_in_no_first_frame_is_refused_before_wo
         found = cell("method=kagi", f"suite.start={start}", f"segmenter={segmenter}", *SCRIPTED[1:])
         found.section("guide").ready(config.there(found))
     hidden = cell("method=kagi", "suite.start=grasped", *SCRIPTED)
-    with pytest.raises(UserError, match=r"in the first frames of 0 of 2 layouts.*choose segmenter=oracle"):
-        hidden.section("guide").ready(config.there(hidden))
+    check_refused(
+        r"in the first frames of 0 of 2 layouts.*choose segmenter=oracle",
+        hidden.section("guide").ready,
+        config.there(hidden),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,8 @@ import pytest
 from guidebench.baselines.conversing import Misread
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
-from guidebench.methods.kagi import colours, marks, prompts, reading
+from guidebench.methods.kagi import prompts, reading
 from guidebench.methods.kagi.blocks import Grid
-from guidebench.methods.kagi.chats import ScriptedWaypoints
 from guidebench.methods.kagi.questions import Asked, Candidates
 from guidebench.methods.kagi.scripted import (
     SPOILS,
@@ -24,7 +21,7 @@ from guidebench.methods.kagi.scripted import (
     spoilt,
     view_of,
 )
-from tests.methods.kagi.scenes import ASKED, CANDIDATES, drawn, painted, places
+from tests.methods.kagi.scenes import ASKED, CANDIDATES, painted
 
 BLOCKS = {"green": (0.40, 0.60, 0.65), "red": (0.55, 0.42, 0.72), "blue": (0.60, 0.60, 0.62)}
 
@@ -153,37 +150,3 @@ def test_malformed_replies_come_at_the_stated_rate_in_every_way_and_are_refused(
         for way in SPOILS:
             with pytest.raises(Misread):
                 reading.selected(spoilt(reply, way, grid), grid, CANDIDATES)
-
-
-def test_it_is_given_the_messages_alone() -> None:
-    spawned = ScriptedWaypoints(error=0.1).spawn(None, "forward")  # type: ignore[arg-type]
-    assert [*inspect.signature(spawned.__call__).parameters] == ["messages"]  # type: ignore[operator]
-    assert json.loads(spawned((prompts.message(ASKED, painted(BLOCKS)),)))["grasp"] == "P5"
-
-
-@pytest.mark.parametrize("name", ["forward", "backward", "other"])
-def test_on_real_frames_it_finds_the_block_and_a_spot_within_its_place(opengl: None, name: str) -> None:
-    """On a layout: the thing within 2.5 pixels of 100 in both views, the place such that a block there would be at
-    its place, and a path whose tile and line at the thing are those of its true position, but for roundings."""
-    pytest.importorskip("ogbench")
-    from guidebench.suites.bin_sorting import BinSorting, cameras
-    from guidebench.suites.bin_sorting.task import there
-
-    suite = BinSorting(observation="state")
-    task: Any = suite.make(name)
-    task.reset(500)
-    block = task._world.poses[task._block, :3]
-    truth = places(suite, block[None])[0]
-    about = Asked(task.instruction, Candidates([truth[:2].tolist()], [[0.5, 0.5]]))
-    images = shown(about, drawn(task))
-    found: Any = looked(images, task.instruction, colours.colour_in(task.instruction))
-    assert np.abs(np.subtract(found.thing, truth)).max() < 0.025
-    camera = cameras.CAMERAS["top"]
-    metres = 2 * (camera.position[2] - block[2]) * np.tan(np.radians(camera.fovy) / 2)
-    x = camera.position[0] + (0.5 - found.place[1]) * metres
-    y = camera.position[1] + (0.5 - found.place[0]) * metres
-    assert there(np.array([x, y, block[2]]), task._place), (task.instruction, x, y)
-    assert marks.found_points(images[0], marks.TEAL)[1] == pytest.approx(truth[:2], abs=0.006)
-    answer = read(about, drawn(task))
-    at = min(answer["waypoints"], key=lambda waypoint: np.abs(np.subtract(waypoint, truth)).max())
-    assert np.abs(np.subtract(at, truth)).max() < 0.5 / 6 + 0.025

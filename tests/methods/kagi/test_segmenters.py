@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, SegmentCall, TrackCall
 from guidebench.harness.models.calls.segment import mask_of
@@ -20,6 +19,7 @@ from guidebench.methods.kagi.keypoints import Keypoints
 from guidebench.methods.kagi.segmenters import ColourSegmenter, ColourTracker, ScriptedSegmenter, ScriptedTracker
 from guidebench.methods.kagi.tracking import Tracking, positions
 from tests.methods.kagi.test_colours import painted
+from tests.refusals import check_refused
 
 INSTRUCTION = "put the red block into the right bin"
 SIZE = 100
@@ -56,10 +56,12 @@ def test_an_error_takes_another_block_at_its_rate() -> None:
 
 
 def test_instructions_without_a_known_colour_are_refused() -> None:
-    with pytest.raises(UserError, match="names no colour that the hand-written segmenter knows"):
-        ColourSegmenter(0.0)(SegmentCall(painted(), (), "open the drawer"))
-    with pytest.raises(UserError, match="names no colour"):
-        ColourTracker(0.0)(TrackCall(painted()[None], (1.0, 1.0), "open the drawer"))
+    check_refused(
+        "names no colour that the hand-written segmenter knows",
+        ColourSegmenter(0.0),
+        SegmentCall(painted(), (), "open the drawer"),
+    )
+    check_refused("names no colour", ColourTracker(0.0), TrackCall(painted()[None], (1.0, 1.0), "open the drawer"))
 
 
 def test_it_follows_a_colour_until_it_is_hidden() -> None:
@@ -146,7 +148,6 @@ def test_tasks_whose_instruction_it_cannot_read_are_refused_while_a_command_is_p
         "suite=metaworld_mt10 task=drawer-open method=sac guide=waypoints drawing.camera=both waypoints=oracle "
         f"classifier=oracle {models}"
     )
-    with pytest.raises(
-        UserError, match=f"^{role} 'scripted_{role}' does not fit .* names no colour that the hand-writ"
-    ):
-        matrix.plan(words.split())
+    check_refused(
+        f"^{role} 'scripted_{role}' does not fit .* names no colour that the hand-writ", matrix.plan, words.split()
+    )

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, TrackCall
 from guidebench.methods.kagi.tracking import Tracking, column_beside, matrix, positions, to_follow, with_object
+from tests.refusals import check_refused
 
 
 def test_a_point_is_followed_in_both_views() -> None:
@@ -85,7 +85,5 @@ def test_what_is_followed_is_the_grasp_point_at_the_height_of_its_lowest_waypoin
 
 
 def test_views_that_determine_no_point_are_refused() -> None:
-    with pytest.raises(UserError, match="they must differ in direction"):
-        column_beside(pinhole, pinhole, (0.5, 0.5, 0.5))
-    with pytest.raises(UserError, match="a view shows 0 of the 27 points"):
-        matrix(lambda points: np.full((len(points), 2), np.nan))
+    check_refused("they must differ in direction", column_beside, pinhole, pinhole, (0.5, 0.5, 0.5))
+    check_refused("a view shows 0 of the 27 points", matrix, lambda points: np.full((len(points), 2), np.nan))

@@ -18,7 +18,7 @@ from guidebench.harness.interfaces import Array, Response
 from guidebench.methods.furl.dialogue import INSTRUCTION
 from guidebench.methods.lagea import WEIGHT, Lagea, keyframes
 from guidebench.methods.lagea.feedback.prompts import earlier_attempts
-from tests.methods.furl.test_guide import Played, together
+from tests.methods.furl.test_guide import Played
 
 SMALL: dict[str, Any] = {
     "width": 2, "stretch": 2, "text_width": 3, "hidden": (5,), "out": 3, "learning_rate": 0.01,
@@ -316,29 +316,6 @@ def test_it_keeps_frames_and_weights_and_measures_for_an_oracle_alone(tmp_path: 
     assert not attempts.guide.wants_measures
     parts = {**attempts.build.parts, "feedback": SimpleNamespace(backend="oracle")}
     assert lagea().spawn(dataclasses.replace(attempts.build, parts=parts)).wants_measures  # type: ignore[attr-defined]
-
-
-def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> None:
-    def life(attempts: Attempts) -> None:
-        width = len(attempts.seeds)
-        attempts.live("0" * width, "0" * width, "0" * width)
-        attempts.train(2)
-        attempts.guide.begun(np.arange(width), attempts.store, attempts.ctx)
-        attempts.step((False,) * width)
-
-    def later(attempts: Attempts) -> Array:
-        attempts.step((True,) * len(attempts.seeds), True)
-        attempts.answer()
-        attempts.train(3)
-        batch = attempts.store.gather(np.tile(np.arange(5), (len(attempts.seeds), 1)))
-        reward = attempts.guide.shape(batch).reward[-1]
-        return np.concatenate([attempts.heads(-1), reward, attempts.guide.metrics()["guide/rho"][-1:]])
-
-    both, alone, taken = together(Attempts, tmp_path, lagea())
-    life(both)
-    life(alone)
-    taken.take(alone)
-    np.testing.assert_array_equal(later(taken), later(both))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 
 from guidebench import results
 from guidebench.harness import logs
-from guidebench.harness.commands import cli
 from guidebench.methods.lagea import Lagea, report
 from guidebench.reports.sections import Source
 from guidebench.reports.summary import summaries
@@ -114,22 +113,3 @@ def test_the_gap_is_that_of_the_mean_cosines() -> None:
     (line,) = gap.curves
     assert (line.x.tolist(), line.values.estimate.tolist()) == ([300], [0.75])
     assert [float(curve.values.estimate[0]) for curve in losses.curves] == [0.5, 0.6, 0.7]
-
-
-def test_a_report_has_the_sections_and_their_figures_and_leaves_a_damaged_one_out(
-    study: Path, tmp_path: Path, capsys
-) -> None:
-    assert cli.main(["report", str(study), "--output", str(tmp_path / "report")]) == 0
-    told = capsys.readouterr().out
-    assert "feedback on episodes" in told and "left out" not in told
-    drawn = {path.name.partition("-")[0] for path in (tmp_path / "report").glob("*.png")}
-    assert {"episode", "alignment", "weights", "projections"} <= drawn
-    page = (tmp_path / "report" / "report.html").read_text()
-    assert "divided by the temperature" in page and "Dense rewards from frames" in page
-    (found,) = json.loads((tmp_path / "report" / "summary.json").read_text())["feedback"]
-    assert found["accuracy_of_the_outcome"]["estimate"] == 0.75
-    log = next(study.glob("*/*/lagea-a/seed-0")) / "shaping.jsonl"
-    log.write_text(json.dumps({**SHAPING[0], "fused": "<b>high</b>"}) + "\n")
-    assert cli.main(["report", str(study), "--output", str(tmp_path / "damaged")]) == 0
-    assert "fused" in capsys.readouterr().out
-    assert not list((tmp_path / "damaged").glob("episode-*"))

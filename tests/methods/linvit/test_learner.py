@@ -8,16 +8,14 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, Observations
-from guidebench.harness.streams import Streams
 from guidebench.methods.linvit import PriorDqn
 from guidebench.methods.linvit.learner import PriorDqnLearner, drawn, policy, soft_value, tilted
-from tests.baselines.learners.conftest import VECTOR, make, same, terms
+from tests.baselines.learners.conftest import VECTOR, make, terms
 from tests.there import there
 
 SPACE = Observations(parts={"x": VECTOR, "prior": VECTOR})
 """Two numbers, and the probabilities of two actions."""
 LN3 = np.log(3)
-GIVEN = ("observation", "action", "reward", "next_observation", "terminated")
 
 
 def seen(x: object, prior: object) -> np.ndarray:
@@ -110,35 +108,6 @@ def test_the_network_does_not_read_the_prior() -> None:
                                           seen([[0.3, -1.0]], prior), np.array([0]))
                   for prior in ([0.9, 0.1], [0.2, 0.8]))  # fmt: skip
     assert np.array_equal(one, other)
-
-
-def test_seeds_learn_the_same_beside_others_and_alone() -> None:
-    config = PriorDqn(trunk=(8,), hidden=(8,), batch_size=4, learning_starts=4, target_every=2)
-    rng = np.random.default_rng(0)
-
-    def batch() -> Batch:
-        x, chance = rng.standard_normal((2, 4, 2)), rng.random((2, 4, 1))
-        return Batch(
-            observation=seen(x, np.concatenate([chance, 1 - chance], 2)), action=rng.integers(2, size=(2, 4)),
-            reward=rng.random((2, 4)).astype(np.float32), next_observation=seen(x[::-1], 0.5),
-            terminated=rng.random((2, 4)) < 0.2, weight=None,
-        )  # fmt: skip
-
-    batches = [batch() for _ in range(6)]
-    together = make(config, SPACE, seeds=(0, 1))
-    for step, each in enumerate(batches):
-        together.update(each, np.ones(2, bool), step)
-    for row in range(2):
-        alone = make(config, SPACE, seeds=(row,))
-        for step, each in enumerate(batches):
-            own = each._replace(**{name: getattr(each, name)[row : row + 1] for name in GIVEN})
-            alone.update(own, np.ones(1, bool), step)
-        assert same(alone.state(0), together.state(row))
-        here, rows = seen(rng.standard_normal((5, 2)), 0.5), np.full(5, row)
-        numbers = [[Streams(0).explore] * (row + 1) for _ in range(2)]
-        assert np.array_equal(
-            together.act(here, rows, numbers[0], 500), alone.act(here, np.zeros(5, np.int64), numbers[1], 500)
-        )
 
 
 def test_it_needs_a_prior_of_all_actions_and_takes_no_double_target() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness.commands import cli
-from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from tests.harness.models.canned import completion, serving
 from tests.methods.contract import kept
@@ -30,10 +30,10 @@ LOGS = ("evaluations.parquet", "actions.parquet", "trials.parquet")
 
 @pytest.mark.slow
 def test_a_performer_that_errs_makes_a_sword_by_its_plan(train_once: Callable[..., Path]) -> None:
-    words = (*WORLD, *ONCE, "suite.test_length=150", "evaluation.episodes=12")
+    words = (*WORLD, *ONCE, "suite.test_length=150", "evaluation.episodes=6")
     planned = results.load(train_once(*words, "method=model_with_planner", *SCRIPTED, packs=[(0,)]))
     chance = results.load(train_once(*words, "method=random", packs=[(0,)]))
-    assert len(planned) == 12 and planned["success"].mean() >= 0.4 > chance["success"].mean()
+    assert len(planned) == 6 and planned["success"].mean() >= 0.4 > chance["success"].mean()
 
 
 def test_the_oracles_plan_is_followed(train: Callable[..., Path]) -> None:
@@ -44,14 +44,11 @@ def test_the_oracles_plan_is_followed(train: Callable[..., Path]) -> None:
     assert set(plans["final"]) == {"find tree; chop tree (3 times); place crafting table; make wood sword"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["model_as_agent", "model_with_planner"])
-def test_the_oracle_plays_the_episodes_of_the_suites_solver(method: str, train: Callable[..., Path]) -> None:
-    words = (*WORLD, *ONCE, "suite.test_length=300", "evaluation.episodes=4")
-    chats = ("performer=oracle", *(SCRIPTED[:2] if method == "model_with_planner" else ()))
+def test_the_oracle_plays_the_episodes_of_the_suites_solver(train: Callable[..., Path]) -> None:
+    words = (*WORLD, *ONCE, "suite.test_length=300", "evaluation.episodes=2")
     told, solved = (
         results.load(train(*words, *each, packs=[(0,)])).sort_values("episode")[["success", "return", "length"]]
-        for each in ((f"method={method}", *chats), ("method=expert",))
+        for each in (("method=model_with_planner", "performer=oracle", *SCRIPTED[:2]), ("method=expert",))
     )
     assert told.to_numpy().tolist() == solved.to_numpy().tolist() and solved["success"].mean() > 0.9
 
@@ -119,30 +116,6 @@ def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train:
     assert last["questions"] == asked and not last["failures"]
     replay = {"mode": "replay", "cassette": str(study)}
     assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS) and len(server.heard) == calls
-
-
-def test_sampled_answers_belong_to_their_question(server: Server, train: Callable[..., Path]) -> None:
-    words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", "agent.recent=0", "agent.retries=0")
-    study = train(*words, *at(server, "performer", temperature=0.7), packs=[(0,)])
-    trials = results.load(study, what="trials")
-    assert len(server.heard) == trials[["performed", "fallback"]].sum().sum()
-
-
-@pytest.mark.slow
-def test_a_budget_that_ends_in_an_episode_stops_the_run_and_a_higher_one_goes_on(
-    server: Server, train: Callable[..., Path], tmp_path: Path
-) -> None:
-    words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", *at(server, "performer", temperature=0.7))
-    directory = tmp_path / "poor"
-    with pytest.raises(BudgetReached, match=r"models\.budget_calls=9 is reached"):
-        train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 9})
-    assert len(server.heard) == 9
-    train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 10_000})
-    calls = len(server.heard)
-    whole = train(*words, packs=[(0,)], models={"mode": "replay", "cassette": str(directory)})
-    assert kept(directory, LOGS) == kept(whole, LOGS) and len(server.heard) == calls
-    questions = results.load(whole, what="trials")[["performed", "fallback", "impossible", "unknown"]]
-    assert calls <= questions.sum().sum(), "nothing that was recorded is asked again"
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,44 +14,43 @@ pytest.importorskip("ogbench")
 from guidebench import results
 from guidebench.harness.commands.cli import main
 
-COMMAND = (
-    "run suite=bin_sorting method=moka segmenter=scripted profile=smoke seeds=1 report=false training.steps=1 "
-    "evaluation.every=1"
-)
-MOVED, MUTE = "suite.displaced=0.05", "waypoints.malformed=1"
-pytestmark = pytest.mark.slow
+WORDS = (
+    "suite=bin_sorting", "method=moka", "segmenter=scripted", "drawing.size=100", "training.steps=1",
+    "evaluation.every=1", "seeds=[0]",
+)  # fmt: skip
 
 
-def played(capsys: Any, output: Path, words: str) -> Any:
-    """The evaluations of a run and its log `paths`."""
-    assert main([*COMMAND.split(), *words.split(), f"output={output}"]) == 0, capsys.readouterr().err
-    return results.load(output), results.load(output, what="paths")
+@pytest.fixture
+def play(train: Callable[..., Path], opengl: None) -> Callable[[str], Any]:
+    """Returns the evaluations of a run and its log `paths`."""
+
+    def run(words: str) -> Any:
+        study = train(*WORDS, *words.split(), packs=[(0,)])
+        return results.load(study), results.load(study, what="paths")
+
+    return run
 
 
-def test_the_block_is_brought_where_the_models_say_and_missed_where_it_was_moved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], opengl: None
-) -> None:
-    exact, paths = played(capsys, tmp_path / "precise", "task=forward evaluation.episodes=3 waypoints=scripted")
+def test_the_block_is_brought_where_the_models_say_and_missed_where_it_was_moved(play: Callable[[str], Any]) -> None:
+    exact, paths = play("task=forward evaluation.episodes=3 waypoints=scripted")
     assert exact.success.mean() == 1.0
     assert paths.carried_out.all() and (paths.retries == 0).all() and paths.grasp.between(1, 5).all()
     assert all(len(json.loads(blocks)) >= 2 for blocks in paths.blocks)
     assert all("block into the" in text for text in paths.instruction) and paths.instruction.nunique() > 1
-    moved, _ = played(capsys, tmp_path / "imprecise", "task=forward evaluation.episodes=4 waypoints=scripted " + MOVED)
+    moved, _ = play("task=forward evaluation.episodes=3 waypoints=scripted suite.displaced=0.05")
     assert moved.success.mean() < 0.7
 
 
-def test_an_episode_without_usable_waypoints_stays_where_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], opengl: None
-) -> None:
-    found, paths = played(capsys, tmp_path / "lost", "task=forward evaluation.episodes=1 waypoints=scripted " + MUTE)
-    assert found.success.sum() == 0 and (paths.grasp == 0).all() and not paths.carried_out.any()
+def test_an_episode_without_usable_waypoints_stays_where_it_is(play: Callable[[str], Any]) -> None:
+    evaluations, paths = play("task=forward evaluation.episodes=1 waypoints=scripted waypoints.malformed=1")
+    assert evaluations.success.sum() == 0 and (paths.grasp == 0).all() and not paths.carried_out.any()
 
 
 def test_each_episode_of_sorting_follows_its_own_instruction_and_an_oracle_is_told_the_places(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], opengl: None
+    play: Callable[[str], Any],
 ) -> None:
-    found, paths = played(capsys, tmp_path / "oracle", "task=sorting evaluation.episodes=2 waypoints=oracle")
-    assert found.success.mean() == 1.0 and paths.instruction.nunique() > 1
+    evaluations, paths = play("task=sorting evaluation.episodes=2 waypoints=oracle")
+    assert evaluations.success.mean() == 1.0 and paths.instruction.nunique() > 1
 
 
 @pytest.mark.parametrize(

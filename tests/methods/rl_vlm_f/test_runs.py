@@ -24,6 +24,7 @@ SHORT = (
     "learner.learning_starts=40", "learner.batch_size=16", "training.steps=160", "evaluation.every=160",
     "evaluation.episodes=1",
 )  # fmt: skip
+MAZED = ("suite=point_maze", "task=umaze", "suite.steps=25", "training.capacity=300", *SHORT[2:])
 # A chat that sees: where the red of an image is further right, the arm has come nearer to the button. It may ramble.
 SOURCE = """
     import hashlib, re
@@ -86,6 +87,7 @@ def test_labels_of_frames_teach_a_reward_of_states_too(train: Any, plugin: Any) 
 
 def test_a_served_model_is_shown_two_frames_for_each_query_and_its_bill_counts_them(train: Any) -> None:
     pytest.importorskip("openai")
+    pytest.importorskip("gymnasium_robotics")
     images = []
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
@@ -96,7 +98,7 @@ def test_a_served_model_is_shown_two_frames_for_each_query_and_its_bill_counts_t
         return 200, completion("Image 1 has more of it achieved.")
 
     with serving(answers) as url:
-        study = train(*SHORT, "chat=openai", f"chat.base_url={url}", "seeds=[0]", packs=[(0,)], probes=1)
+        study = train(*MAZED, "chat=openai", f"chat.base_url={url}", "seeds=[0]", packs=[(0,)], probes=1)
     assert images == [["high", "high"]] * 10
     assert [row["preference"] for row in labels(study)] == [0.0] * 10
     assert {"critic", "true_reward"} <= probed(study) and not {"reward", "label_accuracy"} & probed(study)

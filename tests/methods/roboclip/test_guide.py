@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
@@ -77,31 +76,3 @@ def test_only_the_last_step_is_paid_and_never_by_the_task(tmp_path: Path) -> Non
     world.answer(1, 8, None)
     assert world.shaped([8]) == [[0], [1.0]], "a failure leaves its episode to the mean and is counted"
     assert world.guide.metrics()["guide/failed"].tolist() == [0, 1]
-
-
-def test_a_slot_that_is_used_again_is_paid_by_its_own_episode(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.play(6)
-    world.answer(0, 4, 5.0)
-    world.play(15)  # 20 is in the slot of 4
-    assert world.shaped([20, 19])[0] == [0, 5.0], "20 ends no episode of the first seed; 19 does and has the mean"
-    world.answer(1, 2, 8.0)
-    assert world.shaped([20])[1] == [8.0], "what is stored no longer counts in the mean"
-
-
-def test_the_state_of_each_seed_continues_in_a_new_guide(tmp_path: Path) -> None:
-    world, other = World(tmp_path / "one"), World(tmp_path / "other")
-    for each in (world, other):
-        each.play(7)
-    world.answer(0, 4, 3.0)
-    other.guide = VideoRewardGuide(2, 2)
-    for row in (0, 1):
-        other.guide.load_state(row, world.guide.state(row))
-    for each in (world, other):
-        each.asked.clear()
-        each.play(3)
-    assert len(other.asked) == len(world.asked) == 2
-    for mine, theirs in zip(world.asked, other.asked, strict=True):
-        assert (mine.row, mine.key.tolist()) == (theirs.row, theirs.key.tolist())
-        assert np.array_equal(mine.snapshots, theirs.snapshots)
-    assert other.guide.metrics()["guide/reward"] == pytest.approx([3.0, 0])

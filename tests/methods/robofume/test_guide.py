@@ -96,18 +96,3 @@ def test_a_failed_answer_pays_nothing_and_demonstrations_pay_their_successes(tmp
     world.answer(world.asked[1], None)
     assert world.rewards(8)[1] == [0, 0, 0, 1, 0, 0, 0, 0]
     assert world.guide.metrics()["guide/unanswered"].tolist() == [0, 4]
-
-
-def test_a_guide_of_another_process_goes_on(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.play(6)
-    other = SparseGuide(2, lambda row, shot: "put it there", 1, 0.5)
-    for row in (0, 1):
-        other.load_state(row, world.guide.state(row))
-    other.connect({"": world.store}, lambda name, row, slots: world.renewed.append((row, slots.tolist())))
-    world.guide = other
-    world.play(2)
-    assert [each.key.tolist() for each in world.asked[2:]] == [[4, 5, 6, 7]] * 2
-    world.renewed.clear()
-    world.answer(world.asked[0], [0, 0, 0, 1])
-    assert world.renewed == [(0, [0, 1, 2, 3])] and world.rewards()[0] == [0, 0, 0, 1]

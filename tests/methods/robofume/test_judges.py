@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
 from guidebench.harness.parts import AskingPart
 from guidebench.methods.robofume.dialogue import question
 from guidebench.methods.robofume.judges import CLIPS, Told, Trained
 from guidebench.suites.bin_sorting import BinSorting, ScriptedClassifier
 from guidebench.suites.point_maze import PointMaze
+from tests.refusals import check_refused
 from tests.there import there
 
 RNG = np.random.default_rng
@@ -54,8 +54,12 @@ def test_the_oracle_is_told_each_states_success_and_errs_at_the_stated_rates() -
     assert answers[:2000].mean() == pytest.approx(0.1, abs=0.03)
     assert answers[2000:].mean() == pytest.approx(0.7, abs=0.03)
     assert (answers == Told(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))).all()
-    with pytest.raises(UserError, match=r"does not tell its 2 states' successes.*dialogue\.question"):
-        Told()._answer(asked(True, False)._replace(measures=None), RNG(0))
+    check_refused(
+        r"does not tell its 2 states' successes.*dialogue\.question",
+        Told()._answer,
+        asked(True, False)._replace(measures=None),
+        RNG(0),
+    )
 
 
 def test_a_classifier_that_could_not_be_trained_is_refused_with_the_plan() -> None:
@@ -64,8 +68,7 @@ def test_a_classifier_that_could_not_be_trained_is_refused_with_the_plan() -> No
     assert "no scripted policies that fail; with judge.failures=0" in Trained().fits(
         there({"suite": maze, "guide": Asking(), "classifier": Trained()}, task=maze.tasks[0])
     )
-    with pytest.raises(UserError, match="demonstrations"):
-        Trained(demonstrations=0)
+    check_refused("demonstrations", Trained, demonstrations=0)
 
 
 def test_the_scripted_one_reads_two_views_of_bin_sorting() -> None:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from guidebench.harness.logs import Log, count
 from guidebench.methods.robofume.report import NEGATIVE, POSITIVE, UNANSWERED, of_run
-
-NAMES = ("states", "successes", "positives", "false_positives", "false_negatives", "unanswered")
-LOG = {"classified": Log("what the success classifier said of an episode", {name: count(name) for name in NAMES})}
 
 
 def rows(step: int, successes: int, positives: int, negatives: int) -> dict[str, int]:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.harness.errors import UserError
 from guidebench.methods.robofume.dialogue import prompts
 from guidebench.methods.robofume.judges import Trained
 from guidebench.methods.robofume.network import SIZE, prepared
 from guidebench.methods.robofume.trained import Shown, TrainedClassifier, fit, obtain, shown, vocabulary
+from tests.refusals import check_refused
 
 LEFT, RIGHT = "put the red block into the left bin", "put the red block into the right bin"
 QUICK = Trained(updates=60, batch_size=32)
@@ -40,8 +40,11 @@ def test_its_words_are_those_by_which_prompts_tell_instructions_apart_and_others
     assert words.inputs(prompts(LEFT, True)[0]).tolist() == [1, 0, 1, 1, 0]
     assert words.inputs(prompts(RIGHT, True)[3]).tolist() == [1, 0, 0, 1, 1]
 
-    with pytest.raises(UserError, match=r"without the word 'orange'.*classifier\.tasks"):
-        words.inputs(prompts("put the orange block into the left bin", True)[0])
+    check_refused(
+        r"without the word 'orange'.*classifier\.tasks",
+        words.inputs,
+        prompts("put the orange block into the left bin", True)[0],
+    )
 
 
 def test_frames_of_any_size_become_views_of_one_size_beside_each_other() -> None:
@@ -60,15 +63,18 @@ def test_it_learns_what_the_instruction_asks_for_the_same_each_time_and_refuses_
     one, other = (fit(episodes(), replace(QUICK, updates=2))[0].parameters() for _ in range(2))
     assert all(map(torch.equal, one, other))
     assert torch.equal(before, torch.random.get_rng_state())
-    with pytest.raises(UserError, match=r"shows 1 views, .* trained on 2; .*drawing\.camera"):
-        judge.judge(picture(0)[None, :, :32], prompts(LEFT, True)[0])
+    check_refused(
+        r"shows 1 views, .* trained on 2; .*drawing\.camera",
+        judge.judge,
+        picture(0)[None, :, :32],
+        prompts(LEFT, True)[0],
+    )
 
 
 @pytest.mark.parametrize(("success", "said"), [(False, "no frame"), (True, "every frame")])
 def test_training_frames_of_one_kind_teach_nothing(success: bool, said: str) -> None:
     given = [each._replace(success=np.full(2, success)) for each in episodes()]
-    with pytest.raises(UserError, match=rf"{said} of the classifier's 4 training frames .*classifier\.failures"):
-        fit(given, QUICK)
+    check_refused(rf"{said} of the classifier's 4 training frames .*classifier\.failures", fit, given, QUICK)
 
 
 class Helpless:
@@ -82,8 +88,14 @@ class Helpless:
 
 
 def test_a_suite_that_never_demonstrates_is_named() -> None:
-    with pytest.raises(UserError, match=r"0 of 10 attempts gave demonstrations of forward .* 2 are needed"):
-        shown(replace(QUICK, demonstrations=2), Helpless(), ("forward",), lambda snapshots: snapshots)
+    check_refused(
+        r"0 of 10 attempts gave demonstrations of forward .* 2 are needed",
+        shown,
+        replace(QUICK, demonstrations=2),
+        Helpless(),
+        ("forward",),
+        lambda snapshots: snapshots,
+    )
 
 
 def test_it_is_trained_once_and_a_later_process_reads_the_same_from_the_cache(
@@ -102,5 +114,3 @@ def test_it_is_trained_once_and_a_later_process_reads_the_same_from_the_cache(
     frame, prompt = np.full((1, 32, 64, 3), 90, np.uint8), "Is the block on the tray?"
     assert file.stat().st_mtime_ns == written
     assert first.judge(frame, prompt) == again.judge(frame, prompt)
-    obtain(replace(few, seed=1), suite, "sorting", drawing)
-    assert len([*(tmp_path / "classifiers").glob("*.safetensors")]) == 2

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Response
@@ -79,23 +78,3 @@ def test_success_is_paid_beside_the_models_reward_and_beside_the_mean(tmp_path: 
     without = Played(tmp_path / "without", Tadpole(stretch=4, success=0.0))
     without.play(3, end=False)
     assert without.shaped([2]).tolist() == [[0], [0]]
-
-
-def test_the_state_of_each_seed_continues_within_an_episode(tmp_path: Path) -> None:
-    played, other = (Played(tmp_path / name, Tadpole(stretch=4)) for name in ("one", "other"))
-    for each in (played, other):
-        each.play(6)
-        each.play(2, end=False)
-    played.answer(0, [0, 1, 2, 3], [1.0, 1.0, 1.0, 2.0])
-    states = [(played.guide.state(row), played.build.streams[row].state()) for row in (0, 1)]
-    other.guide = Tadpole(stretch=4).spawn(other.build)
-    for row, (state, streams) in enumerate(states):
-        other.build.streams[row].load_state(streams)
-        other.guide.load_state(row, state)
-    for each in (played, other):
-        each.ctx.asked.clear()
-        each.play(3)
-        each.play(2)
-    for row in (0, 1):
-        assert other.told(row) == played.told(row) and len(played.told(row)) == 3
-    assert other.guide.metrics()["guide/reward"] == pytest.approx([1.25, 0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from guidebench.baselines.replay.per import Per
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix, variations
@@ -16,21 +15,6 @@ def test_defaults_are_those_of_table_3_and_shares_outside_the_unit_interval_are_
     assert (defaults["lambda_max"], defaults["clip_length"], defaults["threshold"]) == (0.5, 32, 0.5)
     with pytest.raises(UserError, match=r"replay.lambda_max=1.5: expected float or null in \[0, 1\]"):
         settings.build(VlmRb, {"lambda_max": 1.5}, "replay")
-
-
-def test_overrides_of_the_recipes_are_values_that_their_fields_take() -> None:
-    for method, replay in [("vlm_rb", VlmRb), ("per", Per)]:
-        recipe = registry.get("method", method)
-        assert registry.get("replay", recipe.replay) is replay
-        for layer in [*recipe.on_suite.values(), *recipe.ablations.values()]:
-            for key, value in layer.items():
-                plain = value.value if isinstance(value, settings.Cited) else value
-                if key == "judge":
-                    assert plain in registry.names("judge")
-                    continue
-                section, name = key.split(".")
-                judge = registry.get("judge", layer.get("judge", "sprite"))
-                assert settings.build({"replay": replay, "judge": judge}[section], {name: plain}, section)
 
 
 def test_table_4_is_declared_whole() -> None:

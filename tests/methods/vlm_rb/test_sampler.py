@@ -174,14 +174,6 @@ def train(sampler: JudgedSampler, rngs: list[np.random.Generator], seeds: list[i
     return batches
 
 
-@pytest.mark.parametrize("config", [VlmRb(lambda_max=0.8), VlmRb(td_boost=True), VlmRb(lambda_max=None)])
-def test_a_seed_draws_the_same_alone_and_beside_others(config: VlmRb) -> None:
-    together = train(made(config, 3, 50, 200), streams(0, 1, 2), [0, 1, 2], 0, 100)
-    for seed in range(3):
-        alone = train(made(config, 1, 50, 200), streams(seed), [seed], 0, 100)
-        assert all(np.array_equal(one[seed], other[0]) for one, other in zip(together, alone, strict=True))
-
-
 @pytest.mark.parametrize("td_boost", [False, True])
 def test_a_restored_sampler_goes_on_with_the_same_draws(td_boost: bool) -> None:
     """Two seeds are saved at step 90 and go on in the other order."""

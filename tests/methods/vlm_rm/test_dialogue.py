@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.frame_rewards import REWARD
-from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.methods.vlm_rm.dialogue import GoalBaseline, reward
 from tests.methods import local
+from tests.refusals import check_refused
 
 GOAL, BASELINE = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
@@ -46,11 +46,16 @@ def test_in_many_dimensions_it_is_the_projection_onto_the_line_as_the_definition
 
 
 def test_texts_of_one_vector_and_spaces_that_differ_are_refused() -> None:
-    with pytest.raises(UserError, match=r"guide\.goal and guide\.baseline have the same vector"):
-        reward(np.ones((1, 2)), GOAL, GOAL, 0.5)
+    check_refused(r"guide\.goal and guide\.baseline have the same vector", reward, np.ones((1, 2)), GOAL, GOAL, 0.5)
     assert reward(np.ones((1, 2)), GOAL, GOAL, 0.0) == pytest.approx([np.sqrt(0.5)])
-    with pytest.raises(UserError, match="a text into 2 numbers and a frame into 3, which cannot be compared"):
-        reward(np.ones((1, 3)), GOAL, BASELINE, 0.5)
+    check_refused(
+        "a text into 2 numbers and a frame into 3, which cannot be compared",
+        reward,
+        np.ones((1, 3)),
+        GOAL,
+        BASELINE,
+        0.5,
+    )
 
 
 class Asked:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench import results
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import datasets
 from guidebench.harness.episodes.datasets import Dataset, Wanted
@@ -127,13 +126,3 @@ def test_data_without_a_success_are_refused_before_training(tmp_path, capsys):
     assert "none of the 2 episodes of the dataset 'offline' has a success on 'sorting'" in told.err + told.out
     assert cli.main(["run", *words, *(f"offline.{name}=0" for name in ("demonstrations", "failures", "others"))]) == 2
     assert "holds no episode" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["bc", "cal_ql"])
-def test_the_papers_learners_run_on_it(method, train):
-    study = train("suite=bin_sorting", f"method={method}", "seeds=[0,1]", packs=[(0, 1)])
-    rows = results.load(study)
-    assert rows["length"].unique().tolist() == [40] and rows["step"].max() == 200
-    metrics = results.load(study, what="metrics")
-    assert metrics["loss"].notna().all()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from guidebench.harness.capabilities import Steers
-from guidebench.harness.loop import checkpoints
 from guidebench.suites.bin_sorting import layout, words
 from guidebench.suites.bin_sorting.dynamics import _angles, _matrix
 from guidebench.suites.bin_sorting.task import SNAPSHOT, BinTask, there
@@ -234,42 +233,6 @@ def test_the_world_is_laid_out_anew_after_so_many_episodes_and_when_it_is_evalua
 
 
 # State
-
-
-def continued(task, actions):
-    return [(step.observation.tobytes(), step.reward, task.snapshot().tobytes()) for step in map(task.step, actions)]
-
-
-def test_a_restored_task_continues_byte_for_byte_also_while_it_grasps(tasks, tmp_path):
-    task, other, rng = tasks("sorting"), BinTask("sorting", STATE), np.random.default_rng(0)
-    other.reset(9)
-    task.reset(1)
-    held = 0
-    for at in range(0, 24, 4):
-        state = checkpoints.load(checkpoints.save(tmp_path / str(at), 0, task.state())).state
-        held += task._world.closing
-        noise = rng.normal(0, 0.1, (5, 7))
-        other.load_state(state)
-        actions = [np.clip(task.expert() + each, -1, 1) for each in noise]
-        expected = continued(task, actions)
-        assert continued(other, actions) == expected
-        task.load_state(state)
-        assert continued(task, actions) == expected
-        task.load_state(state)
-        for _ in range(4):
-            task.step(task.expert())
-    assert held >= 2
-
-
-def test_a_world_that_stays_is_restored_with_its_count_of_episodes(tasks):
-    task, other = tasks("sorting"), BinTask("sorting", replace(STATE))
-    task.reset(3)
-    put(task, (0.42, 0.14))
-    task.reset()
-    other.load_state(task.state())
-    assert other.outcomes() == task.outcomes() and other.instruction == task.instruction
-    assert other._played == 1 and other.reset().tobytes() == task.reset().tobytes()
-    assert other.snapshot().tobytes() == task.snapshot().tobytes()
 
 
 def test_a_snapshot_holds_joints_and_colours(tasks):

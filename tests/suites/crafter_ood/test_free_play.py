@@ -1,7 +1,5 @@
 """The task without a goal: its ends, its score, and what refuses it."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -95,20 +93,15 @@ def test_whatever_needs_the_scripted_player_or_a_goal_is_refused(capsys):
         check_refused(message, matrix.plan, [*words, *more])
 
 
-@pytest.mark.slow
-def test_a_run_is_scored_by_achievements(tmp_path: Path, capsys):
-    words = ["suite=crafter_ood", "task=free_play", "method=random,curiosity", "profile=smoke", "seeds=2"]
-    assert cli.main(["run", *words, "suite.area=32", f"output={tmp_path / 'study'}"]) == 0
-    rows = results.load(tmp_path / "study")
+def test_a_run_is_scored_by_achievements(train, capsys):
+    words = ["suite=crafter_ood", "task=free_play", "method=random", "seeds=[0]", "suite.area=32"]
+    sizes = ["suite.test_length=400", "training.steps=1", "evaluation.every=1", "evaluation.episodes=3"]
+    study = train(*words, *sizes, packs=[(0,)])
+    rows = results.load(study)
     assert not rows["success"].any() and (rows["return"] == 0).all()
     assert rows["score"].between(0, 22).all() and rows["score"].max() > 0
-    told = results.load(tmp_path / "study", what="subgoals")
-    assert set(told["subgoal"]) == set(ACHIEVEMENTS)
-    metrics = results.load(tmp_path / "study", what="metrics")
-    assert not [name for name in metrics if name.startswith("drawn/")], "no task phases"
-    assert cli.main(["report", str(tmp_path / "study")]) == 0
+    assert set(results.load(study, what="subgoals")["subgoal"]) == set(ACHIEVEMENTS)
+    assert cli.main(["report", str(study)]) == 0
     assert "achievements" in capsys.readouterr().out
-    assert np.isclose(
-        results.load(tmp_path / "study", what="outcomes").query("outcome == 'completion'")["value"].mean(),
-        rows["score"].mean() / 22,
-    )
+    completion = results.load(study, what="outcomes").query("outcome == 'completion'")["value"].mean()
+    assert np.isclose(completion, rows["score"].mean() / 22)

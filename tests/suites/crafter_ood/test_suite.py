@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip("crafter")
 
 from guidebench import results
-from guidebench.harness.commands import cli
 from guidebench.harness.plan import matrix
 from guidebench.suites.crafter_ood import CrafterOod
 
@@ -33,16 +32,15 @@ def test_evaluation_episodes_have_a_length_of_their_own():
     assert (CrafterOod().length, CrafterOod().in_evaluation().length) == (10_000, 15_000)
 
 
-@pytest.mark.slow
-def test_a_masked_run_takes_no_impossible_action_and_one_without_a_mask_does(tmp_path):
+def test_a_masked_run_takes_no_impossible_action_and_one_without_a_mask_does(train):
     """Episodes are truncated after 12 steps in training and 9 in evaluation, unless the player dies or succeeds."""
     taken = {}
     for kind in ("masked", "counted"):
-        words = ["suite=crafter_ood", "method=uer", "profile=smoke", "seeds=1", "suite.area=32", "suite.length=12"]
-        words += ["suite.test_length=9", f"suite.impossible={kind}", f"output={tmp_path / kind}", "report=false"]
-        assert cli.main(["run", *words]) == 0
-        rows = results.load(tmp_path / kind, what="outcomes")
+        words = ["suite=crafter_ood", "method=random", "seeds=[0]", "suite.area=16", "suite.length=12"]
+        words += ["training.steps=20", "evaluation.every=10", "evaluation.episodes=2", "suite.test_length=9"]
+        study = train(*words, f"suite.impossible={kind}", packs=[(0,)])
+        rows = results.load(study, what="outcomes")
         assert rows["outcome"].unique().tolist() == ["completion", "alive", "impossible actions"]
         taken[kind] = rows[rows["outcome"] == "impossible actions"]["value"]
-        assert (results.load(tmp_path / kind)["length"] == 9).all()
+        assert (results.load(study)["length"] == 9).all()
     assert taken["masked"].tolist() == [0.0] * 4 and taken["counted"].max() > 0

@@ -21,17 +21,16 @@ WITH_GOAL = [name for name in TASKS if name != FREE_PLAY]
 @pytest.mark.parametrize("name", TASKS)
 def test_starts_are_the_papers(name):
     task, quest = CrafterOod().make(name), QUESTS[name]
-    for seed in range(2):
-        task.reset(seed)
-        game = task._game
-        given = {item: count for item, count in list(game.player.inventory.items())[4:] if count}
-        assert given == dict(quest.inventory)
-        assert not any(game.player.achievements.values())
-        near, _ = game.world.nearby(game.player.pos, 1)
-        assert ("table" in near) == quest.table
-        zombies = any(isinstance(thing, objects.Zombie) for thing in game.world.objects)
-        assert zombies == quest.zombies
-        assert not task.events().any() and task.outcomes() == {"completion": 0, "alive": 1, "impossible actions": 0}
+    task.reset(0)
+    game = task._game
+    given = {item: count for item, count in list(game.player.inventory.items())[4:] if count}
+    assert given == dict(quest.inventory)
+    assert not any(game.player.achievements.values())
+    near, _ = game.world.nearby(game.player.pos, 1)
+    assert ("table" in near) == quest.table
+    zombies = any(isinstance(thing, objects.Zombie) for thing in game.world.objects)
+    assert zombies == quest.zombies
+    assert not task.events().any() and task.outcomes() == {"completion": 0, "alive": 1, "impossible actions": 0}
 
 
 def test_zombies_neither_begin_nor_appear_without_them_and_do_with_them(keep_well):
@@ -172,27 +171,15 @@ def keep_well():
 @pytest.mark.parametrize("name", WITH_GOAL)
 def test_the_scripted_player_reaches_the_goal(name):
     task = CrafterOod().make(name)
-    for seed in (0, 1):
-        task.reset(seed)
-        met = np.zeros(15, int)
-        while True:
-            step = task.step(task.expert())
-            met += task.events()
-            if step.terminated or step.truncated:
-                break
-        assert step.success and task.completion() == 1 and task.deaths == 0
-        assert met[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
-
-
-def test_a_random_player_reaches_hardly_any_goal():
-    random, reached = np.random.default_rng(0), 0
-    for name in WITH_GOAL:
-        task, step = CrafterOod(length=300).make(name), None
-        task.reset(0)
-        while step is None or not (step.terminated or step.truncated):
-            step = task.step(int(random.integers(28)))
-        reached += step.success
-    assert reached <= 1
+    task.reset(0)
+    met = np.zeros(15, int)
+    while True:
+        step = task.step(task.expert())
+        met += task.events()
+        if step.terminated or step.truncated:
+            break
+    assert step.success and task.completion() == 1 and task.deaths == 0
+    assert met[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
 
 
 def test_the_scripted_player_eats_drinks_and_sleeps():

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("metaworld")
 
 from guidebench.harness.capabilities import InstructsBySnapshot, Locates, Projects, Steers
-from guidebench.suites.metaworld import CALIBRATED, MT10, TASKS, MetaWorld, MetaWorldDrawing, MetaWorldMT10
+from guidebench.suites.metaworld import CALIBRATED, MT10, MetaWorld, MetaWorldDrawing, MetaWorldMT10
 from guidebench.suites.metaworld.cameras import UNMARKED
 from guidebench.suites.metaworld.task import record
 from tests.refusals import check_refused
@@ -72,9 +72,8 @@ def test_a_snapshot_tells_its_task_and_where_its_object_goes() -> None:
     check_refused("names task 200, and there are 10", suite.instruction_at, "mt10", shot)
 
 
-@pytest.mark.slow
 def test_the_places_of_tasks_are_the_packages_or_refused() -> None:
-    for name in TASKS:
+    for name in (*MT10[::2], *UNMARKED[:2]):
         task: Any = SUITE.make(name)
         task.reset(1)
         task.step(np.zeros(4, np.float32))

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("metaworld")
 
-from guidebench.suites.metaworld import Camera, MetaWorld, MetaWorldDrawing, MetaWorldMT10, dynamics
+from guidebench.suites.metaworld import Camera, MetaWorld, MetaWorldDrawing, MetaWorldMT10
 from tests.suites.metaworld.test_task import package
 
 SIZE = 96
@@ -18,10 +18,7 @@ SIZE = 96
 
 @pytest.mark.parametrize(
     ("name", "camera", "kinds"),
-    (
-        ("door-open", "corner2", ("upright", "package", "mirrored")),
-        ("shelf-place", "topview", ("upright", "mirrored")),
-    ),
+    (("door-open", "corner2", ("upright", "package", "mirrored")), ("door-open", "topview", ("upright",))),
 )
 def test_full_frames_are_those_of_the_packages_own_render(
     name: str, camera: Any, kinds: tuple[Any, ...], opengl: None
@@ -34,11 +31,11 @@ def test_full_frames_are_those_of_the_packages_own_render(
     drawers = {
         kind: MetaWorldDrawing(camera=camera, size=SIZE, quality="full", orientation=kind).spawn(name) for kind in kinds
     }
-    for number in range(32):
+    for number in range(16):
         action = task.expert()  # type: ignore[attr-defined]
         env.step(action)
         task.step(action)
-        if number % 31 == 0:
+        if number % 15 == 0:
             frames = {kind: drawer(task.snapshot()[None])[0] for kind, drawer in drawers.items()}
             rendered = env.render()
             upright = rendered[::-1, ::-1] if camera.startswith("corner") else rendered  # those hang upside down
@@ -94,11 +91,3 @@ def test_swapped_sprites_mislead_and_textures_hide(opengl: None) -> None:
     green = (plain[..., 1] > 1.2 * plain[..., 0]).sum(), (swapped[..., 1] > 1.2 * swapped[..., 0]).sum()
     assert red[0] > 4 * red[1] > 0 and green[1] > 4 * green[0] > 0  # a red arm and a green drawer, and the reverse
     assert (np.abs(seen(perturbation="texture") - plain).max(axis=-1) > 40).mean() > 0.2
-
-
-def test_drawing_touches_no_model_of_the_tasks(opengl: None) -> None:
-    model = dynamics.make("push").model
-    before = model.geom_rgba.copy(), model.geom_matid.copy(), model.vis.quality.shadowsize
-    MetaWorldDrawing(perturbation="sprite_swap", size=48).spawn("push")(MetaWorld().make("push").snapshot()[None])
-    assert np.array_equal(model.geom_rgba, before[0]) and np.array_equal(model.geom_matid, before[1])
-    assert model.vis.quality.shadowsize == before[2] > 0

@@ -118,25 +118,21 @@ def test_tasks_are_told_in_our_words_or_in_those_of_lageas_table() -> None:
     )
 
 
-@pytest.mark.slow
-def test_smoke_runs_tell_of_success_at_any_step_and_of_each_task(train: Callable[..., Path]) -> None:
+def test_runs_tell_of_success_at_any_step_and_of_each_task(train: Callable[..., Path]) -> None:
+    short = (
+        "training.steps=20",
+        "learner.learning_starts=10",
+        "learner.batch_size=8",
+        "learner.hidden=[8]",
+        "evaluation.every=20",
+        "seeds=[0]",
+    )
+
     def rows(*which: str) -> pd.DataFrame:
-        found: Any = results.load(train(*which, "method=uer", "seeds=[0]", packs=[(0,)]), what="subgoals")
+        found: Any = results.load(train(*which, "method=uer", *short, packs=[(0,)]), what="subgoals")
         return found
 
-    alone = rows("suite=metaworld_pbrl", "task=reach")
-    assert alone["subgoal"].unique().tolist() == ["success_any"] and alone["step"].unique().tolist() == [300, 600]
-    by_turns = rows("suite=metaworld_mt10", "task=mt10", "evaluation.episodes=2")
+    alone = rows("suite=metaworld_pbrl", "task=reach", "evaluation.episodes=1")
+    assert alone["subgoal"].unique().tolist() == ["success_any"] and alone["step"].unique().tolist() == [20]
+    by_turns = rows("suite=metaworld_mt10", "task=mt10", "evaluation.episodes=4")
     assert set(by_turns["subgoal"]) <= {*MT10, "success_any"} and by_turns["subgoal"].nunique() >= 2
-
-
-@pytest.mark.slow
-def test_sac_trains_on_all_ten_tasks_and_in_both_goal_modes(train: Callable[..., Path]) -> None:
-    tasks = f"task={','.join(MT10)}"
-    short = ("training.steps=160", "evaluation.every=160", "seeds=[0]", "suite.goal=hidden,observable")
-    study = train("suite=metaworld_mt10", tasks, *short, packs=[(0,)])
-    rows: Any = results.load(study)
-    assert set(rows["task"]) == set(MT10) and set(rows["method"]) == {"sac"} and rows["cell"].nunique() == 20
-    assert (rows["length"] == 500).all() and (rows["return"] <= 0).all(), "sparse: success minus one at each step"
-    losses: Any = results.load(study, what="metrics")
-    assert losses["loss"].notna().all()

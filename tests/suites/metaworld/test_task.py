@@ -14,12 +14,10 @@ from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.policies import ENV_POLICY_MAP
 
 from guidebench.harness.interfaces import Array
-from guidebench.harness.loop import checkpoints
-from guidebench.suites.metaworld import MT10, PBRL, REDUCED, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
+from guidebench.suites.metaworld import MT10, REDUCED, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
 from guidebench.suites.metaworld.task import MetaWorldTask, record
 from guidebench.suites.metaworld.words import LAGEA
 
-TOUCHED = ("door-open", "door-unlock", "drawer-open", "pick-place")
 """Tasks whose experts are in contact after 60 steps: views into the simulation, free joints, hinges, slides."""
 
 
@@ -50,7 +48,7 @@ def episode(task: Any, seed: int | None, actions: Array) -> list[Any]:
     return [first.tobytes(), *((s.observation.tobytes(), s.reward) for s in map(task.step, actions))]
 
 
-@pytest.mark.parametrize("name", (*dict.fromkeys((*MT10, *PBRL)), "bin-picking", "hammer", "basketball"))
+@pytest.mark.parametrize("name", (*MT10[::2], "button-press", "door-unlock", "bin-picking", "hammer"))
 def test_episodes_and_measures_are_the_packages_own(name: str) -> None:
     env, task = package(name, 3), MetaWorld().make(name)
     seen = env.reset()[0]
@@ -186,7 +184,7 @@ def test_an_episode_lasts_500_steps_and_success_is_that_of_the_step() -> None:
     assert events == list(success & ~np.append(False, success[:-1]))
 
 
-@pytest.mark.parametrize("name", tuple(dict.fromkeys((*MT10, *PBRL))))
+@pytest.mark.parametrize("name", (*MT10[1::2], "button-press", "handle-pull"))
 def test_scripted_experts_succeed(name: str) -> None:
     task: Any = MetaWorld(goal="hidden", state="reduced").make(name)
     for seed in (3,):
@@ -271,31 +269,6 @@ def test_tasks_take_turns_in_fifty_layouts_and_say_which_they_are() -> None:
     push = MetaWorld().make("push")
     known = {push.reset(layout).tobytes() for layout in range(50)}
     assert {layout for name, layout in layouts if name == "push"} <= known
-
-
-@pytest.mark.parametrize("name", (*TOUCHED, "mt10"))
-def test_a_state_restored_during_contact_continues_bit_for_bit(name: str, tmp_path: Any) -> None:
-    suite = MetaWorldMT10(reward="dense") if name == "mt10" else MetaWorld()
-    task: Any = suite.make(name)
-    other: Any = suite.make(name)
-    episode(other, 9, moves(4))
-    task.reset(5)
-    states, log = [], []
-    for number in range(90):
-        if len(states) < 3 and number % 4 == 0 and touching(task):
-            checkpoints.save(tmp_path, number, task.state())  # as a run keeps it
-            states.append((number, checkpoints.load(checkpoints.existing(tmp_path)[-1]).state))
-        action = moves(1, number)[0] if number % 17 == 0 else task.expert()
-        step = task.step(action)
-        log.append((action, step.observation.tobytes(), step.reward, step.success, task.snapshot().tobytes()))
-    assert states
-    after = episode(task, None, moves(3))
-    for number, state in states:
-        other.load_state(state)
-        for action, *expected in log[number:]:
-            step = other.step(action)
-            assert [step.observation.tobytes(), step.reward, step.success, other.snapshot().tobytes()] == expected
-        assert episode(other, None, moves(3)) == after
 
 
 def test_what_the_package_remembers_by_looking_into_the_simulation_stays_a_view() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +11,8 @@ pytest.importorskip("ogbench")
 
 from guidebench.harness.episodes import demonstrations
 from guidebench.harness.episodes.demonstrations import Wanted
-from guidebench.harness.errors import Stopped
 from guidebench.harness.trajectories import Trajectory
-from guidebench.suites.ogbench_scene import SUBGOALS, TASKS, OgbenchScene
+from guidebench.suites.ogbench_scene import SUBGOALS, OgbenchScene
 from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert, demonstrate
 from guidebench.suites.ogbench_scene.task import Scene
 
@@ -35,7 +32,7 @@ def solved(task: str) -> Trajectory:
     return episode
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ("button", "task3", "task5"))
 def test_a_solution_ends_at_the_tasks_goal_and_repeats_in_another_scene(task: str) -> None:
     episode = solved(task)
     assert episode.success[-1] and episode.terminated[-1] and 5 < episode.length < SUITE.horizon(task)
@@ -84,19 +81,3 @@ SHORT = (
     "suite=ogbench_scene", "task=drawer", "method=uer", "training.steps=120", "learner.learning_starts=40",
     "learner.batch_size=16", "evaluation.every=60", "evaluation.episodes=1", "training.demonstrations=2",
 )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_run_that_stops_and_continues_in_another_packing_writes_the_same_bytes(train) -> None:
-    def results(study: Path) -> dict[str, bytes]:
-        names = ("evaluations.parquet", "policy.safetensors")
-        return {str(file.relative_to(study)): file.read_bytes() for n in names for file in study.glob(f"*/*/*/*/{n}")}
-
-    settings = (*SHORT, "seeds=[0,1]")
-    whole = train(*settings, packs=[(0, 1)], checkpoint_every=25)
-    directory = whole.with_name("interrupted")
-    stop = (call == 73 for call in itertools.count(1)).__next__
-    with pytest.raises(Stopped):
-        train(*settings, packs=[(0, 1)], checkpoint_every=25, directory=directory, stop=stop)
-    train(*settings, packs=[(1,), (0,)], checkpoint_every=25, directory=directory)
-    assert results(directory) == results(whole) and len(results(whole)) == 4

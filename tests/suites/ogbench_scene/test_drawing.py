@@ -6,12 +6,10 @@ import pytest
 mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("ogbench")
 
-from guidebench.harness.errors import UserError  # noqa: E402
 from guidebench.suites.mujoco import gl  # noqa: E402
 from guidebench.suites.ogbench_scene import SceneDrawing  # noqa: E402
 from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert  # noqa: E402
 from guidebench.suites.ogbench_scene.task import Scene  # noqa: E402
-from tests.refusals import check_refused  # noqa: E402
 
 
 @pytest.fixture
@@ -32,10 +30,10 @@ def played(name, moments):
 
 
 def test_full_frames_are_those_of_the_packages_own_render(package):
-    """At the start, with the arm on its way, and after the button and the drawer's handle took another colour."""
+    """At the start, and after the button and the drawer's handle took another colour."""
     drawer = SceneDrawing(quality="full").spawn("button")
     handles = set()
-    for task in played("button", (0, 9, 16, 20)):
+    for task in played("button", (0, 20)):
         task._put_back()
         expected, (frame,) = task._env.render(), drawer(task.snapshot()[None])
         assert expected.shape == (200, 200, 3) and np.array_equal(frame, expected)
@@ -55,19 +53,3 @@ def test_swapped_sprites_mislead_and_textures_hide(opengl):
     assert all(np.array_equal(look[floor], looks["none"][floor]) for look in looks.values())
     front = looks["texture"][90:130, 2:15].reshape(-1, 3)
     assert len(np.unique(front // 64, axis=0)) >= 2 and np.ptp(front, axis=0).max() > 100
-
-
-def test_a_machine_that_cannot_draw_is_told_so_before_training(monkeypatch, tmp_path):
-    from guidebench.harness.plan import matrix
-    from guidebench.harness.run import study
-
-    def nothing():
-        raise UserError("frames cannot be drawn: apt-get install libosmesa6")
-
-    monkeypatch.setattr(gl, "backend", nothing)
-    monkeypatch.setattr(
-        "guidebench.harness.run.study.demonstrations.prepare", lambda *_: pytest.fail("demonstrations were begun")
-    )
-    output = f"output={tmp_path / 'study'}"
-    given = ["suite=ogbench_scene", "method=vlm_rb", "profile=smoke", "seeds=1", output]
-    check_refused("apt-get install libosmesa6", study.carry_out, matrix.plan(given))

@@ -175,46 +175,10 @@ def test_tasks_that_share_a_model_do_not_touch_each_other():
     assert played(np.repeat(range(4), 25)) == played(np.tile(range(4), 25))
 
 
-AHEAD = 15
-
-
 def shown(task, action):
     """Bytes of all that one step shows."""
     step = task.step(action)
     return step.observation.tobytes() + repr(tuple(step)[1:]).encode() + task.snapshot().tobytes()
-
-
-@pytest.fixture(scope="module")
-def uninterrupted():
-    """An episode that no state was ever loaded into: its actions, what each step showed, and the states in which the
-    gripper touches something, by how many actions came before."""
-    task, policy = Scene("task4"), Toucher(0)
-    task.reset(0)
-    actions, seen, states = [], [], {}
-    while len(states) < 44 or len(seen) < max(states) + AHEAD:
-        if len(states) < 44 and touching(task):
-            states[len(seen)] = task.state()
-        actions.append(policy(task))
-        seen.append(shown(task, actions[-1]))
-    return np.stack(actions), seen, states
-
-
-def test_continuations_in_contact_are_bit_identical(uninterrupted):
-    actions, seen, states = uninterrupted
-    task, identical = Scene("task4"), 0
-    chosen = [*states.items()][::5]
-    for at, state in chosen:
-        task.load_state(state)
-        identical += [shown(task, action) for action in actions[at : at + AHEAD]] == seen[at : at + AHEAD]
-    assert identical == len(chosen) == 9
-    assert len({*(states[at]["buttons"].tobytes() for at in states)}) > 1  # locks change in between
-
-
-def test_taking_a_state_changes_nothing(uninterrupted):
-    actions, seen, _ = uninterrupted
-    task = Scene("task4")
-    task.reset(0)
-    assert [shown(task, action) for action in actions] == seen
 
 
 def test_a_snapshot_holds_what_drawing_reads():

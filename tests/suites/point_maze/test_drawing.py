@@ -7,12 +7,12 @@ mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("gymnasium_robotics")
 
 from guidebench.suites.mujoco import gl  # noqa: E402
-from guidebench.suites.point_maze import HORIZON, MazeDrawing, PointMaze  # noqa: E402
+from guidebench.suites.point_maze import MazeDrawing, PointMaze  # noqa: E402
 from guidebench.suites.point_maze.drawing import CENTRE  # noqa: E402
 from guidebench.suites.point_maze.task import Maze, package  # noqa: E402
 
 
-@pytest.mark.parametrize("name", HORIZON)
+@pytest.mark.parametrize("name", ["umaze", "medium"])
 def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, opengl):
     """At the start, and on the way once kinematics are as the last step left the ball: what the package draws by itself
     is the step before. In the medium maze its camera is put where ours looks."""
@@ -25,7 +25,7 @@ def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, ope
     if name == "medium":
         env.point_env.mujoco_renderer.default_cam_config["lookat"] = np.array(CENTRE)
     env.reset(seed=0), task.reset(0)
-    for step in range(31):
+    for step in range(11):
         if step % 10 == 0:
             expected, (frame,) = env.render(), drawer(task.snapshot()[None])
             assert expected.shape == (480, 480, 3) and np.array_equal(frame, expected)

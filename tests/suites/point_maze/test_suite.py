@@ -8,12 +8,10 @@ import pytest
 
 pytest.importorskip("gymnasium_robotics")
 
-from guidebench.harness.episodes import demonstrations
-from guidebench.harness.episodes.demonstrations import Wanted
 from guidebench.harness.loop import probes
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix
-from guidebench.suites.point_maze import HORIZON, PointMaze
+from guidebench.suites.point_maze import PointMaze
 from tests.refusals import check_refused
 
 SUITE = PointMaze()
@@ -115,14 +113,6 @@ def test_dense_and_sparse_reward_are_cells_of_their_own():
     assert sorted(cell.section("suite").reward for cell in plan.cells) == ["dense", "sparse"]
     assert len({cell.id for cell in plan.cells}) == 2
     check_refused(r"suite\.reward", matrix.plan, ["suite=point_maze", "suite.reward=shaped"])
-
-
-def test_demonstrations_are_verified_and_end_at_the_target():
-    name = "umaze"
-    (episode,) = demonstrations.make(Wanted("point_maze", SUITE, name, 1))
-    assert episode.success[-1] and episode.length == 100 and episode.events.sum() >= 1
-    (whole,) = demonstrations.make(Wanted("point_maze", PACKAGE, name, 1))
-    assert whole.success[-1] and whole.length == HORIZON[name]
 
 
 def test_the_reference_episode_reaches_the_target():

@@ -18,7 +18,7 @@ from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm import Llm, Scripted, prompts, trajectories
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array, Coordinates, Suite
+from guidebench.harness.interfaces import Array, Coordinates
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Call, CallResult, ChatCall, EmbedCall, Message
 from tests.baselines.teachers.llm.talking import PUSH, REACH, pair, segment, talk
@@ -182,18 +182,6 @@ def test_what_it_spoils_is_found_counted_and_mended_by_a_reminder() -> None:
         retries.append(found.notes["retries"])
     assert set(outcomes) == {"labelled", "unreadable"} and {"kept", "unreadable", "length", "shape"} <= {*imagined}
     assert max(retries) == 3 and outcomes.count("labelled") > 30
-
-
-def test_it_is_told_nothing_but_the_words() -> None:
-    """Neither the suite nor the task it is made for can be of use: another of both changes no answer."""
-
-    class Refusing:
-        def __getattr__(self, name: str) -> Any:
-            raise AssertionError(f"it looked at {name}")
-
-    suite: Suite = Refusing()  # type: ignore[assignment]
-    question = (Message("user", (asked(segment(1), segment(2)),)),)
-    assert Scripted().spawn(suite, "a")(question) == Scripted().spawn(NOWHERE, "b")(question)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.vlm import Vlm
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.execution import Models
 from guidebench.harness.models.chats.openai_ import OpenAI
-from guidebench.harness.models.chats.transformers_ import Transformers
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.harness.models.conversing import held
@@ -56,19 +54,4 @@ def test_a_server_is_shown_both_images_and_nothing_is_asked_again_from_the_casse
         found, billed = verdict(tmp_path, OpenAI(base_url=url), Models(), double_check=True)
     assert found == Verdict("labelled", 1.0, True, notes={"first": 2, "second": 1, "retries": 0}) and billed == 4
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"), double_check=True)
-    assert again == found and billed == 0
-
-
-def test_a_vision_language_model_that_runs_here_is_shown_both_images(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Of random weights: what it says is noise, which is borne as any bad answer."""
-    pytest.importorskip("transformers")
-    from tests.harness.models import tiny_models
-
-    model = tiny_models.qwen_vl(tmp_path_factory.mktemp("tiny") / "qwen_vl")
-    chat = Transformers(model=str(model), dtype="float32", max_tokens=4)
-    found, billed = verdict(tmp_path, chat, Models())
-    assert found.outcome in ("labelled", "equal", "unreadable") and 2 <= billed <= 4
-    again, billed = verdict(tmp_path, chat, Models(mode="replay"))
     assert again == found and billed == 0
