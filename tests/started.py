@@ -32,7 +32,7 @@ tree.set(np.zeros((1, 1), np.int64), np.ones((1, 1)))
 tree.sample(np.zeros((1, 1)))
 for module in (
     "torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "scipy.stats", "torchvision.transforms", "openai",
-    "altair", "minigrid",
+    "altair",
 ):  # fmt: skip
     with contextlib.suppress(ImportError):  # of an extra that is missing
         importlib.import_module(module)
