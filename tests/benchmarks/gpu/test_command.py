@@ -145,23 +145,21 @@ TELLING = (
 )
 
 
-def script(text: str) -> command.Result:
-    return command.carry_out(lambda into: ["-c", text, str(into)], 30)
-
-
-def test_a_step_that_crashes_is_noted_with_the_end_of_its_error_and_its_figures() -> None:
-    found = script(f"{TELLING}; raise ValueError('the card is gone')")
-    assert found.state == "failed" and found.reason.endswith("ValueError: the card is gone")
-    assert [row.figure for row in found.rows] == [1.0]
-
-
-def test_a_step_that_is_killed_is_noted_with_its_exit_code() -> None:
-    found = script("import os; os.kill(os.getpid(), 9)")
-    assert found.state == "failed" and found.reason == "it ended with exit code -9" and not found.rows
-
-
-def test_a_step_that_measures_nothing_has_failed() -> None:
-    assert script("pass").reason == "it measured nothing"
+@pytest.mark.parametrize(
+    ("text", "reason", "measured"),
+    [
+        (f"{TELLING}; raise ValueError('the card is gone')", "ValueError: the card is gone", [1.0]),
+        ("import os; os.kill(os.getpid(), 9)", "it ended with exit code -9", []),
+        ("pass", "it measured nothing", []),
+    ],
+    ids=["crashed", "killed", "nothing measured"],
+)
+def test_a_step_that_fails_is_noted_with_the_end_of_its_error_and_its_figures(
+    text: str, reason: str, measured: list[float]
+) -> None:
+    found = command.carry_out(lambda into: ["-c", text, str(into)], 30)
+    assert found.state == "failed" and found.reason.endswith(reason)
+    assert [row.figure for row in found.rows] == measured
 
 
 def test_a_step_that_hangs_is_cut_off_with_all_its_processes(tmp_path: Path) -> None:

@@ -79,31 +79,14 @@ def test_one_kind_can_be_listed_in_the_singular_or_plural(bench) -> None:
     assert "did you mean 'judge'" in one_screen(*bench("list", "juge"))
 
 
-def test_help_names_every_command_and_imports_nothing_heavy() -> None:
-    program = (
-        "import sys; from guidebench.harness.commands import cli\n"
-        "try: cli.main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print(sorted({'torch', 'hydra', 'rich', 'numpy', 'pandas', 'gymnasium'} & set(sys.modules)))"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    *text, heavy = result.stdout.splitlines()
-    assert heavy == "[]"
-    commands = [line.split()[0] for line in text if re.match(r" {4}[a-z]", line)]
-    assert set(commands) == {
-        *cli.COMMANDS,
-        "cite",
-        "compare",
-        "dataset",
-        "export",
-        "import",
-        "label",
-        "leaderboard",
-        "report",
-        "submit",
-        "verify",
-        "watch",
-    }
+def test_help_names_every_command_and_shows_examples(bench) -> None:
+    commands = [line.split()[0] for line in bench("--help")[1].splitlines() if re.match(r" {4}[a-z]", line)]
+    shown = ("cite", "compare", "export", "import")
+    others = ("dataset", "label", "leaderboard", "report", "submit", "verify", "watch")
+    assert set(commands) == {*cli.COMMANDS, *shown, *others}
+    for command in shown:
+        assert f"\n  bench {command} " in bench(command, "--help")[1]
+    assert "bench leaderboard --add" in bench("submit", "--help")[1]
 
 
 def test_an_unknown_command_is_refused_and_the_known_ones_named(bench) -> None:
