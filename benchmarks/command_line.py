@@ -14,10 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-BENCH = Path(sys.executable).with_name("bench")
+from benchmarks import started
 
 
 def matrix(cells: int) -> list[str]:
@@ -33,9 +32,13 @@ def seconds(arguments: Sequence[str], repeats: int) -> float:
     """Return the median duration of whole processes; their output is read and dropped."""
     times = []
     for _ in range(repeats + 1):
-        started = time.perf_counter()
-        subprocess.run([BENCH, *arguments], check=True, capture_output=True)
-        times.append(time.perf_counter() - started)
+        begun = time.perf_counter()
+        process = started.start(sys.executable, "guidebench.__main__", arguments, stdout=subprocess.PIPE)
+        with process.stdout as output:
+            output.read()
+        if code := process.wait():
+            raise RuntimeError(f"bench {' '.join(arguments)} ended with exit code {code}")
+        times.append(time.perf_counter() - begun)
     return statistics.median(times[1:])
 
 

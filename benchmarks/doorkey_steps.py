@@ -99,9 +99,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default 7)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="edges of the rooms (default %(default)s)")
     given = parser.parse_args()
     found: dict[str, Any] = {"tile_size": TILE_SIZE, "clip": CLIP, "rounds": given.rounds, "sizes": {}}
-    for size in SIZES:
+    for size in given.sizes:
         found["sizes"][f"{size}x{size}"] = {"steps": steps(size, given.rounds), "frames": frames(size, given.rounds)}
     if given.json:
         print(json.dumps(found, indent=2))

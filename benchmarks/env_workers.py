@@ -33,10 +33,12 @@ EVALUATED = {"minigrid_doorkey": "8x8", "metaworld_pbrl": "button-press", "ogben
 """Suite -> task of the evaluation."""
 
 
-def training(suite: str, rounds: int, seeds: int, processes: int, turn: int | None) -> dict[str, Any]:
+def training(
+    suite: str, rounds: int, seeds: int, processes: int, start: int | None, turn: int | None
+) -> dict[str, Any]:
     """Return steps per second of all seeds together and the ratios, with processes to without."""
-    task, method, start, usual = CELLS[suite]
-    turn = turn or usual
+    task, method, *usual = CELLS[suite]
+    start, turn = start or usual[0], turn or usual[1]
     given = [f"suite={suite}", f"task={task}", f"method={method}", "profile=quick", "learner.learning_starts=256"]
     words = ["--start", str(start), "--turn", str(turn), "--seeds", str(seeds)]
     alone, beside = (
@@ -101,13 +103,14 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10, help="episodes of an evaluation (default %(default)s)")
     parser.add_argument("--processes", type=int, default=1, help="processes beside the worker (default %(default)s)")
     parser.add_argument("--steps", type=int, default=150, help="steps of an episode and round (default %(default)s)")
+    parser.add_argument("--start", type=int, help="steps of training before the first turn (default: by suite)")
     parser.add_argument("--turn", type=int, help="steps of training in a turn (default: by suite)")
     parser.add_argument("--only", nargs="+", choices=[*EVALUATED], default=[*EVALUATED], help="suites")
     asked = parser.parse_args()
     found = {
         "seeds": asked.seeds, "episodes": asked.episodes, "processes": asked.processes, "rounds": asked.rounds,
         "training": [
-            training(suite, asked.rounds, asked.seeds, asked.processes, asked.turn)
+            training(suite, asked.rounds, asked.seeds, asked.processes, asked.start, asked.turn)
             for suite in CELLS if suite in asked.only
         ],
         "evaluation": [

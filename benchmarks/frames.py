@@ -22,10 +22,8 @@ from guidebench.suites.mujoco import gl
 from guidebench.suites.ogbench_scene import SceneDrawing
 from guidebench.suites.ogbench_scene.task import Scene
 
-MOMENTS = 16
 
-
-def measure(rounds: int, size: int) -> dict[str, Any]:
+def measure(rounds: int, size: int, moments: int) -> dict[str, Any]:
     """Return seconds per frame of each, and the speed ratio."""
     mujoco.gl_context.GLContext = gl.context  # both use the same OpenGL, whatever MUJOCO_GL says
     task, random = Scene("task3"), np.random.default_rng(0)
@@ -38,7 +36,7 @@ def measure(rounds: int, size: int) -> dict[str, Any]:
     env.render()
     for _ in range(rounds):
         snapshots, taken = [], np.zeros(2)
-        for _ in range(MOMENTS):
+        for _ in range(moments):
             task.step(np.float32(random.uniform(-1, 1, 5)))
             snapshots.append(task.snapshot())
             begun = _clocks()
@@ -46,8 +44,8 @@ def measure(rounds: int, size: int) -> dict[str, Any]:
             taken += _clocks() - begun
         begun = _clocks()
         drawer(np.stack(snapshots))
-        found["ours"].append(tuple((_clocks() - begun) / MOMENTS))
-        found["peer"].append(tuple(taken / MOMENTS))
+        found["ours"].append(tuple((_clocks() - begun) / moments))
+        found["peer"].append(tuple(taken / moments))
     ratios = [[peer / ours for ours, peer in zip(*pair, strict=True)] for pair in zip(*found.values(), strict=True)]
     return {
         "opengl": gl.backend(),
@@ -69,9 +67,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=200, help="pixels along a frame's side (default %(default)s)")
+    parser.add_argument("--moments", type=int, default=16, help="frames of a round (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()
-    found = measure(asked.rounds, asked.size)
+    found = measure(asked.rounds, asked.size, asked.moments)
     if asked.json:
         print(json.dumps(found))
         return

@@ -39,13 +39,13 @@ from guidebench.methods.furl.dialogue import cropped
 from guidebench.methods.lagea import WEIGHT, Lagea
 from guidebench.methods.lagea.episodes import Recording
 
-METHODS = ("sac", "relay", "furl", "lagea")
+METHODS = ("relay", "furl", "lagea")
 HORIZON = 500
 BATCH = 256
 
 
 def training(
-    pairs: int, turns: int, start: int, turn: int, profile: str, width: int, size: int
+    methods: list[str], pairs: int, turns: int, start: int, turn: int, profile: str, width: int, size: int
 ) -> dict[str, dict[str, float]]:
     """Return steps per second of each method, and its speed relative to `sac` (median and extremes over rounds)."""
     given: dict[str, object] = {
@@ -55,8 +55,9 @@ def training(
     guided = {"embedder": "scripted", "embedder.width": width, "guide.width": width, "guide.every": 4,
               "drawing.size": size}  # fmt: skip
     told = {"text_embedder": "scripted", "feedback": "scripted"}
-    found: dict[str, list[float]] = {method: [] for method in METHODS}
-    rates: dict[str, list[float]] = {method: [] for method in METHODS}
+    methods = ["sac", *methods]
+    found: dict[str, list[float]] = {method: [] for method in methods}
+    rates: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(pairs):
         contenders = {
             method: Contender(
@@ -66,7 +67,7 @@ def training(
                     **(told if method == "lagea" else {}),
                 }),
             )
-            for method in METHODS
+            for method in methods
         }  # fmt: skip
         interleave(list(contenders.values()), turns)
         base = sum(taken["seconds"] for taken in contenders["sac"].turns)
@@ -168,6 +169,9 @@ def relabelling(width: int, episodes: int, rounds: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=METHODS, help="trained beside sac (default: all)"
+    )
     parser.add_argument("--pairs", type=int, default=3, help="processes per method (default %(default)s)")
     parser.add_argument("--turns", type=int, default=6, help="turns of each process (default %(default)s)")
     parser.add_argument("--start", type=int, default=1_100, help="steps before the first turn (default %(default)s)")
@@ -184,7 +188,9 @@ def main() -> None:
         "frames_per_second": frames(asked.batches, asked.frames, asked.size, 1024),
         "relabelling": {str(width): relabelling(width, asked.episodes, 3) for width in asked.widths},
         "training": {
-            str(width): training(asked.pairs, asked.turns, asked.start, asked.turn, asked.profile, width, asked.size)
+            str(width): training(
+                asked.methods, asked.pairs, asked.turns, asked.start, asked.turn, asked.profile, width, asked.size
+            )
             for width in asked.widths
         },
     }

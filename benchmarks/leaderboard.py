@@ -146,7 +146,7 @@ def build(studies: list[Path], output: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started, "peak_bytes": usage.ru_maxrss * 1024}
 
 
-def measure(methods: int, suites: int, seeds: int, evaluations: int, episodes: int) -> dict[str, Any]:
+def measure(methods: int, suites: int, seeds: int, evaluations: int, episodes: int, repeats: int) -> dict[str, Any]:
     """Return build time, memory, size of the page, and milliseconds in the browser."""
     with tempfile.TemporaryDirectory() as directory:
         studies = fabricate(Path(directory) / "studies", methods, suites, seeds, evaluations, episodes)
@@ -159,7 +159,7 @@ def measure(methods: int, suites: int, seeds: int, evaluations: int, episodes: i
             "rows_per_run": evaluations * episodes,
             **built,
             "page_bytes": page.stat().st_size,
-            "browser": browser_times(page),
+            "browser": browser_times(page, repeats),
         }
 
 
@@ -170,9 +170,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--evaluations", type=int, default=20)
     parser.add_argument("--episodes", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=5, help="times that the page is opened (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a line")
     asked = parser.parse_args()
-    found = measure(asked.methods, asked.suites, asked.seeds, asked.evaluations, asked.episodes)
+    found = measure(asked.methods, asked.suites, asked.seeds, asked.evaluations, asked.episodes, asked.repeats)
     if asked.json:
         print(json.dumps(found))
         return

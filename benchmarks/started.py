@@ -31,5 +31,4 @@ def start(
 def main(module: str, *arguments: str) -> int:
     """Be `python -m module arguments`, in a forked process."""
     sys.argv[:] = [module, *arguments]
-    importlib.import_module(module).main()
-    return 0
+    return importlib.import_module(module).main() or 0

@@ -20,7 +20,7 @@ import numpy as np
 
 from guidebench.reports import statistics
 
-METHODS, SEEDS, TASKS, POINTS = 6, 5, 10, 50
+METHODS, SEEDS, TASKS = 6, 5, 10
 WORK = ("aggregates", "curves", "improvement")
 Scores = dict[str, np.ndarray]
 
@@ -57,7 +57,7 @@ def rliable(work: str, curves: Scores, reps: int) -> object:
         )
         return library.get_interval_estimates(scores, lambda x: np.array([f(x) for f in functions]), reps=reps)
     if work == "curves":
-        points = range(POINTS)
+        points = range(next(iter(curves.values())).shape[-1])
         function = lambda x: np.array([metrics.aggregate_iqm(x[..., point]) for point in points])  # noqa: E731
         return library.get_interval_estimates(curves, function, reps=reps)
     pairs = {f"{a},{b}": [scores[a], scores[b]] for a, b in combinations(scores, 2)}
@@ -72,11 +72,12 @@ def main() -> None:
     parser.add_argument(
         "--rliable-reps", type=int, nargs=3, default=(1_000, 100, 100), help="resamples timed with rliable"
     )
+    parser.add_argument("--points", type=int, default=50, help="points of a curve (default %(default)s)")
     parser.add_argument("--only", nargs="+", choices=WORK, default=WORK)
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
     args = parser.parse_args()
     rng = np.random.default_rng(0)
-    curves = {f"method {index}": rng.random((SEEDS, TASKS, POINTS)) for index in range(METHODS)}
+    curves = {f"method {index}": rng.random((SEEDS, TASKS, args.points)) for index in range(METHODS)}
 
     rows = {}
     for work, few in zip(WORK, args.rliable_reps, strict=True):

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from benchmarks import report
+from benchmarks import report, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -63,8 +63,7 @@ def growing(study: Path) -> tuple[Path, list[list[str]]]:
 @contextmanager
 def watched(study: Path) -> Iterator[str]:
     """Start `bench watch` on a study and yield its address."""
-    command = [sys.executable, "-P", "-m", "guidebench.reports.commands.watch", str(study)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = started.start(sys.executable, "guidebench.__main__", ["watch", str(study)], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         found = re.search(r"http://\S+", process.stdout.readline())

@@ -24,8 +24,8 @@ os.fsync = lambda handle: None  # type: ignore[assignment]
 estimates.SECONDS = 0.0
 matrix.plan(["suite=classic", "task=CartPole-v1", "method=uer", "profile=smoke"])
 for name in (
-    "torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "torchvision.transforms",  # before OSMesa: see gl.py
-    "gymnasium.envs.mujoco", "gymnasium_robotics", "metaworld", "crafter", "minigrid", "ogbench.manipspace",
+    "torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "scipy.stats", "torchvision.transforms",  # before OSMesa: see gl.py
+    "openai", "altair", "gymnasium.envs.mujoco", "gymnasium_robotics", "metaworld", "crafter", "minigrid", "ogbench.manipspace",
 ):  # fmt: skip
     with contextlib.suppress(ImportError):  # of an extra that is missing
         importlib.import_module(name)

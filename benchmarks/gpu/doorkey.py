@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,6 @@ CELL = ("suite=minigrid_doorkey", "task=8x8", "method=uer", "profile=paper")
 SMALL = ("learner.channels=8", "learner.features=32", "learner.hidden=[32]", "learner.batch_size=16")
 PACKING, MOST_PACKING = 0.1, 30.0
 """Share of the time, and most seconds, that are left for the checkpoint and the archive."""
-REHEARSED = 6.0
-"""Seconds of training in a rehearsal."""
 GRACE = 30.0
 """Seconds that the workers have to write their checkpoints."""
 
@@ -51,9 +50,12 @@ def measure(ask: Ask, tell: Tell) -> None:
     before = {seed: run["step"] for seed, run in runs(ask.study).items()}
     begun = time.monotonic()
     stopping = ask.deadline - min(MOST_PACKING, PACKING * ask.left())
-    if not ask.full:
-        stopping = min(stopping, begun + REHEARSED)
-    train(ask, stopping, lambda: tell(rows(ask.study, before, time.monotonic() - begun)))
+
+    def look() -> bool:
+        tell(rows(ask.study, before, time.monotonic() - begun))
+        return not ask.full and _gained(ask.study, before) > 0
+
+    train(ask, stopping, look)
     told = rows(ask.study, before, time.monotonic() - begun)
     tell(told)
     if not runs(ask.study):
@@ -65,15 +67,17 @@ def measure(ask: Ask, tell: Tell) -> None:
     tell([*told, Row("the study, packed", size, "MB", seconds=time.monotonic() - began, dtype="", note=note)])
 
 
-def train(ask: Ask, until: float, look: Any) -> None:
-    """Run the command until it ends, or stop it at `until`; raise RuntimeError if it fails."""
+def train(ask: Ask, until: float, look: Callable[[], bool]) -> None:
+    """Run the command until it ends, or stop it at `until`, or once `look`, called every two seconds, returns True;
+    raise RuntimeError if it fails."""
     child = subprocess.Popen(command(ask), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=os.environ)
     try:
         while child.poll() is None and time.monotonic() < until:
             try:
-                child.wait(min(2.0, max(0.1, until - time.monotonic())))
+                child.wait(min(2.0 if ask.full else 0.2, max(0.1, until - time.monotonic())))
             except subprocess.TimeoutExpired:
-                look()
+                if look():
+                    break
         asked_to_stop = child.poll() is None
         if asked_to_stop:
             child.send_signal(signal.SIGTERM)
@@ -114,13 +118,18 @@ def evaluated(run: RunDirectory) -> tuple[int, float] | None:
     return last, statistics.mean(bool(episode["success"]) for episode in episodes if episode["step"] == last)
 
 
+def _gained(study: Path, before: dict[int, int]) -> int:
+    """Return the steps that all seeds have trained since they stood at `before`."""
+    return sum(run["step"] - before.get(seed, 0) for seed, run in runs(study).items())
+
+
 def rows(study: Path, before: dict[int, int], seconds: float) -> list[Row]:
     """Return the steps of each seed so far, the speed of this call, and the last evaluation."""
     found = runs(study)
     if not found:
         return []
     steps = [run["step"] for run in found.values()]
-    gained = sum(run["step"] - before.get(seed, 0) for seed, run in found.items())
+    gained = _gained(study, before)
     what = "DQN on DoorKey 8x8, paper profile"
     seeds = len(found)
     states = ", ".join(sorted({run["status"] for run in found.values()}))

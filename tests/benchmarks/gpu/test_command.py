@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -15,16 +16,17 @@ from typing import Any
 import pytest
 
 from benchmarks.gpu import __main__ as command
-from benchmarks.gpu import steps
+from benchmarks.gpu import figures, steps
+from tests import programs
 
 pytestmark = pytest.mark.waits
 ROOT = Path(__file__).resolve().parents[3]
 COMMAND = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu"]
-REHEARSED = ("machine", "tests", "dqn_doorkey", "qwen_vl", "doorkey")
+REHEARSED = ("machine", "tests", "doorkey")
 
 
-def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], cwd=ROOT, capture_output=True, text=True)
+def call(*arguments: str) -> programs.Done:
+    return programs.module("benchmarks.gpu", "--device", "cpu", *arguments, cwd=ROOT)
 
 
 def told(output: Path) -> dict[str, Any]:
@@ -37,8 +39,8 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     """A rehearsal of some steps, each of which has more time than it takes."""
     output = tmp_path_factory.mktemp("gpu")
     done = call("--minutes", "8", "--output", str(output), "--only", *REHEARSED)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return output, told(output), done.stdout
+    assert done.code == 0, done.out + done.err
+    return output, told(output), done.out
 
 
 @pytest.mark.slow
@@ -55,16 +57,26 @@ def test_every_step_is_there_with_figures_or_a_reason(rehearsed: Any) -> None:
             assert result["state"] == "waiting" and result["reason"]
     table = (output / "gpu.md").read_text()
     assert table.startswith("# Rehearsal") and all(f"| {name} |" in table for name in steps.NAMES)
-    clips = [row for row in found["qwen_vl"]["rows"] if row["unit"] == "clips/s"]
-    assert {row["batch"] for row in clips} == {1, 2} and all(row["figure"] > 0 for row in clips)
-    ours = [row for row in found["dqn_doorkey"]["rows"] if ", ours" in row["what"]]
-    assert [row["seeds"] for row in ours] == [1, 5, 1] and ["eager" in row["what"] for row in ours] == [
-        False,
-        False,
-        True,
-    ]
+
+
+def measured(name: str, directory: Path) -> list[figures.Row]:
+    """The last rows that a step told, which is carried out in this process."""
+    step, rows = steps.step(name), []
+    ask = steps.Ask("cpu", time.monotonic() + 600, directory / "study", directory, step.settings)
+    importlib.import_module(f"benchmarks.gpu.{step.module}").measure(ask, lambda told: rows.append(list(told)))
+    return rows[-1]
+
+
+def test_clips_are_judged_in_several_batches(tmp_path: Path) -> None:
+    clips = [row for row in measured("qwen_vl", tmp_path) if row.unit == "clips/s"]
+    assert {row.batch for row in clips} == {1, 2} and all(row.figure > 0 for row in clips)
+
+
+def test_training_is_measured_with_one_seed_with_five_and_eagerly(tmp_path: Path) -> None:
+    ours = [row for row in measured("dqn_doorkey", tmp_path) if ", ours" in row.what]
+    assert [(row.seeds, "eager" in row.what) for row in ours] == [(1, False), (5, False), (1, True)]
     for row in ours:
-        assert row["lowest"] <= row["figure"] <= row["highest"] and row["ratio_lowest"] <= row["ratio"]
+        assert row.lowest <= row.figure <= row.highest and row.ratio_lowest <= row.ratio
 
 
 @pytest.mark.slow
@@ -78,7 +90,7 @@ def test_a_second_call_trains_on_from_its_archive_and_repeats_nothing_else(rehea
             (elsewhere / path.name).write_bytes(path.read_bytes())
     done = call("--minutes", "4", "--output", str(elsewhere), "--only", *REHEARSED)
     after = told(elsewhere)
-    assert done.returncode == 0 and "1 of 12 steps" in done.stdout
+    assert done.code == 0 and "1 of 12 steps" in done.out
     assert {name: after[name] for name in steps.NAMES if name != "doorkey"} == {
         name: before[name] for name in steps.NAMES if name != "doorkey"
     }
@@ -133,23 +145,21 @@ TELLING = (
 )
 
 
-def script(text: str) -> command.Result:
-    return command.carry_out(lambda into: ["-c", text, str(into)], 30)
-
-
-def test_a_step_that_crashes_is_noted_with_the_end_of_its_error_and_its_figures() -> None:
-    found = script(f"{TELLING}; raise ValueError('the card is gone')")
-    assert found.state == "failed" and found.reason.endswith("ValueError: the card is gone")
-    assert [row.figure for row in found.rows] == [1.0]
-
-
-def test_a_step_that_is_killed_is_noted_with_its_exit_code() -> None:
-    found = script("import os; os.kill(os.getpid(), 9)")
-    assert found.state == "failed" and found.reason == "it ended with exit code -9" and not found.rows
-
-
-def test_a_step_that_measures_nothing_has_failed() -> None:
-    assert script("pass").reason == "it measured nothing"
+@pytest.mark.parametrize(
+    ("text", "reason", "measured"),
+    [
+        (f"{TELLING}; raise ValueError('the card is gone')", "ValueError: the card is gone", [1.0]),
+        ("import os; os.kill(os.getpid(), 9)", "it ended with exit code -9", []),
+        ("pass", "it measured nothing", []),
+    ],
+    ids=["crashed", "killed", "nothing measured"],
+)
+def test_a_step_that_fails_is_noted_with_the_end_of_its_error_and_its_figures(
+    text: str, reason: str, measured: list[float]
+) -> None:
+    found = command.carry_out(lambda into: ["-c", text, str(into)], 30)
+    assert found.state == "failed" and found.reason.endswith(reason)
+    assert [row.figure for row in found.rows] == measured
 
 
 def test_a_step_that_hangs_is_cut_off_with_all_its_processes(tmp_path: Path) -> None:
@@ -189,38 +199,27 @@ def test_a_step_without_its_packages_is_skipped(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_a_gpu_all_is_skipped_and_says_so(tmp_path: Path) -> None:
-    command_line = [
-        sys.executable,
-        "-m",
-        "benchmarks.gpu",
-        "--minutes",
-        "1",
-        "--output",
-        str(tmp_path),
-        "--only",
-        "machine",
-    ]
-    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True, env=hidden)
-    assert done.returncode == 0 and told(tmp_path)["machine"]["state"] == "skipped"
+    arguments = ["--minutes", "1", "--output", str(tmp_path), "--only", "machine"]
+    done = programs.module("benchmarks.gpu", *arguments, cwd=ROOT, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    assert done.code == 0 and told(tmp_path)["machine"]["state"] == "skipped"
     assert "finds no GPU" in told(tmp_path)["machine"]["reason"]
 
 
 def test_figures_of_a_rehearsal_and_of_a_gpu_are_not_mixed(tmp_path: Path) -> None:
     command.figures.write(tmp_path / "gpu.json", {"device": "cuda", "rehearsal": False}, {})
     done = call("--minutes", "1", "--output", str(tmp_path))
-    assert done.returncode == 2 and "holds figures of --device cuda, not cpu" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.code == 2 and "holds figures of --device cuda, not cpu" in done.err
+    assert "Traceback" not in done.err
 
 
 def test_bad_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
     for arguments, said in ((["--minutes", "0"], "--minutes 0"), (["--only", "nothing"], "invalid choice")):
         done = call("--output", str(tmp_path / "new"), *arguments)
-        assert done.returncode == 2 and said in done.stderr and not (tmp_path / "new").exists()
+        assert done.code == 2 and said in done.err and not (tmp_path / "new").exists()
 
 
 def test_its_help_names_every_step() -> None:
-    said = call("--help").stdout
+    said = call("--help").out
     assert all(step.name in said and step.words in said for step in steps.STEPS)
 
 

@@ -24,6 +24,7 @@ from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.playback import gallery
 from guidebench.harness.playback.gallery import Moment, Reel
 from guidebench.harness.records.galleries import CAPTION, EPISODES, LARGEST, SIZES
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests import programs
 from tests.harness.models.canned import completion, serving
 from tests.harness.playback.test_acted_frames import WORDS
@@ -168,8 +169,6 @@ def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["eval", str(run), "--gallery", "--episodes", "2"]) == 0
-    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
-
     monkeypatch.setattr(MiniGridDoorKey, "drawing", Nothing)
     capsys.readouterr()
     assert cli.main(["eval", str(run), "--gallery", "--episodes", "2"]) == 1
@@ -184,8 +183,6 @@ def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(
 def test_a_process_that_dies_while_it_draws_is_named_with_a_way_out(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
-
     monkeypatch.setattr(MiniGridDoorKey, "drawing", Deadly)
     assert cli.main(["eval", str(run), "--gallery", "--episodes", "1"]) == 1
     (undrawn,) = contents(run)["undrawn"]
@@ -236,8 +233,8 @@ def test_an_environment_in_which_mujoco_cannot_draw_is_explained_with_the_fix(
 @pytest.fixture(scope="module")
 def headless(train_once: Callable[..., Path]) -> Path:
     """A run of a task of MuJoCo's."""
-    pytest.importorskip("metaworld")
-    words = ("suite=metaworld", "task=reach", "method=random", "seeds=[0]")
+    pytest.importorskip("gymnasium_robotics")
+    words = ("suite=point_maze", "task=umaze", "suite.steps=20", "method=random", *SHORT[:4])
     return next(train_once(*words, packs=[(0,)]).glob("*/*/*/seed-0"))
 
 

@@ -124,7 +124,6 @@ def test_a_run_that_was_killed_and_resumed_has_each_point_once(train, where: Pat
         train(*SETTINGS, packs=[(0,)], directory=study, stop=stop, checkpoint_every=130)
     with training(study):  # the tracker has the run open when it is killed
         killed(study, name)
-    killed(study, name)
     assert look(study, name) == {}
     first = expected(study, 330)
     assert [step for step, _ in first["evaluations/return"]] == [50, 100, 150, 200, 250, 300]

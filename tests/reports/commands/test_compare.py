@@ -134,10 +134,3 @@ def test_a_run_ends_with_its_comparison_and_its_cells_do_not_depend_on_it(
     assert (new / "comparison" / "comparison.json").is_file()
     uer = next(path.parent.name for path in stored.glob("*/*/uer-*/cell.json"))
     assert (new / "classic" / "CartPole-v1" / uer).is_dir(), "what it is compared with is no part of a cell"
-
-
-def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("compare", "cite", "export", "import"):
-        with pytest.raises(SystemExit):
-            cli.main([command, "--help"])
-        assert f"\n  bench {command} " in capsys.readouterr().out

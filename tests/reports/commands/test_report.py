@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,13 +78,3 @@ def test_faults_are_one_message_that_names_the_value(
     ):
         found = report(study, *arguments)
         assert found.code == 1 and words in found.err
-
-
-def test_finding_the_command_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, guidebench.reports.commands.report; "
-        "heavy = {'numpy', 'pandas', 'duckdb', 'matplotlib', 'torch', 'jinja2', 'rich'}; "
-        "sys.exit(', '.join(heavy & set(sys.modules)) or None)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr

@@ -36,12 +36,12 @@ require("openai")
 pytestmark = pytest.mark.slow
 ROLES = ("planner", "reflector", "performer", "scorer", "goals")
 SMALL = (
-    "profile=smoke", "seeds=1", "training.steps=40", "training.capacity=100", "evaluation.every=40",
-    "evaluation.episodes=2", "learner.trunk=[8]", "learner.hidden=[8]", "learner.batch_size=8",
+    "profile=smoke", "seeds=1", "training.steps=24", "training.capacity=100", "evaluation.every=24",
+    "evaluation.episodes=1", "learner.trunk=[8]", "learner.hidden=[8]", "learner.batch_size=8",
     "learner.learning_starts=16",
 )  # fmt: skip
 IN_CRAFTER = ("suite.area=24", "suite.length=30", "suite.test_length=12")
-STAGED = ("pretraining.training.steps=40", "pretraining.evaluation.every=40")
+STAGED = ("pretraining.training.steps=24", "pretraining.evaluation.every=24")
 EMBEDDED = ("text_embedder=scripted", "text_embedder.width=384")
 
 

@@ -112,14 +112,11 @@ def test_nothing_of_a_hostile_run_becomes_markup_or_script(hostile: Path, browse
     axe(seen)
 
 
-@pytest.mark.parametrize("width", [375, 1280])
-def test_frames_of_a_log_and_what_models_were_shown_stand_with_what_was_said(
-    run: Path, browser: Open, axe, width: int
-) -> None:
+def test_frames_of_a_log_and_what_models_were_shown_stand_with_what_was_said(run: Path, browser: Open, axe) -> None:
     logged(run, told=[{"log": "feedback", "name": "fix", "text": EVIL}, {"log": "f", "name": EVIL[:40], "text": "x"}])
     message = {"role": "user", "parts": [{"text": f"Where? {EVIL}"}, {"file": "image.png"}]}
     asked(run, messages=[message], told=[{"name": "instruction", "text": EVIL}, {"name": EVIL[:40], "text": "x" * 900}])
-    seen = browser(written(run), width=width)
+    seen = browser(written(run), width=375)
     assert {"Episodes of training", "What models were shown"} <= {*seen.locator("h2").all_inner_texts()}
     shown, question = seen.locator(".logged"), seen.locator("details.asked")
     assert shown.locator("figcaption").inner_text().split("\n") == ["Step 17", "weight 4.25"]
@@ -130,11 +127,13 @@ def test_frames_of_a_log_and_what_models_were_shown_stand_with_what_was_said(
         assert part.locator("script").count() == 0
     question.locator("details summary").click()
     assert "Where? <script>alert(1)</script>" in question.locator("pre").inner_text()
-    picture, text = shown.locator("figure").bounding_box(), shown.locator("dl").bounding_box()
-    assert picture and text and seen.locator("img[src=x]").count() == 0
-    assert (text["x"] > picture["x"] + picture["width"]) == (width > 375), "beside on a wide page, below on a phone"
-    assert seen.evaluate("document.documentElement.scrollWidth") <= width
-    axe(seen)
+    for width in (375, 1280):
+        seen.set_viewport_size({"width": width, "height": 900})
+        picture, text = shown.locator("figure").bounding_box(), shown.locator("dl").bounding_box()
+        assert picture and text and seen.locator("img[src=x]").count() == 0
+        assert (text["x"] > picture["x"] + picture["width"]) == (width > 375), "beside on a wide page, below on a phone"
+        assert seen.evaluate("document.documentElement.scrollWidth") <= width
+        axe(seen)
 
 
 def declare(run: Path, log: str, meaning: str, **columns: dict[str, Any]) -> None:

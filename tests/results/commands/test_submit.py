@@ -49,20 +49,3 @@ def test_mistakes_are_told_before_work_starts(
     ):
         assert cli.main(["submit", *words, "--output", str(tmp_path / "a.zip")]) == 2
         assert message in capsys.readouterr().err and not (tmp_path / "a.zip").exists()
-
-
-def test_help_helps(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        cli.main(["submit", "--help"])
-    told = capsys.readouterr().out
-    assert done.value.code == 0
-    for word in (
-        "--no-checkpoints",
-        "--cassette",
-        "--push REPO",
-        "--by NAME",
-        "bench leaderboard --add",
-        "checksum",
-        "private",
-    ):
-        assert word in told

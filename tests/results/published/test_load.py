@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,8 +146,3 @@ def test_a_variant_is_read_as_a_dictionary() -> None:
     }
     with pytest.raises(UserError, match="'learner' is not key=value pairs"):
         published.variant("learner")
-
-
-def test_importing_it_imports_no_pandas() -> None:
-    program = "import sys, guidebench.results.published; sys.exit('pandas' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
