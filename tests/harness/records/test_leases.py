@@ -257,11 +257,11 @@ def test_the_lease_of_a_process_that_was_killed_here_is_free_at_once_and_its_dir
 def test_a_process_of_another_machine_keeps_its_lease_by_its_thread_and_loses_it_when_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "EXPIRES", 4.0)
-    monkeypatch.setattr(leases, "LATE", 3.0)
-    elsewhere = ("leases.machine = lambda: 'another'; leases.BEAT = 0.2", "leases.LATE, leases.EXPIRES = 3.0, 4.0")
+    monkeypatch.setattr(leases, "EXPIRES", 2.0)
+    monkeypatch.setattr(leases, "LATE", 1.5)
+    elsewhere = ("leases.machine = lambda: 'another'; leases.BEAT = 0.2", "leases.LATE, leases.EXPIRES = 1.5, 2.0")
     with process(tmp_path, *elsewhere) as holder:
-        until = time.monotonic() + 6
+        until = time.monotonic() + 2.6
         while time.monotonic() < until:
             with pytest.raises(Held):
                 taken(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from guidebench.harness.errors import Stopped
 from guidebench.harness.models import exchange
-from tests.harness.models.faults import PASSED, seeded
+from tests.harness.models.faults import FAULTS, PASSED, seeded
 from tests.harness.models.test_runs import SETTINGS, lines, rows
 
 pytestmark = pytest.mark.waits
@@ -36,9 +36,9 @@ def test_a_run_over_a_server_replays_to_the_byte_when_the_server_is_gone(train, 
 def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
     train, proxy, transformers_serve, tmp_path: Path
 ) -> None:
-    proxy.plan = seeded(0.3, seed=5)
+    proxy.plan = seeded(0.3, seed=5, faults=[fault for fault in FAULTS if fault != "hang"])
     study, stop = tmp_path / "failing", (call == 130 for call in range(1, 10_000)).__next__
-    given = command(transformers_serve.name, proxy.url, 4)
+    given = command(transformers_serve.name, proxy.url, 60)
     with pytest.raises(Stopped):
         train(*given, packs=[(0,)], directory=study, stop=stop)
     train(*given, packs=[(0,)], directory=study)
