@@ -29,7 +29,7 @@ GLIMPSES = '''
     from guidebench.baselines.guiding import BaseGuide
     from guidebench.harness.models.calls import EmbedCall
     from guidebench.harness.interfaces import ArraySpec, Question
-    from guidebench.harness.parts import AskingPart, ModelPart
+    from guidebench.harness.parts import AskingPart
     from guidebench.harness.recipes import Method
     from guidebench.harness.registry import register
 
@@ -109,25 +109,6 @@ GLIMPSES = '''
             self.name[row], self.number = state["name"], int(state["number"])
 
 
-    @register.embedder("colours")
-    @dataclass(frozen=True)
-    class Colours(ModelPart):
-        """Describes a frame by the colours of its middle row, a text by its letters."""
-
-        delay: int = 20
-
-        version: ClassVar[int] = 1
-        backend: ClassVar[str] = "scripted"
-        citation: ClassVar[str] = "% a test"
-
-        def spawn(self, suite, task):
-            def answer(call):
-                texts = isinstance(call.items[0], str)
-                rows = [item.encode() if texts else item[len(item) // 2].reshape(-1)[:48:3] for item in call.items]
-                return np.stack([np.resize(np.frombuffer(bytes(row), np.uint8), 16) for row in rows]).astype("f4") / 255
-            return answer
-
-
     register.method("glimpses")(
         Method(summary="embeds", suite="minigrid_doorkey", guide="glimpses", citation="% a test",
                roles={"seer": "transformers", "reader": "transformers"})
@@ -173,7 +154,7 @@ def recorded(studies: dict[str, Path], train_once: Callable[..., Path], glimpses
 
 
 def install(plugin: Callable[..., Path]) -> None:
-    plugin("glimpses", GLIMPSES, {"guide": "glimpses", "method": "glimpses", "embedder": "colours"})
+    plugin("glimpses", GLIMPSES, {"guide": "glimpses", "method": "glimpses"})
 
 
 def rows(directory: Path, name: str) -> list[bytes]:
@@ -228,22 +209,6 @@ def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_mode
         gone.rename(clip)
     for name in KEPT:
         assert len(rows(recorded, name)) == 2 and rows(directory, name) == rows(recorded, name), name
-
-
-def test_seeds_are_the_same_alone_and_killed_where_vectors_are_functions_of_what_is_asked(
-    train: Callable[..., Path], plugin: Callable[..., Path], tmp_path: Path
-) -> None:
-    """By hand-written code, of which nothing is recorded."""
-    install(plugin)
-    words = (*SMALL, "method=glimpses", "seer=colours", "reader=colours", "seeds=[0,1]")
-    together, directory = train(*words, packs=[(0, 1)]), tmp_path / "killed"
-    with pytest.raises(Killed):
-        train(*words, packs=[(0, 1)], directory=directory, stop=killing(64), checkpoint_every=30)
-    train(*words, packs=[(1,), (0,)], directory=directory)
-    later = train(*words, "seer.delay=60", packs=[(0, 1)])
-    for name in KEPT:
-        assert rows(together, name) == rows(directory, name) and len(rows(together, name)) == 2
-    assert rows(together, "policy.safetensors") != rows(later, "policy.safetensors"), "the vectors count"
 
 
 def test_a_model_of_another_width_ends_the_run_with_the_declaration(
