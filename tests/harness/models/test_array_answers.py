@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness.errors import MissingCall, UserError
+from guidebench.harness.errors import UserError
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.models import keeping
 from guidebench.harness.plan import matrix
@@ -249,15 +249,3 @@ def test_arrays_of_a_finished_run_are_dropped_where_that_is_asked_for_and_a_repl
     assert arrays(tmp_path / "again") == [(answers, answers)], "the model was asked for them again"
     for name in KEPT:
         assert rows(tmp_path / "again", name) == rows(first, name)
-
-
-def test_the_numbers_of_a_dropped_array_are_missed_where_a_plan_could_not_know(
-    train: Callable[..., Path], glimpses: tuple[str, ...], recorded: Path, tmp_path: Path
-) -> None:
-    """Another configuration, whose runs have other names, comes upon an answer that was dropped."""
-    first = tmp_path / "first"
-    shutil.copytree(recorded, first)
-    runs = [f"{matrix.plan([*glimpses, 'profile=smoke']).cells[0].id}/{seed}" for seed in (0, 1)]
-    keeping.settle(keeping.folder(first), runs)
-    with pytest.raises((MissingCall, UserError), match="was answered by an array whose numbers were not kept"):
-        train(*glimpses, "learner.lr=1e-3", packs=[(0,)], models={"mode": "replay", "cassette": str(first)})

@@ -284,17 +284,9 @@ def test_a_run_that_failed_at_once_begins_anew_by_the_code_that_mends_it(tmp_pat
     assert run.status == "finished" and run.read()["provenance"]["sources"]["harness.loop"] != "0" * 12
 
 
-def test_as_json_the_outcome_names_every_run(study, capsys: pytest.CaptureFixture[str]) -> None:
-    from guidebench.harness.commands import cli
-
-    directory, _ = study
-    assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
-    outcome = json.loads(capsys.readouterr().out)
-    assert outcome["stopped"] is False and len(outcome["runs"]) == 6
-    assert all(run["status"] == "finished" and Path(run["directory"], "run.json").exists() for run in outcome["runs"])
-
-
-def test_a_run_killed_while_it_tidies_up_is_tidied_by_the_next_command(study) -> None:
+def test_a_run_killed_while_it_tidies_up_is_tidied_by_the_next_command_which_names_every_run_as_json(
+    study, capsys: pytest.CaptureFixture[str]
+) -> None:
     from guidebench.harness.commands import cli
 
     directory, _ = study
@@ -306,3 +298,6 @@ def test_a_run_killed_while_it_tidies_up_is_tidied_by_the_next_command(study) ->
     assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
     assert not any((run / name).exists() for name in ("replay", "checkpoint-0000000150", "evaluations.jsonl"))
     assert (run / "evaluations.parquet").exists()
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["stopped"] is False and len(outcome["runs"]) == 6
+    assert all(run["status"] == "finished" and Path(run["directory"], "run.json").exists() for run in outcome["runs"])
