@@ -30,6 +30,6 @@ with contextlib.suppress(ImportError):
 tree = MaxSumTree(1, 2)
 tree.set(np.zeros((1, 1), np.int64), np.ones((1, 1)))
 tree.sample(np.zeros((1, 1)))
-for module in ("torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "torchvision.transforms"):
+for module in ("minigrid", "torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "torchvision.transforms"):
     with contextlib.suppress(ImportError):  # of an extra that is missing
         importlib.import_module(module)

@@ -27,7 +27,7 @@ def rows(study: Path) -> dict[str, bytes]:
     return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
 
 
-COMMAND = ("run", *SMOKE, *SHORT, "method=uer,per,vlm_rb")
+COMMAND = ("run", *SMOKE, *SHORT, "method=uer,per,vlm_rb", "drawing.tile_size=8")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,9 @@ def test_one_command_ends_in_a_table_and_a_report(study) -> None:
     assert done.err == ""
     assert done.out.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.out
     table = done.out.split("study: 6 finished")[1]
-    assert all(name in table for name in ("uer · smoke", "per · smoke", "vlm_rb · sprite · smoke"))
+    assert all(
+        name in table for name in ("uer · smoke", "per · smoke", "vlm_rb (drawing.tile_size=8) · sprite · smoke")
+    )
     found = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
     assert {"report.html", "table.tex"} <= set(found)
     assert {Path(name).suffix for name in found} >= {".png", ".pdf"} and all(found.values())
@@ -106,7 +108,7 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
 def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> None:
     directory, _ = study
     other = directory.parent / "elsewhere" / "a, b (c)"
-    words = (*SHORT, "method=vlm_rb", "seeds=1")
+    words = (*SHORT, "method=vlm_rb", "drawing.tile_size=8", "seeds=1")
     done = bench("run", *SMOKE, *words, f"output={other}", "report=false", cwd=directory.parent)
     assert done.code == 0, done.out + done.err
     (relative, content), *_ = rows(other).items()
@@ -123,7 +125,7 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     from guidebench.harness.loop import building, checkpoints
 
     monkeypatch.setattr(building, "SPACING", 25)
-    home = () if method == "vlm_rb" else ("suite=classic", "task=CartPole-v1")
+    home = ("drawing.tile_size=8",) if method == "vlm_rb" else ("suite=classic", "task=CartPole-v1")
     settings = (
         *home, f"method={method}", "seeds=[0]", "training.steps=150", "evaluation.every=30", "evaluation.episodes=1",
         *(SMALL if method == "vlm_rb" else SMALL[2:]), "learner.learning_starts=16", "training.capacity=60",
