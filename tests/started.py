@@ -2,8 +2,9 @@
 
 No test cuts the power, so none needs what was written to be on a disk; only tests of estimates need timings. What a
 process that trains would import or compile is imported and compiled here, once for all of them. What a process imports
-that loads a model of transformers is imported here as well, but for the client of the Hub, which reads its settings
-from the environment when it is imported.
+that loads a model of transformers, or asks a server, is imported here as well; the client of the Hub, which reads its
+settings from the environment when it is imported, is imported anew by a program that is pointed at another Hub
+(`tests.programs`).
 """
 
 import contextlib
@@ -30,6 +31,15 @@ with contextlib.suppress(ImportError):
 tree = MaxSumTree(1, 2)
 tree.set(np.zeros((1, 1), np.int64), np.ones((1, 1)))
 tree.sample(np.zeros((1, 1)))
-for module in ("minigrid", "torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "torchvision.transforms"):
+MODULES = (
+    "minigrid", "openai", "matplotlib.pyplot", "torch._dynamo", "torch.distributed.tensor", "scipy.optimize",
+    "torchvision.transforms", "accelerate", "jinja2", "transformers.models.auto.processing_auto",
+    "transformers.models.auto.video_processing_auto", "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl",
+    "transformers.models.qwen2_5_vl.processing_qwen2_5_vl", "transformers.models.qwen2_vl.image_processing_qwen2_vl",
+    "transformers.models.qwen2_vl.video_processing_qwen2_vl", "transformers.models.clip.modeling_clip",
+    "transformers.models.clip.processing_clip", "transformers.models.clip.image_processing_clip",
+)  # fmt: skip
+os.environ["HF_HUB_OFFLINE"] = "1"
+for module in MODULES:
     with contextlib.suppress(ImportError):  # of an extra that is missing
         importlib.import_module(module)
