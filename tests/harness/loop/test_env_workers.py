@@ -56,7 +56,6 @@ def equal(one: Any, other: Any) -> bool:
         ("minigrid_doorkey", "5x5"),
         ("metaworld_mt10", "mt10"),
         ("ogbench_scene", "drawer"),
-        ("bin_sorting", "sorting"),
         ("crafter_ood", "stone_sword"),
         ("housekeep", "adjustment_1"),
         ("classic", "CartPole-v1"),
