@@ -21,7 +21,7 @@ from guidebench.harness.loop.evaluation import Evaluator
 from guidebench.harness.loop.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
-from tests.harness.loop.test_training import Notes
+from tests.harness.loop.notes import Notes
 from tests.refusals import check_refused
 from tests.there import there
 
@@ -214,9 +214,12 @@ def test_a_seed_with_a_nan_stops_and_the_other_goes_on_as_if_alone(tmp_path: Pat
 
         agent.learner.update, agent.learner.act = spoilt_update, spoilt_act
 
-    both, _ = run(tmp_path / "both", (0, 1), Sac(**SMALL), 120, spoil=spoil)
+    both, notes = run(tmp_path / "both", (0, 1), Sac(**SMALL), 120, spoil=spoil)
     alone, _ = run(tmp_path / "alone", (1,), Sac(**SMALL), 120)
     assert stopped == [(0, 60)] and both.active.tolist() == [False, True]
+    assert [(step, row) for step, row, *_ in notes.evaluations if step != 60] == [
+        *((30, row) for row in (0, 1) for _ in range(5)), *((step, 1) for step in (90, 120) for _ in range(5)),
+    ]  # fmt: skip
     assert same(both.learner.state(1), alone.learner.state(0))
 
 

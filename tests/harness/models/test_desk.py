@@ -155,19 +155,21 @@ def test_what_may_go_better_is_tried_again_and_every_attempt_is_billed(study: St
     assert told.usage == TOOK and told.billed == study.spent == TOOK.plus(LOST).plus(LOST)
 
 
-@pytest.mark.parametrize("kind", ["timeout", "rate_limited", "server", "connection", "malformed", "empty"])
-def test_attempts_are_bounded(study: Study, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "attempts"),
+    [
+        *((kind, 3) for kind in ("timeout", "rate_limited", "server", "connection", "malformed", "empty")),
+        *((kind, 1) for kind in ("refused", "rejected", "memory", "crashed")),
+    ],
+)
+def test_attempts_are_bounded_and_what_would_not_go_better_is_asked_once(
+    study: Study, kind: str, attempts: int
+) -> None:
     model = Spoken(then=fails(kind))
     (told,) = study.tell(model, [(clip(), who())])
-    assert (told.value, told.failure, len(model.asked)) == (None, kind, 3)
-    assert told.usage == told.billed == study.spent == LOST.plus(LOST).plus(LOST)
+    assert (told.value, told.failure, len(model.asked)) == (None, kind, attempts)
+    assert told.usage == told.billed == study.spent == Usage(calls=attempts, usd=0.125 * attempts)
     assert told.detail == {"message": f"it was {kind}"}
-
-
-@pytest.mark.parametrize("kind", ["refused", "rejected", "memory", "crashed"])
-def test_what_would_not_go_better_is_asked_once(study: Study, kind: str) -> None:
-    model = Spoken(then=fails(kind))
-    assert study.tell(model, [(clip(), who())])[0].failure == kind and len(model.asked) == 1
 
 
 def test_a_run_that_is_resumed_finds_its_own_answers_and_its_own_failures(study: Study) -> None:

@@ -366,16 +366,6 @@ def test_silence_of_another_machine_is_waited_out_with_one_notice(
     assert "last sign of life 0 s ago" in told[0] or "last sign of life 1 s ago" in told[0]
 
 
-def test_another_machine_that_gives_signs_of_life_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leases, "EXPIRES", 30.0)
-    with process(tmp_path, *elsewhere(0.5)), pytest.raises(Held, match="last sign of life"):
-        began = time.monotonic()
-        Lease(tmp_path, "study").acquire(tell=lambda text: None)
-    assert time.monotonic() - began < 15.0
-
-
 @pytest.mark.parametrize("content", [b"", b"held", b"held[1]", b'held{"machine": 3}', b"\xff\xfe"])
 def test_a_damaged_lease_expires_as_one_of_another_machine(disk: Disk, tmp_path: Path, content: bytes) -> None:
     taken(tmp_path).release()

@@ -118,7 +118,7 @@ def test_a_run_that_another_machine_holds_is_left_to_it_and_not_marked(
     assert "1 of 2 runs finished, 1 running" in capsys.readouterr().out
 
 
-def test_a_worker_that_comes_when_its_runs_are_finished_trains_nothing(
+def test_a_worker_that_comes_when_its_runs_are_finished_trains_nothing_also_after_a_kill_while_they_were_moved(
     train: Callable[..., Path], whole: Path, tmp_path: Path
 ) -> None:
     study = Path(shutil.copytree(whole, tmp_path / "again"))
@@ -129,22 +129,10 @@ def test_a_worker_that_comes_when_its_runs_are_finished_trains_nothing(
 
     train(*WORDS, packs=[(0, 1)], directory=study, stop=stop)
     assert {run: (run / "run.json").read_bytes() for run in runs(study)} == before
-    for run in runs(study):
+    for run in runs(study):  # as if killed when its attempt had just been emptied
         Lease(run, "run").acquire()
-
-
-def test_a_run_that_was_killed_when_its_attempt_was_emptied_is_not_trained_again(
-    train: Callable[..., Path], whole: Path, tmp_path: Path
-) -> None:
-    study = Path(shutil.copytree(whole, tmp_path / "again"))
-    before = {run: (run / "run.json").read_bytes() for run in runs(study)}
-    for run in runs(study):
         (run / "attempt-2").mkdir()
         (run / "attempt-2" / ".publishing").touch()
-
-    def stop() -> bool:
-        raise AssertionError("it took a step")
-
     train(*WORDS, packs=[(0, 1)], directory=study, stop=stop)
     assert {run: (run / "run.json").read_bytes() for run in runs(study)} == before
     assert not any((run / "attempt-2").exists() for run in runs(study))
