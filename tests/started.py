@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import os
 import pkgutil
+import signal
 
 import numpy as np
 
@@ -43,3 +44,6 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 for module in MODULES:
     with contextlib.suppress(ImportError):  # of an extra that is missing
         importlib.import_module(module)
+for number in signal.valid_signals():
+    if signal.getsignal(number) is None:  # pygame's handler, by which a crash would end with another signal
+        signal.signal(number, signal.SIG_DFL)
