@@ -44,6 +44,5 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 for module in MODULES:
     with contextlib.suppress(ImportError):  # of an extra that is missing
         importlib.import_module(module)
-for number in signal.valid_signals():
-    if signal.getsignal(number) is None:  # pygame's handler, by which a crash would end with another signal
-        signal.signal(number, signal.SIG_DFL)
+for fault in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGQUIT):
+    signal.signal(fault, signal.SIG_DFL)  # pygame has handlers, by which a crash ends with another signal
