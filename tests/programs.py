@@ -94,6 +94,9 @@ def start_python(source: str, *words: object, **options: Any) -> fork_server.Pro
 
 def main(kind: str, *words: str) -> int:
     """Be `bench`, a module, or a program given as text."""
+    if "HF_ENDPOINT" in os.environ:  # the client of the Hub reads its settings when it is imported
+        for name in [name for name in sys.modules if name.partition(".")[0] == "huggingface_hub"]:
+            del sys.modules[name]
     if kind == "bench":
         from guidebench.harness.commands import cli
 

@@ -2,15 +2,17 @@
 
 No test cuts the power, so none needs what was written to be on a disk; only tests of estimates need timings. What a
 process that trains would import or compile is imported and compiled here, once for all of them. What a process imports
-that loads a model of transformers is imported here as well, but for the client of the Hub, which reads its settings
-from the environment when it is imported. The model of bin_sorting, which takes a second to compile, is compiled here:
-a run asks several processes that draw it.
+that loads a model of transformers, or asks a server, is imported here as well; the client of the Hub, which reads its
+settings from the environment when it is imported, is imported anew by a program that is pointed at another Hub
+(`tests.programs`). The model of bin_sorting, which takes a second to compile, is compiled here: a
+run asks several processes that draw it.
 """
 
 import contextlib
 import importlib
 import os
 import pkgutil
+import signal
 
 import numpy as np
 
@@ -23,9 +25,16 @@ from guidebench.harness.run import estimates
 os.fsync = lambda handle: None  # type: ignore[assignment]
 estimates.SECONDS = 0.0
 matrix.plan(["suite=classic", "task=CartPole-v1", "method=uer", "profile=smoke"])
+os.environ["HF_HUB_OFFLINE"] = "1"
 for name in (
-    "torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "scipy.stats", "torchvision.transforms",  # before OSMesa: see gl.py
-    "openai", "altair", "gymnasium.envs.mujoco", "gymnasium_robotics", "metaworld", "crafter", "minigrid", "ogbench.manipspace",
+    "torch._dynamo", "torch.distributed.tensor", "torchvision.transforms",  # before OSMesa: suites/mujoco/gl.py
+    "scipy.optimize", "scipy.stats", "matplotlib.pyplot", "openai", "altair", "accelerate", "jinja2",
+    "transformers.models.auto.processing_auto", "transformers.models.auto.video_processing_auto",
+    "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl", "transformers.models.qwen2_5_vl.processing_qwen2_5_vl",
+    "transformers.models.qwen2_vl.image_processing_qwen2_vl", "transformers.models.qwen2_vl.video_processing_qwen2_vl",
+    "transformers.models.clip.modeling_clip", "transformers.models.clip.processing_clip",
+    "transformers.models.clip.image_processing_clip",
+    "gymnasium.envs.mujoco", "gymnasium_robotics", "metaworld", "crafter", "minigrid", "ogbench.manipspace",
 ):  # fmt: skip
     with contextlib.suppress(ImportError):  # of an extra that is missing
         importlib.import_module(name)
@@ -40,3 +49,5 @@ with contextlib.suppress(ImportError):
 tree = MaxSumTree(1, 2)
 tree.set(np.zeros((1, 1), np.int64), np.ones((1, 1)))
 tree.sample(np.zeros((1, 1)))
+for fault in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGQUIT):
+    signal.signal(fault, signal.SIG_DFL)  # pygame has handlers, by which a crash ends with another signal

@@ -53,14 +53,11 @@ def test_the_suite_keeps_its_contract() -> None:
     testing.check_suite("seen_corridor", steps=60)
 
 
-@pytest.mark.parametrize("learner", ["dqn", "sac"])
-def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(
-    learner: str, tmp_path: Path, cache: Path
-) -> None:
-    testing.check_method("uer", tmp_path, "suite=seen_corridor", *LEARNERS[learner], "training.demonstrations=1")
+def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(tmp_path: Path, cache: Path) -> None:
+    testing.check_method("uer", tmp_path, "suite=seen_corridor", *LEARNERS["dqn"], "training.demonstrations=1")
 
 
-@pytest.mark.parametrize("learner", ["iqn", "td3"])
+@pytest.mark.parametrize("learner", ["iqn", "sac", "td3"])
 def test_other_learners_train_on_records(learner: str, train: Callable[..., Path]) -> None:
     study = train("suite=seen_corridor", "method=uer", *LEARNERS[learner], "seeds=[0]", packs=[(0,)])
     (run,) = study.glob("*/*/*/seed-0")

@@ -21,7 +21,7 @@ from guidebench.harness.loop.evaluation import Evaluator
 from guidebench.harness.loop.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
-from tests.harness.loop.test_training import Notes
+from tests.harness.loop.notes import Notes
 from tests.refusals import check_refused
 from tests.there import there
 
@@ -190,6 +190,37 @@ def test_the_line_is_learnt(tmp_path: Path, learner_of: type) -> None:
     )  # fmt: skip
     _, notes = run(tmp_path, (0,), config, 600)
     assert np.mean([row[3] for row in notes.evaluations if row[0] == 600]) > -6.0
+
+
+@pytest.mark.parametrize("where", ["loss", "grad_norm", "action"])
+def test_a_seed_with_a_nan_stops_and_the_other_goes_on_as_if_alone(tmp_path: Path, where: str) -> None:
+    stopped = []
+
+    def spoil(agent: Any, notes: Any) -> None:
+        notes.diverged = lambda row, step: stopped.append((row, step))
+        update, act = agent.learner.update, agent.learner.act
+
+        def spoilt_update(batch: Any, active: Any, step: int, *more: Any) -> Any:
+            told = update(batch, active, step, *more)
+            if step == 60 and where != "action":
+                told.metrics[where][0] = np.nan
+            return told
+
+        def spoilt_act(observation: Any, rows: Any, explore: Any, step: int) -> Any:
+            actions = act(observation, rows, explore, step)
+            if explore is not None and step >= 60 and where == "action":
+                actions[0] = np.nan
+            return actions
+
+        agent.learner.update, agent.learner.act = spoilt_update, spoilt_act
+
+    both, notes = run(tmp_path / "both", (0, 1), Sac(**SMALL), 120, spoil=spoil)
+    alone, _ = run(tmp_path / "alone", (1,), Sac(**SMALL), 120)
+    assert stopped == [(0, 60)] and both.active.tolist() == [False, True]
+    assert [(step, row) for step, row, *_ in notes.evaluations if step != 60] == [
+        *((30, row) for row in (0, 1) for _ in range(5)), *((step, 1) for step in (90, 120) for _ in range(5)),
+    ]  # fmt: skip
+    assert same(both.learner.state(1), alone.learner.state(0))
 
 
 def test_the_time_of_an_update_counts_every_evaluation_and_gradient() -> None:

@@ -207,25 +207,6 @@ def test_their_clips_are_asked_about_at_step_0_as_those_of_the_agent_are_later(t
     assert [row["ordinal"] for row in rows] == list(range(len(rows))) and len(rows) > len(shown)
 
 
-@pytest.mark.parametrize(("method", "moment"), [("vlm_rb", 130), ("ero", 20)])
-def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train, method: str, moment: int) -> None:
-    settings = (f"method={method}", *SHORT, "seeds=[0,1]")
-    if method == "vlm_rb":  # some questions of step 0 are in flight when the run stops
-        settings += ("judge.delay=150",)
-
-    def results(study: Path) -> dict[str, bytes]:
-        names = ("evaluations.parquet", "policy.safetensors")
-        return {str(file.relative_to(study)): file.read_bytes() for n in names for file in study.glob(f"*/*/*/*/{n}")}
-
-    whole = train(*settings, packs=[(0, 1)], checkpoint_every=50)
-    directory = whole.with_name("interrupted")
-    stop = (call == moment for call in itertools.count(1)).__next__
-    with pytest.raises(Stopped):
-        train(*settings, packs=[(0, 1)], checkpoint_every=50, directory=directory, stop=stop)
-    train(*settings, packs=[(1,), (0,)], checkpoint_every=50, directory=directory)
-    assert results(directory) == results(whole) and len(results(whole)) == 4
-
-
 def test_a_ring_that_comes_round_over_them_changes_no_byte_however_often_it_is_saved(train, monkeypatch) -> None:
     monkeypatch.setattr(building, "SPACING", 20)
     settings = ("method=per", *SHORT, "training.capacity=80", "seeds=[0]")

@@ -22,8 +22,8 @@ LIMIT = 2_000
 """Calls that the study with a served judge may make, more than it needs."""
 STUDY = (
     "suite=minigrid_doorkey", "method=uer,vlm_rb", "judge=openai", "judge.model=canned", "judge.scoring=literal",
-    "judge.delay=64", "replay.clip_length=4", "drawing.tile_size=8", "profile=smoke", "training.steps=1200",
-    "evaluation.every=600", "evaluation.episodes=1", "checkpoint_every=200", "learner.channels=4",
+    "judge.delay=64", "replay.clip_length=4", "drawing.tile_size=8", "profile=smoke", "training.steps=600",
+    "evaluation.every=300", "evaluation.episodes=1", "checkpoint_every=100", "learner.channels=4",
     "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16", "seeds=2", "pack=2", "report=false",
 )  # fmt: skip
 """Four runs in two jobs; those of vlm_rb ask a judge behind a server."""

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,11 +116,14 @@ class Cluster:
         return self.call("squeue", "-h", "-r", "-o", "%i %T").splitlines()
 
     def hasten(self) -> None:
-        """Let tasks that are queued again begin at once."""
-        for line in self.queue():
-            if "PENDING" in line:
-                with contextlib.suppress(AssertionError):  # it has begun meanwhile
-                    self.call("scontrol", "update", f"JobId={line.split()[0]}", "StartTime=now")
+        """Let tasks that are queued again begin soon: in another second than that in which they were queued, since a
+        node refuses a credential of the second in which it revoked the one before."""
+        pending = [line.split()[0] for line in self.queue() if "PENDING" in line]
+        if pending:
+            time.sleep(1.1)
+        for task in pending:
+            with contextlib.suppress(AssertionError):  # it has begun meanwhile
+                self.call("scontrol", "update", f"JobId={task}", "StartTime=now")
 
     def hold(self) -> None:
         """Let nothing in the partition `low` begin."""

@@ -71,7 +71,11 @@ FAR = """
             for _, _, process in self.jobs.values():
                 process.terminate()
 """
-SMOKE = ("suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "training.steps=300")
+SHORT = (
+    "method=uer", "training.steps=100", "evaluation.every=100", "learner.channels=4", "learner.features=8",
+    "learner.hidden=[8]", "learner.batch_size=16", "learner.learning_starts=64",
+)  # fmt: skip
+SMOKE = ("suite=minigrid_doorkey", "profile=smoke", "report=false", *SHORT)
 
 
 @pytest.fixture
@@ -108,7 +112,7 @@ def test_its_workers_train_what_local_ones_train_and_one_that_fails_marks_its_ru
     out = capsys.readouterr().out
     assert out.count(": started") == 1 and out.count(": finished") == 1
     assert "crashed: ValueError: no replay today" in out
-    pd.testing.assert_frame_equal(rows(study), rows(train("method=uer", "training.steps=300", packs=[(0,)])))
+    pd.testing.assert_frame_equal(rows(study), rows(train(*SHORT, packs=[(0,)])))
     runs = [json.loads(path.read_text()) for path in study.glob("*/*/*/seed-0/run.json")]
     bad, good = sorted(runs, key=lambda run: run["status"] == "finished")
     events = sorted(

@@ -32,6 +32,7 @@ SMALL = (
     "suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "evaluation.episodes=1",
     "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
 )  # fmt: skip
+SHORT = ("training.steps=200", "evaluation.every=200")
 LONG = (*SMALL, "training.steps=2000000", "evaluation.every=2000000")
 SLURM = ("launcher=slurm", "launcher.minutes=5")
 
@@ -89,7 +90,7 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
     account."""
     page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Settings")[0]
     here = {
-        "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMALL, "seeds=2")),
+        "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMALL, *SHORT, "seeds=2")),
         "partition=short": "partition=low",
         "/shared": str(tmp_path),
         "wandb --follow": "tensorboard",
@@ -114,7 +115,7 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
     assert done.code == 0, done.out + done.err
     assert done.out.count(": started") == done.out.count(": finished") == 2 and "2 finished" in done.out
     assert statuses(study) == ["finished", "finished"] and events(study) == [["started", "finished"]] * 2
-    local = train("method=uer", *SMALL[4:], packs=[(0,), (1,)])
+    local = train("method=uer", *SMALL[4:], *SHORT, packs=[(0,), (1,)])
     assert rows(study) == rows(local) and len(rows(study)) == 2
     assert "2 of 2 runs finished" in bench(*status).out
     again = bench(*submit)

@@ -56,7 +56,6 @@ def equal(one: Any, other: Any) -> bool:
         ("minigrid_doorkey", "5x5"),
         ("metaworld_mt10", "mt10"),
         ("ogbench_scene", "drawer"),
-        ("bin_sorting", "sorting"),
         ("crafter_ood", "stone_sword"),
         ("housekeep", "adjustment_1"),
         ("classic", "CartPole-v1"),
@@ -138,7 +137,7 @@ SHORT = (
     "learner.batch_size=16", "learner.learning_starts=24",
 )  # fmt: skip
 DISCRETE = ("method=vlm_rb", "judge.delay=25", "drawing.tile_size=8", "learner.channels=4", "learner.features=8")
-CONTINUOUS = ("suite=metaworld_pbrl", "task=button-press", "method=sac")
+CONTINUOUS = ("suite=classic", "task=Pendulum-v1", "method=sac")
 
 
 @pytest.mark.parametrize("settings", [DISCRETE, CONTINUOUS])

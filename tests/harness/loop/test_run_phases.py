@@ -78,7 +78,7 @@ GUIDE = """
     register.method("staging")(Method(summary="has stages", guide="staging", citation="% a test"))
 """
 TINY = (
-    "suite=classic", "task=CartPole-v1", "method=staging", "training.steps=200", "evaluation.every=50",
+    "suite=classic", "task=CartPole-v1", "method=staging", "training.steps=200", "evaluation.every=60",
     "evaluation.episodes=2", "learner.hidden=[8]", "learner.learning_starts=100", "learner.batch_size=16",
     "learner.train_every=4", "learner.gradient_steps=1",
 )  # fmt: skip
@@ -97,6 +97,7 @@ def kept(study: Path) -> dict[str, bytes]:
 def test_phases_come_in_any_order_with_updates_of_their_own(staging: None, train: Callable[..., Path]) -> None:
     """60 updates in 20 steps of 3, although learning starts at 100; then one at each of the steps 100, 104, …, 200."""
     study = train(*TINY, "seeds=[0,1]", packs=[(0, 1)])
+    assert set(results.load(study)["step"]) == {60, 120, 180, 200}, "the last step is evaluated too"
     rows = results.load(study, what="stages")
     for seed in (0, 1):
         found = rows[rows["seed"] == seed].sort_values("step")[["step", "stored", "updates"]].to_numpy().tolist()

@@ -41,7 +41,7 @@ def serving(answers: Answers) -> Iterator[str]:
             """Quiet."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)  # seconds until it ends
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness.errors import MissingCall, UserError
+from guidebench.harness.errors import UserError
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.models import keeping
 from guidebench.harness.plan import matrix
@@ -29,7 +29,7 @@ GLIMPSES = '''
     from guidebench.baselines.guiding import BaseGuide
     from guidebench.harness.models.calls import EmbedCall
     from guidebench.harness.interfaces import ArraySpec, Question
-    from guidebench.harness.parts import AskingPart, ModelPart
+    from guidebench.harness.parts import AskingPart
     from guidebench.harness.recipes import Method
     from guidebench.harness.registry import register
 
@@ -109,25 +109,6 @@ GLIMPSES = '''
             self.name[row], self.number = state["name"], int(state["number"])
 
 
-    @register.embedder("colours")
-    @dataclass(frozen=True)
-    class Colours(ModelPart):
-        """Describes a frame by the colours of its middle row, a text by its letters."""
-
-        delay: int = 20
-
-        version: ClassVar[int] = 1
-        backend: ClassVar[str] = "scripted"
-        citation: ClassVar[str] = "% a test"
-
-        def spawn(self, suite, task):
-            def answer(call):
-                texts = isinstance(call.items[0], str)
-                rows = [item.encode() if texts else item[len(item) // 2].reshape(-1)[:48:3] for item in call.items]
-                return np.stack([np.resize(np.frombuffer(bytes(row), np.uint8), 16) for row in rows]).astype("f4") / 255
-            return answer
-
-
     register.method("glimpses")(
         Method(summary="embeds", suite="minigrid_doorkey", guide="glimpses", citation="% a test",
                roles={"seer": "transformers", "reader": "transformers"})
@@ -173,7 +154,7 @@ def recorded(studies: dict[str, Path], train_once: Callable[..., Path], glimpses
 
 
 def install(plugin: Callable[..., Path]) -> None:
-    plugin("glimpses", GLIMPSES, {"guide": "glimpses", "method": "glimpses", "embedder": "colours"})
+    plugin("glimpses", GLIMPSES, {"guide": "glimpses", "method": "glimpses"})
 
 
 def rows(directory: Path, name: str) -> list[bytes]:
@@ -230,22 +211,6 @@ def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_mode
         assert len(rows(recorded, name)) == 2 and rows(directory, name) == rows(recorded, name), name
 
 
-def test_seeds_are_the_same_alone_and_killed_where_vectors_are_functions_of_what_is_asked(
-    train: Callable[..., Path], plugin: Callable[..., Path], tmp_path: Path
-) -> None:
-    """By hand-written code, of which nothing is recorded."""
-    install(plugin)
-    words = (*SMALL, "method=glimpses", "seer=colours", "reader=colours", "seeds=[0,1]")
-    together, directory = train(*words, packs=[(0, 1)]), tmp_path / "killed"
-    with pytest.raises(Killed):
-        train(*words, packs=[(0, 1)], directory=directory, stop=killing(64), checkpoint_every=30)
-    train(*words, packs=[(1,), (0,)], directory=directory)
-    later = train(*words, "seer.delay=60", packs=[(0, 1)])
-    for name in KEPT:
-        assert rows(together, name) == rows(directory, name) and len(rows(together, name)) == 2
-    assert rows(together, "policy.safetensors") != rows(later, "policy.safetensors"), "the vectors count"
-
-
 def test_a_model_of_another_width_ends_the_run_with_the_declaration(
     train: Callable[..., Path], glimpses: tuple[str, ...]
 ) -> None:
@@ -284,15 +249,3 @@ def test_arrays_of_a_finished_run_are_dropped_where_that_is_asked_for_and_a_repl
     assert arrays(tmp_path / "again") == [(answers, answers)], "the model was asked for them again"
     for name in KEPT:
         assert rows(tmp_path / "again", name) == rows(first, name)
-
-
-def test_the_numbers_of_a_dropped_array_are_missed_where_a_plan_could_not_know(
-    train: Callable[..., Path], glimpses: tuple[str, ...], recorded: Path, tmp_path: Path
-) -> None:
-    """Another configuration, whose runs have other names, comes upon an answer that was dropped."""
-    first = tmp_path / "first"
-    shutil.copytree(recorded, first)
-    runs = [f"{matrix.plan([*glimpses, 'profile=smoke']).cells[0].id}/{seed}" for seed in (0, 1)]
-    keeping.settle(keeping.folder(first), runs)
-    with pytest.raises((MissingCall, UserError), match="was answered by an array whose numbers were not kept"):
-        train(*glimpses, "learner.lr=1e-3", packs=[(0,)], models={"mode": "replay", "cassette": str(first)})

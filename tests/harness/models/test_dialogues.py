@@ -110,11 +110,3 @@ def test_a_fault_in_hand_written_code_is_told_with_its_traceback(asks: QuestionQ
     asks.submit(question(0, '"fall over"'), 1)
     with pytest.raises(UserError, match=r"(?s)chat 'counting' failed on a question.*fell over"):
         asks.due(3)
-
-
-def test_questions_in_flight_are_asked_again_on_resume(asks: QuestionQueue) -> None:
-    asks.submit(question(0, '"four"'), 10)
-    resumed = QuestionQueue(2, 2, asks._backend, role="chat", kind="chat")
-    resumed.load_state(0, asks.state(0))
-    (due,) = resumed.due(12)
-    assert due.answer.value == {"first": "4", "second": "3", "frames": None} and due.answer.to == "chat"

@@ -3,15 +3,13 @@ and none the worse for calls that fail."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from guidebench.harness.errors import BudgetReached, UserError
-from guidebench.harness.models import keeping
+from guidebench.harness.errors import UserError
 from tests.conftest import require
 from tests.logs import logged
 
@@ -75,27 +73,3 @@ def test_what_was_never_recorded_is_an_error_in_replay(train, model, whole) -> N
     command = (*SETTINGS, f"judge.model={model}")
     with pytest.raises(UserError, match=r"step \d+: question \d+ .* was never recorded"):
         train(*command, "seeds=[3]", packs=[(3,)], models={"mode": "replay", "cassette": str(whole)})
-
-
-def test_a_budget_stops_a_run_before_it_is_exceeded_and_a_higher_one_continues_it(
-    train, model, whole, tmp_path
-) -> None:
-    command = (*SETTINGS, f"judge.model={model}", "seeds=[0]")
-    study = tmp_path / "short"
-    with pytest.raises(BudgetReached, match=r"models\.budget_calls=6"):
-        train(*command, packs=[(0,)], directory=study, models={"budget_calls": 6})
-    run = json.loads(next(study.glob("*/*/*/seed-0/run.json")).read_text())
-    assert run["status"] == "stopped" and "budget_calls=6" in run["error"] and 0 < run["step"] < 160
-    train(*command, packs=[(0,)], directory=study, models={"budget_calls": 1_000})
-    assert rows(study, "evaluations.parquet") == rows(whole, "evaluations.parquet")[:1]
-    asked, wanted = (logged(next(each.glob("*/*/*/seed-0")), "judgements") for each in (study, whole))
-    scores = [[row.pop("score") for row in found] for found in (asked, wanted)]
-    [row.pop("mass") for row in (*asked, *wanted)]
-    assert asked == wanted
-    assert scores[0] == pytest.approx(scores[1], abs=1e-5), "a batch's composition shows in the last bits alone"
-
-
-def test_the_study_s_folder_is_merged_into_one_cassette(whole, tmp_path) -> None:
-    study = Path(shutil.copytree(whole, tmp_path / "study"))
-    keeping.settle(keeping.folder(study))
-    assert sorted(path.name for path in (study / "models").glob("*.sqlite")) == ["cassette.sqlite"]

@@ -297,19 +297,19 @@ def test_questions_and_no_answers_are_in_a_checkpoint(asking: Callable[..., Ques
 
 def test_large_questions_and_large_answers_do_not_wait_for_each_other(asking: Callable[..., QuestionQueue]) -> None:
     """Both are larger than what a pipe holds, so whoever sends one waits until it is read."""
-    reader = asking(ArraySpec("words", (2**18,)), 16)
+    reader = asking(ArraySpec("words", (2**17,)), 16)
 
     def ask() -> None:
-        for step in range(40):
-            reader.submit(question(0, '["' + "a " * 2**18 + '"]', 1), step)
-        for _ in range(8):  # meanwhile answers come, and for each that is read at once a question is sent
-            time.sleep(0.3)
+        for step in range(20):
+            reader.submit(question(0, '["' + "a " * 2**17 + '"]', 1), step)
+        for _ in range(4):  # meanwhile answers come, and for each that is read at once a question is sent
+            time.sleep(0.1)
             reader._backend.poll()
-        assert len(reader.due(100)) == 40
+        assert len(reader.due(100)) == 20
 
     asker = threading.Thread(target=ask, daemon=True)
     asker.start()
-    asker.join(40)
+    asker.join(400)
     stuck = asker.is_alive()
     if stuck:
         os.kill(reader._backend.pid, signal.SIGKILL)  # type: ignore[attr-defined]

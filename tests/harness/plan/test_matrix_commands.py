@@ -12,19 +12,10 @@ import pytest
 from guidebench.harness.commands import cli
 
 TINY = (
-    "suite=minigrid_doorkey",
-    "profile=smoke",
-    "seeds=1",
-    "training.steps=240",
-    "evaluation.every=120",
-    "evaluation.episodes=1",
-    "learner.channels=4",
-    "learner.features=8",
-    "learner.hidden=[8]",
-    "learner.batch_size=16",
-    "learner.learning_starts=64",
-    "output=study",
-)
+    "suite=minigrid_doorkey", "profile=smoke", "seeds=1", "training.steps=80", "evaluation.every=40",
+    "evaluation.episodes=1", "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
+    "learner.learning_starts=64", "drawing.tile_size=8", "output=study",
+)  # fmt: skip
 
 
 @pytest.fixture

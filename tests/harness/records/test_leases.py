@@ -257,11 +257,11 @@ def test_the_lease_of_a_process_that_was_killed_here_is_free_at_once_and_its_dir
 def test_a_process_of_another_machine_keeps_its_lease_by_its_thread_and_loses_it_when_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "EXPIRES", 4.0)
-    monkeypatch.setattr(leases, "LATE", 3.0)
-    elsewhere = ("leases.machine = lambda: 'another'; leases.BEAT = 0.2", "leases.LATE, leases.EXPIRES = 3.0, 4.0")
+    monkeypatch.setattr(leases, "EXPIRES", 2.0)
+    monkeypatch.setattr(leases, "LATE", 1.5)
+    elsewhere = ("leases.machine = lambda: 'another'; leases.BEAT = 0.2", "leases.LATE, leases.EXPIRES = 1.5, 2.0")
     with process(tmp_path, *elsewhere) as holder:
-        until = time.monotonic() + 6
+        until = time.monotonic() + 2.6
         while time.monotonic() < until:
             with pytest.raises(Held):
                 taken(tmp_path)
@@ -364,16 +364,6 @@ def test_silence_of_another_machine_is_waited_out_with_one_notice(
     assert lease.held() and len(told) == 1
     assert f"study {tmp_path} was last written by another process (pid {holder.pid} on " in told[0]
     assert "last sign of life 0 s ago" in told[0] or "last sign of life 1 s ago" in told[0]
-
-
-def test_another_machine_that_gives_signs_of_life_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leases, "EXPIRES", 30.0)
-    with process(tmp_path, *elsewhere(0.5)), pytest.raises(Held, match="last sign of life"):
-        began = time.monotonic()
-        Lease(tmp_path, "study").acquire(tell=lambda text: None)
-    assert time.monotonic() - began < 15.0
 
 
 @pytest.mark.parametrize("content", [b"", b"held", b"held[1]", b'held{"machine": 3}', b"\xff\xfe"])

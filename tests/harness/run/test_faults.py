@@ -19,14 +19,9 @@ from guidebench.harness.loop import checkpoints
 
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke", "report=false")
 TINY = (
-    "evaluation.every=100",
-    "evaluation.episodes=2",
-    "learner.channels=4",
-    "learner.features=8",
-    "learner.hidden=[8]",
-    "learner.batch_size=16",
-    "learner.learning_starts=64",
-)
+    "evaluation.every=50", "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
+    "learner.batch_size=16", "learner.learning_starts=64",
+)  # fmt: skip
 FAULTY = """
     import os, signal
     from dataclasses import dataclass
@@ -43,7 +38,7 @@ FAULTY = """
     class Faulty(ReplayPart):
         '''Uniform until step `at`; then it raises for seed 1, or kills its process once.'''
         version: ClassVar[int] = 1
-        at: int = 240
+        at: int = 140
         kills: bool = False
 
         def spawn(self, build):
@@ -92,7 +87,7 @@ def test_a_worker_that_crashes_is_retried_once_told_with_its_traceback_and_the_o
 ) -> None:
     plugin("faulty", FAULTY, {"replay": "faulty", "method": "faulty"})
     study = tmp_path / "study"
-    code, out, err = bench("method=faulty", "seeds=2", "training.steps=300", *TINY, f"output={study}")
+    code, out, err = bench("method=faulty", "seeds=2", "training.steps=160", *TINY, f"output={study}")
     assert code == 1 and err == ""
     assert "study: 1 failed, 1 finished" in out
     crashes = [line for line in out.splitlines() if "crashed" in line]
@@ -107,7 +102,7 @@ def test_a_worker_that_crashes_is_retried_once_told_with_its_traceback_and_the_o
     assert run["status"] == "failed" and run["error"].endswith("ValueError: no batch today")
     assert len(rows(study)) == 1
     # Nothing of it is hidden, and nothing finished is trained again, when the same command is given once more.
-    code, out, _ = bench("method=faulty", "seeds=2", "training.steps=300", *TINY, f"output={study}")
+    code, out, _ = bench("method=faulty", "seeds=2", "training.steps=160", *TINY, f"output={study}")
     assert code == 1 and out.count(": started") == 2 and out.count("seed 1: started") == 2
 
 
@@ -116,12 +111,12 @@ def test_a_worker_that_is_killed_once_continues_from_its_checkpoint_and_changes_
 ) -> None:
     plugin("faulty", FAULTY, {"replay": "faulty", "method": "faulty"})
     monkeypatch.setenv("FAULTY_MARKER", str(tmp_path / "marker"))
-    command = ("method=faulty", "replay.kills=true", "seeds=1", "training.steps=300", "checkpoint_every=100", *TINY)
+    command = ("method=faulty", "replay.kills=true", "seeds=1", "training.steps=160", "checkpoint_every=60", *TINY)
     code, out, _ = bench(*command, f"output={tmp_path / 'killed'}")
     assert code == 0 and "1 finished" in out
     (crash,) = (line for line in out.splitlines() if "crashed" in line)
     assert "retried once: the worker was killed (SIGKILL), by the system if memory ran out" in crash
-    assert "resumed at step 200" in out
+    assert "resumed at step 120" in out
     code, out, _ = bench(*command, f"output={tmp_path / 'whole'}")
     assert code == 0 and "crashed" not in out
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole") != {}
@@ -164,7 +159,7 @@ def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_firs
     Lease(study, "study").acquire()  # a lock ends with its process, however that ended
 
 
-STEPS = ("method=per", "training.steps=500", *TINY)
+STEPS = ("method=per", "training.steps=160", *TINY)
 
 
 @pytest.fixture(scope="module")
@@ -175,11 +170,11 @@ def whole(train_once: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same study, whose worker was stopped at step 320, with checkpoints at 300 and there."""
+    """The same study, whose worker was stopped at step 120, with checkpoints at 100 and there."""
     study = tmp_path_factory.mktemp("stopped") / "study"
-    stop = (call == 320 for call in range(1, 10_000)).__next__
+    stop = (call == 120 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
-        train_once(*STEPS, "seeds=[0,1]", packs=[(0, 1)], checkpoint_every=100, directory=study, stop=stop)
+        train_once(*STEPS, "seeds=[0,1]", packs=[(0, 1)], checkpoint_every=50, directory=study, stop=stop)
     return study
 
 
@@ -188,19 +183,19 @@ def broken(stopped: Path, tmp_path: Path) -> Path:
     """A copy of it that a test may break."""
     study = Path(shutil.copytree(stopped, tmp_path / "broken"))
     for run in study.glob("*/*/*/seed-*"):
-        assert [checkpoints.step_of(path) for path in checkpoints.existing(run)] == [300, 320]
+        assert [checkpoints.step_of(path) for path in checkpoints.existing(run)] == [100, 120]
     return study
 
 
 def test_a_corrupted_checkpoint_is_told_and_the_one_before_it_continues_without_changing_a_byte(
     whole, broken: Path, bench
 ) -> None:
-    arrays = only(broken, "*/*/*/seed-1/checkpoint-0000000320/arrays.safetensors")
+    arrays = only(broken, "*/*/*/seed-1/checkpoint-0000000120/arrays.safetensors")
     content = bytearray(arrays.read_bytes())
     content[len(content) // 2] ^= 1
     arrays.write_bytes(content)
-    code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=100", f"output={broken}")
-    assert code == 0 and "resumed at step 300" in out
+    code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=50", f"output={broken}")
+    assert code == 0 and "resumed at step 100" in out
     (notice,) = (line for line in out.splitlines() if "notice" in line)
     assert f"{arrays.parent} is damaged (ValueError: arrays.safetensors does not match its checksum)" in notice
     assert str(arrays.parent) in only(broken, "logs/*.log").read_text()
@@ -213,7 +208,7 @@ def test_without_any_intact_checkpoint_a_run_begins_anew(train, whole, broken: P
     with pytest.warns(Notice) as told:
         train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
     *damaged, last = [str(each.message) for each in told]
-    for step, message in zip((320, 300), damaged, strict=True):
+    for step, message in zip((120, 100), damaged, strict=True):
         assert f"seed-0/checkpoint-{step:010d} is damaged (No such file or directory: state.json)" in message
     assert last == "not every seed has a usable checkpoint; all seeds restart"
     assert rows(broken) == rows(whole)
@@ -229,10 +224,10 @@ def offsets(study: Path, step: int) -> dict[str, int]:
     return checkpoint.state["offsets"]
 
 
-@pytest.mark.parametrize("name", ["evaluations", "metrics"])
-def test_half_a_line_after_the_checkpoint_is_dropped(train, whole, broken: Path, name: str, recwarn) -> None:
-    with open(only(broken, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
-        log.write(b'{"study": "min')
+def test_half_a_line_after_the_checkpoint_is_dropped(train, whole, broken: Path, recwarn) -> None:
+    for name in ("evaluations", "metrics"):
+        with open(only(broken, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
+            log.write(b'{"study": "min')
     train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
     assert rows(broken) == rows(whole)
     assert not [warning for warning in recwarn if warning.category is Notice]
@@ -242,14 +237,14 @@ def test_rows_lost_before_the_checkpoint_are_told_and_made_again_from_the_one_be
     train, whole, broken: Path
 ) -> None:
     log = only(broken, "*/*/*/seed-0/timings.jsonl")
-    before, after = (offsets(broken, step)["timings"] for step in (300, 320))
+    before, after = (offsets(broken, step)["timings"] for step in (100, 120))
     assert before < after - 5
     cut(log, after - 5)
     with pytest.warns(Notice) as told:
         train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
     (message,) = {str(each.message) for each in told}
     lost = f"timings.jsonl has {after - 5} of the {after} bytes that the checkpoint counts"
-    assert f"checkpoint-0000000320 is damaged ({lost})" in message
+    assert f"checkpoint-0000000120 is damaged ({lost})" in message
     assert rows(broken) == rows(whole)
 
 

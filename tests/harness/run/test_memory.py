@@ -142,12 +142,11 @@ def test_a_cell_s_memory_is_measured_on_a_gpu(tmp_path: Path) -> None:
     assert need is not None and 0 < need.fixed + need.seed < 8 * 2**30
 
 
-SMALL = (
-    "suite=minigrid_doorkey", "task=5x5", "profile=smoke", "training.steps=600",
-    "evaluation.every=300", "evaluation.episodes=1", "learner.channels=4", "learner.hidden=[8]",
-    "learner.learning_starts=64",
+SMALL = ("profile=smoke", "evaluation.episodes=1", "learner.hidden=[8]", "learner.batch_size=8")
+HELD = (
+    *SMALL, "suite=classic", "task=CartPole-v1", "training.steps=600", "evaluation.every=300", "method=uer",
+    "replay=hungry",
 )  # fmt: skip
-HELD = (*SMALL, "method=uer", "replay=hungry")
 
 
 @pytest.mark.slow
@@ -210,7 +209,8 @@ def test_a_model_that_does_not_fit_beside_the_seeds_halves_them_whoever_loads_it
     monkeypatch.setenv("SEEDS_TOGETHER", str(tmp_path / "together"))
     model = tiny_models.qwen_vl(tmp_path / "model")
     command = [
-        "run", *SMALL, "method=vlm_rb", "replay=noted", "replay.clip_length=4",
+        "run", *SMALL, "suite=minigrid_doorkey", "task=5x5", "training.steps=120", "evaluation.every=120",
+        "learner.channels=4", "learner.learning_starts=64", "method=vlm_rb", "replay=noted", "replay.clip_length=4",
         "drawing.tile_size=8", "judge=beside", f"judge.model={model}", "judge.prompt=Does it move?",
         "judge.dtype=float32", "judge.delay=64", f"models.share={share}", "seeds=3", "pack=3", "probes=0",
         "report=false", f"output={tmp_path / 'study'}",

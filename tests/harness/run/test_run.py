@@ -17,16 +17,9 @@ from guidebench.harness.records.schema import EVALUATION
 from tests.logs import logged
 from tests.programs import Done, bench
 
-TINY = (
-    "training.steps=240",
-    "evaluation.every=120",
-    "evaluation.episodes=2",
-    "learner.channels=4",
-    "learner.features=8",
-    "learner.hidden=[8]",
-    "learner.batch_size=16",
-    "learner.learning_starts=64",
-)
+SMALL = ("learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16")
+TINY = ("training.steps=240", "evaluation.every=120", "evaluation.episodes=2", *SMALL, "learner.learning_starts=64")
+SHORT = ("training.steps=150", "evaluation.every=50", *SMALL, "learner.learning_starts=64")
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 
 
@@ -34,7 +27,7 @@ def rows(study: Path) -> dict[str, bytes]:
     return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
 
 
-COMMAND = ("run", *SMOKE, "method=uer,per,vlm_rb")
+COMMAND = ("run", *SMOKE, *SHORT, "method=uer,per,vlm_rb", "drawing.tile_size=8")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +48,9 @@ def test_one_command_ends_in_a_table_and_a_report(study) -> None:
     assert done.err == ""
     assert done.out.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.out
     table = done.out.split("study: 6 finished")[1]
-    assert all(name in table for name in ("uer · smoke", "per · smoke", "vlm_rb · sprite · smoke"))
+    assert all(
+        name in table for name in ("uer · smoke", "per · smoke", "vlm_rb (drawing.tile_size=8) · sprite · smoke")
+    )
     found = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
     assert {"report.html", "table.tex"} <= set(found)
     assert {Path(name).suffix for name in found} >= {".png", ".pdf"} and all(found.values())
@@ -73,7 +68,7 @@ def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study
             {str: "string", int: "int64", float: "double", bool: "bool"}[kind] for kind in EVALUATION.values()
         ]
         content = table.to_pylist()
-        assert [(row["step"], row["episode"]) for row in content] == [(s, e) for s in (200, 400, 600) for e in (0, 1)]
+        assert [(row["step"], row["episode"]) for row in content] == [(s, e) for s in (50, 100, 150) for e in (0, 1)]
         assert {row["seed"] for row in content} == {int(path.parent.name.removeprefix("seed-"))}
         assert all(0 < row["length"] <= 250 and row["success"] == (row["return"] > 0) for row in content)
         judged = content[0]["method"] == "vlm_rb"
@@ -81,10 +76,10 @@ def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study
 
 
 def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_path: Path) -> None:
-    oracle = ("method=vlm_rb", "judge=oracle", "judge.false_negative=0.3", "replay.clip_length=4")
+    oracle = ("method=vlm_rb", "judge=oracle", "judge.false_negative=0.3", "replay.clip_length=4", *SMALL)
     done = bench("run", *SMOKE, *oracle, "seeds=1", "output=s", cwd=tmp_path)
     assert done.code == 0 and done.err == "", done.out + done.err
-    assert "vlm_rb (judge.false_negative=0.3, replay.clip_length=4) · oracle · smoke" in done.out
+    assert "vlm_rb (judge.false_negative=0.3, " in done.out and "clip_length=4) · oracle · smoke" in done.out
     assert "Judge oracle: oracle, privileged" in " ".join(done.out.split())
     (run,) = tmp_path.glob("s/*/*/*/seed-0")
     judged = logged(run, "judgements")
@@ -106,17 +101,18 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
         }  # fmt: skip
         assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows is no file"
         content = json.loads((run / "run.json").read_text())
-        assert (content["status"], content["step"], content["error"]) == ("finished", 600, None)
+        assert (content["status"], content["step"], content["error"]) == ("finished", 150, None)
         assert content["provenance"]["packages"]["torch"] and content["provenance"]["hardware"]["device"] == "cpu"
 
 
 def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> None:
     directory, _ = study
     other = directory.parent / "elsewhere" / "a, b (c)"
-    done = bench("run", *SMOKE, "method=vlm_rb", "seeds=1", f"output={other}", "report=false", cwd=directory.parent)
+    words = (*SHORT, "method=vlm_rb", "drawing.tile_size=8", "seeds=1")
+    done = bench("run", *SMOKE, *words, f"output={other}", "report=false", cwd=directory.parent)
     assert done.code == 0, done.out + done.err
     (relative, content), *_ = rows(other).items()
-    assert rows(train("method=vlm_rb", "seeds=1", packs=[(0,)])) == {relative: content}
+    assert rows(train(*words, packs=[(0,)])) == {relative: content}
     # Beside other methods the study has another name; all else is the same.
     ours, theirs = (pq.read_table(path / relative).to_pylist() for path in (other, directory))
     assert [{**row, "study": ""} for row in ours] == [{**row, "study": ""} for row in theirs]
@@ -128,21 +124,24 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     """The run outgrows its replay, so that the ring comes round; a resume may start two checkpoints back."""
     from guidebench.harness.loop import building, checkpoints
 
-    monkeypatch.setattr(building, "SPACING", 50)
-    settings = (f"method={method}", "seeds=[0]", *TINY, "training.steps=600", "training.capacity=200")
-    settings = tuple(text for text in settings if text != "training.steps=240")
+    monkeypatch.setattr(building, "SPACING", 25)
+    home = ("drawing.tile_size=8",) if method == "vlm_rb" else ("suite=classic", "task=CartPole-v1")
+    settings = (
+        *home, f"method={method}", "seeds=[0]", "training.steps=150", "evaluation.every=30", "evaluation.episodes=1",
+        *(SMALL if method == "vlm_rb" else SMALL[2:]), "learner.learning_starts=16", "training.capacity=60",
+    )  # fmt: skip
 
     def policy(study: Path) -> bytes:
         return next(study.glob("*/*/*/seed-0/policy.safetensors")).read_bytes()
 
     whole = train(*settings, packs=[(0,)], checkpoint_every=1_000)
-    often = train(*settings, packs=[(0,)], checkpoint_every=23)
+    often = train(*settings, packs=[(0,)], checkpoint_every=7)
     assert rows(often) == rows(whole) and policy(often) == policy(whole)
 
     calls = itertools.count(1)
 
     def vanish() -> bool:
-        if next(calls) == 489:
+        if next(calls) == 124:
             raise KeyboardInterrupt  # no checkpoint of this moment
         return False
 
@@ -150,11 +149,11 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     with pytest.raises(KeyboardInterrupt) as held:  # and with it what the broken loop left in memory
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
     (run,) = broken.glob("*/*/*/seed-0")
-    assert held and logged(run, "evaluations")[-1]["step"] == 480, "no row reaches its file after the run goes on"
+    assert held and logged(run, "evaluations")[-1]["step"] == 120, "no row reaches its file after the run goes on"
     older, newest = checkpoints.existing(run)
-    assert (older.name, newest.name) == ("checkpoint-0000000400", "checkpoint-0000000450")
+    assert (older.name, newest.name) == ("checkpoint-0000000075", "checkpoint-0000000100")
     (newest / "state.json").write_bytes(b"{}")
-    with pytest.warns(UserWarning, match="checkpoint-0000000450 is damaged"):
+    with pytest.warns(UserWarning, match="checkpoint-0000000100 is damaged"):
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken)
     assert rows(broken) == rows(whole) and policy(broken) == policy(whole)
 
@@ -287,25 +286,20 @@ def test_a_run_that_failed_at_once_begins_anew_by_the_code_that_mends_it(tmp_pat
     assert run.status == "finished" and run.read()["provenance"]["sources"]["harness.loop"] != "0" * 12
 
 
-def test_as_json_the_outcome_names_every_run(study, capsys: pytest.CaptureFixture[str]) -> None:
-    from guidebench.harness.commands import cli
-
-    directory, _ = study
-    assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
-    outcome = json.loads(capsys.readouterr().out)
-    assert outcome["stopped"] is False and len(outcome["runs"]) == 6
-    assert all(run["status"] == "finished" and Path(run["directory"], "run.json").exists() for run in outcome["runs"])
-
-
-def test_a_run_killed_while_it_tidies_up_is_tidied_by_the_next_command(study) -> None:
+def test_a_run_killed_while_it_tidies_up_is_tidied_by_the_next_command_which_names_every_run_as_json(
+    study, capsys: pytest.CaptureFixture[str]
+) -> None:
     from guidebench.harness.commands import cli
 
     directory, _ = study
     run = next(iter(sorted(directory.glob("*/*/uer-*/seed-1"))))
     (run / "replay").mkdir()
     (run / "replay" / "observation.bin").write_bytes(b"0")
-    (run / "checkpoint-0000000600").mkdir()
+    (run / "checkpoint-0000000150").mkdir()
     (run / "evaluations.jsonl").write_bytes(b"")
     assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
-    assert not any((run / name).exists() for name in ("replay", "checkpoint-0000000600", "evaluations.jsonl"))
+    assert not any((run / name).exists() for name in ("replay", "checkpoint-0000000150", "evaluations.jsonl"))
     assert (run / "evaluations.parquet").exists()
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["stopped"] is False and len(outcome["runs"]) == 6
+    assert all(run["status"] == "finished" and Path(run["directory"], "run.json").exists() for run in outcome["runs"])

@@ -30,7 +30,7 @@ from tests import programs
 BASE = ("suite=classic", "task=CartPole-v1", "profile=smoke")
 METHOD = (*BASE, "method=uer")
 STAGED = (*METHOD, "pretraining=per")
-TINY = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2", "learner.hidden=[8]", "seeds=[0,1]")
+TINY = ("training.steps=200", "evaluation.every=100", "evaluation.episodes=2", "learner.hidden=[8]", "seeds=[0,1]")
 
 
 FOUR = ("relo", "ero", "aer", "sparse")
@@ -203,8 +203,8 @@ def test_what_is_not_kept_begins_at_random(done: study.Study, tmp_path: Path) ->
 
 def test_reports_count_the_steps_of_stages(done: study.Study) -> None:
     cells = {each.method: each for each in results.study(done.directory).cells}
-    assert (cells["per"].total, cells["uer"].before, cells["uer"].total) == (600, 600, 900)
-    assert comparability.place(cells["uer"]).steps == comparability.planned(record(done.runs[2].cell)).steps == 900
+    assert (cells["per"].total, cells["uer"].before, cells["uer"].total) == (600, 600, 800)
+    assert comparability.place(cells["uer"]).steps == comparability.planned(record(done.runs[2].cell)).steps == 800
 
 
 def test_bench_eval_loads_the_policy_of_a_stage(done: study.Study) -> None:
@@ -282,12 +282,12 @@ def written(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_kills_before_between_and_after_stages_change_no_byte(done: study.Study, tmp_path: Path) -> None:
+def test_kills_in_a_stage_and_after_it_change_no_byte(done: study.Study, tmp_path: Path) -> None:
     words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'killed'}", "report=false"]
     command = ["run", *words, "checkpoint_every=100", "workers=1"]
-    moments = iter([("per", "started"), ("per", "finished"), ("uer", "started"), ("relo", "started")])
+    moments = iter([("per", "started"), ("uer", "started")])
     left = next(moments)
-    for _ in range(12):
+    for _ in range(6):
         process = programs.start_bench(*command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         for line in process.stdout:
             if left and f"{left[0]} " in line and line.rstrip().endswith(left[1]):

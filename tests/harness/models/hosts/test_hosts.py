@@ -174,33 +174,21 @@ def test_models_that_differ_in_what_does_not_decide_the_weights_are_loaded_once(
     assert (tmp_path / "models.log").read_text().count("loaded judge 'obedient'") == 2
 
 
-def test_on_a_cpu_each_asker_has_a_fork_and_elsewhere_one_process_answers_all(model) -> None:
-    async def two(device: str) -> list[Any]:
+def test_on_a_cpu_each_asker_has_a_fork_and_elsewhere_one_process_answers_all_together(model) -> None:
+    async def two(prompt: str, device: str) -> list[Any]:
         askers = [model(), model()]
         for each in askers:
             each.spawn(device)
-        found = await asyncio.gather(*(each.answer(clip("who")) for each in askers))
+        found = await asyncio.wait_for(asyncio.gather(*(each.answer(clip(prompt)) for each in askers)), 600)
         for each in askers:
             await each.close()
         return [reply.value for reply in found]
 
-    one, other = asyncio.run(two("cpu"))
+    one, other = asyncio.run(two("who", "cpu"))
     assert one["parent"] == other["parent"] and len({one["pid"], other["pid"], one["parent"]}) == 3
-    one, other = asyncio.run(two(SHARED))
+    one, other = asyncio.run(two("who", SHARED))
     assert one == other
-
-
-def test_calls_of_several_askers_wait_together_where_one_process_answers_all(model) -> None:
-    async def meet() -> list[Any]:
-        askers = [model(), model()]
-        for each in askers:
-            each.spawn(SHARED)
-        found = await asyncio.wait_for(asyncio.gather(*(each.answer(clip("meet")) for each in askers)), 60)
-        for each in askers:
-            await each.close()
-        return [reply.value for reply in found]
-
-    assert len(set(asyncio.run(meet()))) == 1
+    assert len(set(asyncio.run(two("meet", SHARED)))) == 1, "calls of several askers wait at the same time"
 
 
 def test_a_model_sees_the_gpus_of_its_asker_or_all_of_the_command_if_its_settings_name_a_device(

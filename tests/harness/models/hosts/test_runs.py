@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-import socket
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from guidebench.harness import fork_server
-from guidebench.harness.models.calls import JudgeCall
-from guidebench.harness.models.hosts.client import HostedModel
-from guidebench.harness.models.hosts.process import Together
-from guidebench.harness.models.messages import Registered
 from guidebench.harness.records import leases
 from tests.conftest import require
 from tests.harness.launchers import scheduled
@@ -154,41 +145,3 @@ def test_a_command_that_is_stopped_or_killed_leaves_no_process(qwen: Path, tmp_p
     command.kill()
     command.wait()
     nobody_is_left(study)
-
-
-def test_clips_of_two_workers_are_judged_in_one_batch_where_one_process_serves_both(qwen: Path) -> None:
-    from guidebench.harness import registry
-
-    settings = {"model": str(qwen), "dtype": "float32"}
-    model: Any = registry.get("judge", "transformers")(**settings).spawn_model("cpu")
-    batches: list[int] = []
-    compute = model._batcher._compute
-    model._batcher._compute = lambda batch: batches.append(len(batch)) or compute(batch)
-    together = Together(model)
-    command, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-
-    def connect() -> None:
-        for _ in range(2):
-            _, (handle,), _, _ = socket.recv_fds(command, 2**18, 1)
-            together.begin(socket.socket(fileno=handle))
-
-    threading.Thread(target=connect, daemon=True).start()
-    noise = np.random.default_rng(0)
-    calls = [JudgeCall(noise.integers(0, 256, (4, 56, 56, 3), np.uint8), "Does it move?") for _ in range(8)]
-
-    async def judged() -> list[float]:
-        workers: list[Any] = [HostedModel(requests, Registered("judge", "transformers", settings)) for _ in range(2)]
-        for each in workers:
-            await asyncio.to_thread(each.spawn, "cpu")
-        asked = [workers[number % 2].answer(call) for number, call in enumerate(calls)]
-        found = [reply.value for reply in await asyncio.gather(*asked)]
-        for each in workers:
-            await each.close()
-        return found
-
-    shared = asyncio.run(judged())
-    assert max(batches) == 4 and len(batches) < len(calls)
-    wanted = [asyncio.run(model.answer(call)).value for call in calls]
-    assert shared == pytest.approx(wanted, abs=1e-5), "a batch's composition shows in the last digits alone"
-    for each in (command, requests):
-        each.close()
