@@ -1,7 +1,5 @@
 """What several tests share: plug-ins that exist only in a test, and system programs that a machine may lack."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import importlib.util

@@ -5,8 +5,6 @@ until the run has ended, by a pipe that closes then, and kills every process who
 only the standard library, since it runs in an isolated interpreter.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a run's logs hold: Parquet of a finished run, JSON lines of any other."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

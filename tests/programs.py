@@ -4,8 +4,6 @@ They are processes like others, with signals, exit codes and standard streams, a
 What a new interpreter does when it starts is tested with `subprocess` and `sys.executable`.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import subprocess

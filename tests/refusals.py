@@ -1,7 +1,5 @@
 """Calls that are refused by an error that names what is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -6,8 +6,6 @@ Rewriting takes half of the time in which tests are collected. Each process of p
 and at every start where PYTHONDONTWRITEBYTECODE is set. What is written is where pytest looks for it.
 """
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path

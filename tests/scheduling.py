@@ -5,8 +5,6 @@ of before or after them. A worker that has none of its kind left takes of the ot
 with others of their file: they are handed out one by one, at the end, so that all workers end at the same time.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What CI promises is there: a test that skips without an optional package must not be able to skip in CI unseen."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 

@@ -6,8 +6,6 @@ changed and why:
     GUIDEBENCH_GOLDEN=rewrite python -m pytest -n 0 tests/test_golden.py
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Processes that tests start end with the test run, also when that is killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The public face: few names, nothing heavy until one is used, and one name for each package."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

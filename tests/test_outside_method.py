@@ -1,7 +1,5 @@
 """A method as one folder outside the tree: it needs two embedders and a chat, notes rows, and adds a report section."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

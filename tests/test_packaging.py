@@ -1,7 +1,5 @@
 """What is shipped works outside the tree, who may import whom is kept, and no file speaks of one machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

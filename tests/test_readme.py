@@ -1,7 +1,5 @@
 """README's commands name the study that `make run` writes, and `make shell` finds `bench`."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The checks of contracts pass what keeps one, and name what breaks one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cells as their parts see them, for tests of parts that say whether they fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What parts of a few seeds are built for in tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A file that grows from checkpoint to checkpoint."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Multiply-adds are counted layer by layer, of the network that is really built."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -4,8 +4,6 @@ What a graph needs of an update is tested without one: an update computes on its
 and what it reads is its sample and the networks.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from typing import Any

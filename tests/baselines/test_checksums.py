@@ -1,7 +1,5 @@
 """Checksums of values that come late: the same however they came, and other bytes are noticed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

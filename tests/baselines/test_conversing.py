@@ -1,7 +1,5 @@
 """A conversation ends with a reply that can be read, or when its retries are used up or a call fails."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Replays work with learners of both kinds of actions, on grids and on MuJoCo: they learn, evaluate, and say what was
 drawn. What does not fit is refused by name."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

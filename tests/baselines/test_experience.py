@@ -1,7 +1,5 @@
 """Experiences: what seeds store together and apart, what is drawn of it, and who hears of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

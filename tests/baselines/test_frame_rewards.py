@@ -1,7 +1,5 @@
 """Which stretches are asked about, where answers go, and what counts until they are there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Vectors of frames: which are asked about, where they are kept, and what lies between them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A store that keeps each frame once gives back the stacks that were observed, whatever the ring and breaks did."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a guide hears of a run besides transitions and answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

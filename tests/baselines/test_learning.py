@@ -1,7 +1,5 @@
 """A learner with a column of its own: what it writes as episodes end is in its batches."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Losses that a guide adds to a learner's own."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Running mean and variance of each seed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from guidebench.baselines.moments import Moments

@@ -1,7 +1,5 @@
 """n-step returns: where a stretch ends, what it is folded into, and that guides shape each of its transitions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """What goes in comes out: successors across episode ends, the ring's edge and a restart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

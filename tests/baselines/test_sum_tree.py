@@ -1,7 +1,5 @@
 """The sum tree against hand-worked numbers, a plain array, and its own rebuilt self."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

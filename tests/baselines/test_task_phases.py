@@ -1,7 +1,5 @@
 """Task phases: which draws served the way to which event."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

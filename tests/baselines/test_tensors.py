@@ -1,7 +1,5 @@
 """Arrays and records as tensors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Every benchmark runs, small, and what compares the figures is right. Nothing here asks how fast anything is."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

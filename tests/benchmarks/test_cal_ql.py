@@ -1,7 +1,5 @@
 """The plain loop beside which Cal-QL is measured computes the same, from its own code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

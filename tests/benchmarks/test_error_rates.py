@@ -1,7 +1,5 @@
 """What docs/reports.md states of errors, with fewer studies: 3,000 of each, whose 5 % have a standard error of .4 %."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Studies of simulated workers have what real ones leave, and a small growth table counts it; nothing here is timed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

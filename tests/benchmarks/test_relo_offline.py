@@ -1,7 +1,5 @@
 """The offline test of ReLo: values worked by hand, and that a variant is learnt from the data alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

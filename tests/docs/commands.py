@@ -1,7 +1,5 @@
 """The `bench` commands that the pages of the documentation show, and the blocks of code that they are made of."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

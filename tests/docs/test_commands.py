@@ -1,7 +1,5 @@
 """Every `bench` command on every page of the documentation is one that `bench` understands and can plan."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages of papers: what can be run, by which command, and at what cost."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The pictures of the documentation are those of the code."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A block below `<!-- planned -->` takes too long or needs what a machine may lack: of its commands each is planned.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

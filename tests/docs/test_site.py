@@ -1,7 +1,5 @@
 """The documentation builds as a site, strictly and from this checkout alone."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

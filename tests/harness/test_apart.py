@@ -1,7 +1,5 @@
 """Whatever a function meets in a process apart, whoever called it gets an answer or a refusal, and can go on."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,8 +1,6 @@
 """Processes that are forked from a server and those that are started afresh behave alike; the server ends with its
 starter."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

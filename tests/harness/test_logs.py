@@ -1,7 +1,5 @@
 """Logs that parts declare: checked before a run, while rows are noted, and when a record is read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

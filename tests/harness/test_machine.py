@@ -1,7 +1,5 @@
 """What is known of GPUs without a GPU library: by the driver's program, and by the daemon of CUDA MPS."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Observations of named parts from a task to trained, killed, evaluated and demonstrated runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

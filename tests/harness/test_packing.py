@@ -1,7 +1,5 @@
 """Records as bytes and back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which parts a cell has: teachers and models are there where another part asks for them, and nowhere else."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.errors import UserError

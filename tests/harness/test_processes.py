@@ -1,7 +1,5 @@
 """A process that leaves early loses nothing of what the interpreter would have done."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Everything is found by name, lightly; a broken plug-in is a warning with its name, never a crash."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

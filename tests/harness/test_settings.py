@@ -1,7 +1,5 @@
 """Fields carry type, bounds, unit and source, and a wrong value is named with what fits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Random streams go back to where a state was taken."""
 
-from __future__ import annotations
-
 from guidebench.harness.streams import PURPOSES, Streams
 
 

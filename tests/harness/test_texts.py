@@ -1,7 +1,5 @@
 """Texts from outside, made safe to keep and to print."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.texts import JSON, duration, each_text, mended, one_line, printable

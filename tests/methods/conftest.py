@@ -1,7 +1,5 @@
 """Studies written by hand, for the sections of methods in reports; models are never looked for on the Hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ same bytes as one that is not, whose seeds train apart and which replays the ans
 what the method logs. A new method joins by one line in `METHODS`; `pytest -k NAME` checks a line alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

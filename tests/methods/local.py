@@ -1,7 +1,5 @@
 """Dialogues with real models that run in the test's process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every method keeps the contract of `contract.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The whole way of a question in pictures: dialogue, desk, and a server or a real, tiny vision-language model."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """What holds of every registered part's settings, and of every method's ablations."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness import registry, settings

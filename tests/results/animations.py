@@ -1,7 +1,5 @@
 """Galleries of runs as `bench eval --gallery` writes them, made up for tests."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

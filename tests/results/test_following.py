@@ -1,7 +1,5 @@
 """A study that is read while it is written: by hand, one file at a time."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

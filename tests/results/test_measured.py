@@ -1,7 +1,5 @@
 """What this project has measured stays small enough to be cloned, and reads as any study does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from guidebench import results

@@ -1,7 +1,5 @@
 """Parameters are read as the table of a safetensors file and the bytes behind it, and in no other way."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

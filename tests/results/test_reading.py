@@ -1,7 +1,5 @@
 """A process of its own bounds what a file takes that lies about itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What an evaluation episode is worth, from the task that names it to the rows that are read back."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A study on its way: made in one directory, packed, added and verified in another; whatever is changed is noticed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each skeleton keeps the contract of methods, and the agent of the documentation learns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Train in a process that may be killed with -9 at a given moment: JSON on standard input, see `main`."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A task that goes on from a state on disk, played where a test runs and in a process of its own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What holds for the frames of every suite."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

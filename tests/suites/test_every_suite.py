@@ -1,7 +1,5 @@
 """What holds for every suite: what it declares and imports, the contract of its tasks, a state in another process."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import json

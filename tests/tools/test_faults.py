@@ -1,7 +1,5 @@
 """Faults are found by their text in any version of a file, and the tests that reach one catch it or let it survive."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The expert: it follows the suite's solver, where there is one, and its rows say so."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

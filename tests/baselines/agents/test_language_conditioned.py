@@ -1,7 +1,5 @@
 """Sentences read as vectors of the real architecture of Sentence-BERT, with tiny random weights, on the real game."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import Counter

@@ -1,7 +1,5 @@
 """Runs that learn from a dataset first: their phases and batches, and that they resume to the same bytes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The random agent: its actions, its runs, and that an evaluation repeats."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Relay: whose turn it is, what ends it, what the explorer learns from, and seeds that keep apart."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The method `transfer`: the policy of its stage, unchanged, on another task."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`bench dataset`: what it tells, and a round trip through Minari's own package."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`bench label`: what a person is shown and types, answers from a file, and files that somebody has edited."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

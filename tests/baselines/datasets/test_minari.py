@@ -1,7 +1,5 @@
 """A dataset that Minari wrote is learnt from, and one that is not what the task has is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Episodes of a suite's scripted policy, of any quality, and runs that learn from them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The encoder of images beside the same layers of PyTorch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Which encoder reads which part, and how parts are joined."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 """What a guide is built for, and steps that it sees; as in a worker, one thread, since more change the last bits of
 sums."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from guidebench.harness.interfaces import Observations, Transition

@@ -1,7 +1,5 @@
 """Active pre-training: the entropy reward, the features, what trains them, and runs."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Guides that train networks of their own: a seed has the same bits alone, beside another and after a restart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

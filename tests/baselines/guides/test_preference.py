@@ -1,7 +1,5 @@
 """The guide `preference` on real storage: explore, ask, learn, relabel, reset; every seed for itself."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The guide `preference` with a reward of frames, on real storage: which state they show, and every seed for itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs of PEBBLE by command: stopped and continued they write the same bytes, packing included."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.refusals import check_refused

@@ -1,7 +1,5 @@
 """Random network distillation: the bonus, its normalisation, and what trains it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

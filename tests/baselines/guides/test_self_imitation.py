@@ -1,7 +1,5 @@
 """Self-imitation: which episodes are kept, the loss and the steps that it takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Projection heads: what they compute, how they learn, and that seeds stay apart."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Learners of a few seeds and what they learn from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Learners of continuous actions by hand, what they learn from, and a task small enough to be learnt in a test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What holds for SAC and TD3 alike."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Behaviour cloning: its losses by hand, and what holds for learners of several seeds."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

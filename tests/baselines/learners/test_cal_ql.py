@@ -1,7 +1,5 @@
 """Cal-QL's critics, target and returns by numbers worked by hand; what it shares with SAC is tested there."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The dueling network, and the target after several steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

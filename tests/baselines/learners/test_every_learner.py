@@ -1,7 +1,5 @@
 """What holds for every learner: a seed learns the same bits alone, beside others and after a resume."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What holds for every learner of action values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

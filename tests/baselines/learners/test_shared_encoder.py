@@ -1,7 +1,5 @@
 """The encoder that actor and critics of SAC and TD3 share where an observation is more than a vector."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

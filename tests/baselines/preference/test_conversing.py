@@ -1,7 +1,5 @@
 """Replies that models write, good and bad: a verdict is read right, or the reply is named for what is wrong with it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The Decision Transformer goes on from a state as the episodes that it learnt from do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Intrinsic rewards: distances as by brute force, equations by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The reward ensemble: equations by hand, the same as networks trained one by one, every seed for itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

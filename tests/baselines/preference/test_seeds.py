@@ -1,7 +1,5 @@
 """Rewards of states and of frames: every seed learns for itself, whatever stands beside it."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import numpy as np

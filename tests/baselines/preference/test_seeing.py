@@ -1,7 +1,5 @@
 """Rewards of frames: pixels by hand, the same as PyTorch's own modules, every seed for itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

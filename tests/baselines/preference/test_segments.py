@@ -1,7 +1,5 @@
 """Segments: within one episode, of the last ones, and which pairs tell most."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """AER against the rule of VLM-RB, appendix E, worked by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """ERO against the formulas of VLM-RB, appendix E, worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

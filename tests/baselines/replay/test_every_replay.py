@@ -1,7 +1,5 @@
 """What holds for every replay: a seed draws the same alone, beside others and after a restart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ReLo against the formulas of VLM-RB, appendix E, worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

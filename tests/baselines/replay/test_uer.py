@@ -1,7 +1,5 @@
 """Uniform replay: equal chances, live slots only, each seed by its own stream."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import chisquare
 

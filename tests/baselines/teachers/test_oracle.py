@@ -1,7 +1,5 @@
 """B-Pref's scripted teachers: what each of their flaws does to labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

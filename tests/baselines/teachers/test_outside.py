@@ -1,7 +1,5 @@
 """A teacher of another package: what it notes of a query is a column that it declares itself."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

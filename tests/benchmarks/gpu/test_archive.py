@@ -1,7 +1,5 @@
 """A packed study has what its continuation needs, in parts, and is unpacked with the lengths that its files had."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import os

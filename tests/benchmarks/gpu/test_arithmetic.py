@@ -1,7 +1,5 @@
 """Operations counted from a configuration are those that PyTorch counts while the model computes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command measures step by step on a CPU, keeps what it has when it is killed, and goes on where it ended."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

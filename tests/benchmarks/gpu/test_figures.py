@@ -1,7 +1,5 @@
 """Figures are read back as they were written; what is not theirs is refused, and nothing breaks the table."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

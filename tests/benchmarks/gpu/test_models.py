@@ -1,7 +1,5 @@
 """The models have the published sizes, and what judges them is the project's own backend."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Packages to carry are those of the constraints, cover what steps need, and their wheels lose only unread files."""
 
-from __future__ import annotations
-
 import tarfile
 import zipfile
 from importlib import metadata

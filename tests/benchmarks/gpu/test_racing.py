@@ -1,7 +1,5 @@
 """Contenders in threads take turns one at a time, and one that fails leaves the others in the race."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The figures of updates: rates count every seed, and the time of five is compared with that of one round by round."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

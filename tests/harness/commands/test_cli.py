@@ -1,7 +1,5 @@
 """The command line: what it prints for people and for programs, and how a mistake looks on the screen."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

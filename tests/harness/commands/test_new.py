@@ -1,7 +1,5 @@
 """What `bench new` writes installs, passes its own tests and runs as it stands."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

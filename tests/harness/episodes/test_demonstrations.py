@@ -1,7 +1,5 @@
 """Runs begin with the same verified episodes, and otherwise are what they were."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import warnings

@@ -1,7 +1,5 @@
 """Solvers of episodes: those that follow the state, and those that plan whole episodes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A training script of one's own steps our tasks as Gymnasium environments, and is evaluated as our own runs are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A training script of one's own takes part: it records, and stands in the report beside what the harness trained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

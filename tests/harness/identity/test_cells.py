@@ -1,7 +1,5 @@
 """A cell's record is read back as the very cell, and a record that another version wrote is refused by what differs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Where a result comes from, and by which OpenGL the frames that a judge saw were drawn."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.identity.provenance import provenance

@@ -1,7 +1,5 @@
 """Code that changed is noticed by name: of a cell's own parts and the engine, and of nothing else."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable

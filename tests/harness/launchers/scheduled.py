@@ -1,8 +1,6 @@
 """What tests of launchers with a scheduler share: commands as processes, what a study's files tell of its jobs, and a
 study with a served judge that loses its command and its nodes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

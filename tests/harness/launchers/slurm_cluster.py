@@ -3,8 +3,6 @@
 A task that is queued again waits until its old credential has expired, which is `cred_expire`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

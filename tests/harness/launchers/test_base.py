@@ -1,7 +1,5 @@
 """What a launcher's jobs say of the machine that submits them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Jobs and events as files: what a worker far away is given, and what is heard of it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where workers go: CPU cores, or slots of the GPUs that may be used; and which seeds share one."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

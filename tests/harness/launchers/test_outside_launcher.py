@@ -1,7 +1,5 @@
 """A launcher from a package outside the tree: it hands jobs over as files, and hears of its workers by files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

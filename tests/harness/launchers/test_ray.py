@@ -1,7 +1,5 @@
 """launcher=ray on a real Ray cluster of a head and two nodes: submitted, lost, cancelled, and refused by name."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """launcher=slurm on a real SLURM of two nodes: submitted, preempted, warned, cancelled, and refused by name."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """A journal in memory, for tests that drive the loop themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

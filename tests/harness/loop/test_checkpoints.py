@@ -1,7 +1,5 @@
 """A checkpoint gives back what was saved, and a damaged one is never used unnoticed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Answers that are waited for while an agent acts: a planner asked as an episode begins, in training and evaluation."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

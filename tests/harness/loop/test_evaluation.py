@@ -1,7 +1,5 @@
 """Evaluation rows are what running every episode out would have written."""
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

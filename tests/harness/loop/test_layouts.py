@@ -1,7 +1,5 @@
 """A suite whose layout follows from the run's seed, as MetaWorld's hidden goal does: five seeds are five goals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

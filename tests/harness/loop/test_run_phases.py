@@ -1,7 +1,5 @@
 """Phases of a run: in any order, with updates of their own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who is told the action of the suite's solver in the present state: oracles that declare it, and no other model."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Words of states and steps, which the loop collects for the parts that ask for them."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server on loopback that answers what a test tells it to, for answers that no tiny random model would give."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

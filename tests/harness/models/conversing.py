@@ -1,7 +1,5 @@
 """Dialogues held through a real desk, with a cassette in a test's directory."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

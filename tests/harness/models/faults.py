@@ -1,7 +1,5 @@
 """A proxy on loopback before a real server: it passes a request through, or does to it what servers and networks do."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

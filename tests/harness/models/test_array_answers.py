@@ -1,7 +1,5 @@
 """A guide whose embedder answers with vectors: late into a column of the ring, at once into its state, and replayed."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Callable

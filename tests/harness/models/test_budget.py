@@ -1,7 +1,5 @@
 """A budget is never exceeded, whoever spends it, and what was spent stays."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

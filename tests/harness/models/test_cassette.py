@@ -1,7 +1,5 @@
 """Recorded answers: found again by those they belong to, whatever is killed, merged, damaged or full."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

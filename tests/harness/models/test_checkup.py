@@ -1,7 +1,5 @@
 """What the doctor says of a model: its files, the memory it needs, and a call really put to it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Configurations of models: what is part of a cell's id, that each setting is explained, and what they import."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess

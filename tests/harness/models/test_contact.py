@@ -1,7 +1,5 @@
 """Models are asked one small question before anything is trained, and a study whose model is not there ends at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Calls come back as answers or as failures, in bounded time and numbers, on record before they are told."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A dialogue in the model process: one question, several calls that depend on each other, one answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

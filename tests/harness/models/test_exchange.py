@@ -1,7 +1,5 @@
 """Recorded calls travel between studies, and a stranger's file brings nothing else along."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

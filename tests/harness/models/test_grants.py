@@ -1,7 +1,5 @@
 """A budget that machines share without locks is never exceeded, and a dead machine cannot hold it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """A judge that is asked by another part's dialogue: it gets no clips, needs no prompt, and may answer with arrays."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is refused before a study begins to ask models, and the account of what it has spent."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

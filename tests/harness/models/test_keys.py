@@ -1,7 +1,5 @@
 """What names a call: everything that can change its answer, and nothing else."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -1,7 +1,5 @@
 """An oracle that answers a chat from privileged measures, named by the short name of its role."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model process: answers in order, survives its own death once, and never blocks the training unasked."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import select

@@ -1,7 +1,5 @@
 """A judging prompt ends by asking for the form of its answer, and a request for one holds what a writer must know."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness import registry

@@ -1,8 +1,6 @@
 """VLM-RB on DoorKey over foundation models: recorded, replayed to the byte with the model gone, stopped by a budget,
 and none the worse for calls that fail."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers that processes on several machines record for one study: whole, found again, and paid for once."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import closing
 from pathlib import Path

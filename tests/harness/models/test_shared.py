@@ -1,7 +1,5 @@
 """A model process whose study is on a disk that several machines share, with a real process and a server."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 Each function writes one model into `directory`, once, and returns the directory. Weights depend on the name alone.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path

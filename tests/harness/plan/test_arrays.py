@@ -1,7 +1,5 @@
 """Answers that are arrays: what may be declared, what a dialogue may end with, and how it reaches who asked."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The section `drawing`: there where a judge looks at frames, and nowhere else."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.errors import UserError

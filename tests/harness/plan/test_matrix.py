@@ -1,7 +1,5 @@
 """The command line expands to cells as a researcher expects, and a mistake is named before anything starts."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

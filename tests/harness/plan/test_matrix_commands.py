@@ -1,7 +1,5 @@
 """`bench ablate` and `bench perturb` as one uses them: runs, a report of differences, and the command once more."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A cell whose replay and guide have a judge each, in roles of their own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Matrices around a reference: which cells they hold, what these are called, and what is refused before any work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

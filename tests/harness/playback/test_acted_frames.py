@@ -1,7 +1,5 @@
 """Frames of a run's own evaluation episodes, played again by the actions on record, which may be a stranger's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

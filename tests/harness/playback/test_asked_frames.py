@@ -1,7 +1,5 @@
 """Questions that a run's logs hold, drawn again as models saw them; logs may be a stranger's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`bench eval`: a trained run tested again, on fresh layouts, on other tasks its spaces fit, and on film."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

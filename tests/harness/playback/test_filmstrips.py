@@ -1,7 +1,5 @@
 """`bench eval RUN --frames`: an episode of a trained run in strips, with the score that its judge gives each clip."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

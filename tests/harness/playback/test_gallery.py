@@ -1,7 +1,5 @@
 """Small animated episodes of a trained run, failures first, and why there are none."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

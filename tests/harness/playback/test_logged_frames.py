@@ -1,7 +1,5 @@
 """Frames of training episodes from the snapshots in a run's logs, which may be a stranger's."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

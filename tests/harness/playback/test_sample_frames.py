@@ -1,7 +1,5 @@
 """The sample frames of a perturbation matrix: the same moments, drawn in each way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import imageio.v2 as imageio

@@ -1,7 +1,5 @@
 """A run that was lost to another machine goes on beside its old directory, and ends in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small file has its old or its new content, and only whoever holds the lease replaces it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One process at a time writes a directory, whatever clocks and listings its machines have; no dead one keeps it."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What a dry run says a study will ask of foundation models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

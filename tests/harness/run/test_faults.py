@@ -1,7 +1,5 @@
 """What goes wrong around a run is told on one screen, costs no finished run, and changes no byte of the rows."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """As many seeds train at the same time as fit into the memory; too many end no run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Speed and time left of runs, with numbers worked by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.errors import count

@@ -1,7 +1,5 @@
 """What one sees while a study runs, on a terminal of 80 columns and in a file."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import re

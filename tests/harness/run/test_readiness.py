@@ -1,7 +1,5 @@
 """What a machine lacks is told by a dry run, and by a run before anything of it exists."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

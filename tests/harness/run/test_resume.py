@@ -1,7 +1,5 @@
 """A run killed at any moment and continued, in another packing, writes the same evaluation and probe rows."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """`bench run` as one uses it: real processes, a table and a report at the end, and the same command once more."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess

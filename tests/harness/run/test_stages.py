@@ -1,7 +1,5 @@
 """Pre-training stages: which cells a command describes, where their runs begin, and that a kill changes nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A run is trained once, by one worker at a time, also when several launchers and machines share its study."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What a cell's steps take on this machine, by its own updates, and how that is remembered."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import time

@@ -1,7 +1,5 @@
 """What a worker finds on its machine, and how one ends that is attached to the process that started it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

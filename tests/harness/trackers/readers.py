@@ -1,7 +1,5 @@
 """What each tracker holds, by its own way of reading: project -> run -> series -> (step, value), and the settings."""
 
-from __future__ import annotations
-
 import json
 import struct
 import time

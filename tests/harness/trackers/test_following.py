@@ -1,7 +1,5 @@
 """Following a study: the report goes along, offsets survive, one process per tracker, plug-ins."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

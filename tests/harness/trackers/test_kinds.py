@@ -1,7 +1,5 @@
 """Each tracker, read back by its own means: no point is missing or there twice, whatever was killed or deleted."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The points of a run's curves, against numbers worked by hand."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

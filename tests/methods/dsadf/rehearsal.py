@@ -1,7 +1,5 @@
 """A dual system of one seed, step by step, whose models' answers a test gives."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

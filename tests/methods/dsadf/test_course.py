@@ -1,7 +1,5 @@
 """When sub-goals are reached, in episodes worked by hand (DSADF, algorithm 2)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

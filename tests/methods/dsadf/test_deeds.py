@@ -1,7 +1,5 @@
 """What the steps of a plan can be, on a suite whose deeds are its actions and on one where they are not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """How many calls a dry run announces, by hand; and which models a variation does without."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

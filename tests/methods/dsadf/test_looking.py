@@ -1,7 +1,5 @@
 """Captions of steps and vectors of frames: classes worked by hand, and a real, tiny CLIP."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The memory of proficiencies: what enters it, how it is stored, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

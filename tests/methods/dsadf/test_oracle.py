@@ -1,7 +1,5 @@
 """The privileged chats know the task's sub-goals."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which action a performer's reply names, and how often it is asked again."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

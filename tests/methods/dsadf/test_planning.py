@@ -1,7 +1,5 @@
 """The conversations of planner and reflector: what is asked, what is read, and how often is asked again."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Plans are read from JSON and from numbered prose; whatever else a model may write is refused by name."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """DSADF's sections of a report, against shares and costs worked by hand, and of a real study."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

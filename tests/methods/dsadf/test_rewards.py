@@ -1,7 +1,5 @@
 """Equations 7 to 10, worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Equation 5: who acts towards a sub-goal."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.methods.dsadf.memory import Memory

@@ -1,7 +1,5 @@
 """What plans lack by the rules of a hint, and how often their steps are repeated: cases worked by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.errors import UserError

@@ -1,7 +1,5 @@
 """Whole runs of the dual system: evaluated again, carried to another task; and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The scorer: what it is told, what is read from its replies, and the hand-written one."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 

@@ -1,7 +1,5 @@
 """The hand-written chats: what they make of a prompt, and that they err as often as they say."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness import registry

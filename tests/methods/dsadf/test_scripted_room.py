@@ -1,7 +1,5 @@
 """What the hand-written chats make of Housekeep's prompts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

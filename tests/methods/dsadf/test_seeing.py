@@ -1,7 +1,5 @@
 """The dual system that sees frames: whole runs with a real, tiny CLIP, what it stores, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The target that is inferred from what was tried: its sample, its dialogue and its place in a policy."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

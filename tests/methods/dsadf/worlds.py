@@ -1,7 +1,5 @@
 """What the tests of the slow system share: a small world's actions and rules, and a model that says what it is told."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

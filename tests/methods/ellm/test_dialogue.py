@@ -1,7 +1,5 @@
 """The question for goals, and the hand-written chat that reads it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Goals in words: their form, how an answer is read, and what of a state is asked about."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.methods.ellm.goals import LONGEST, Suggested, Words, asked_about, plain, read

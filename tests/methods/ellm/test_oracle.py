@@ -1,7 +1,5 @@
 """The oracle's goals: what the task measures as possible next."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

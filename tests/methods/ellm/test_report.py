@@ -1,7 +1,5 @@
 """ELLM's section of a report, against numbers worked by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Whole runs on the real game: hand-written models, and a real server on loopback."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The hand-written goals, for the sentences that the game itself tells of scenes made by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

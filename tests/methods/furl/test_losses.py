@@ -1,7 +1,5 @@
 """FuRL's losses against values worked by hand, and against the same loops in plain Python."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

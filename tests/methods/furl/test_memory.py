@@ -1,7 +1,5 @@
 """Which frames FuRL's losses take: episodes written out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from guidebench.methods.furl.memory import Memory

@@ -1,7 +1,5 @@
 """FuRL and its baselines on MetaWorld, with the scripted embedder in its own process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Frames of two views: painted ones, whose contents are known, and real ones of bin_sorting."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

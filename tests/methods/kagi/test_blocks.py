@@ -1,7 +1,5 @@
 """Places of blocks, and paths, by values worked by hand."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

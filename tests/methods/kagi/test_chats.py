@@ -1,7 +1,5 @@
 """The hand-written chats are found by their role's short names and say where they cannot answer."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

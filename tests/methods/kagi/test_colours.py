@@ -1,7 +1,5 @@
 """What the hand-written segmenter reads in an instruction, and finds in pixels painted by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

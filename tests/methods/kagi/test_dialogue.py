@@ -1,7 +1,5 @@
 """A valid reply becomes waypoints; an invalid one is answered by what is wrong, and in the end by no answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

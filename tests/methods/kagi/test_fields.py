@@ -1,7 +1,5 @@
 """The dense reward as a field over the pixels of both views, by numbers worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

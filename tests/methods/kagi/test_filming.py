@@ -1,7 +1,5 @@
 """An episode's states are kept until they are asked about, and in checkpoints."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

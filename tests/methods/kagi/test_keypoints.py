@@ -1,7 +1,5 @@
 """Which masks are things, which of them are grasped, where points are sampled, and the answer of the dialogue."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is drawn over the views: where, in which colours, and how little it hides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import ndimage

@@ -1,7 +1,5 @@
 """The oracles answer as segmenter and model would, and err by one tile or take thing and place for each other."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The prompt says how the views are divided, shows them, and asks for what the reader can read."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

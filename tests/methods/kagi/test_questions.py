@@ -1,7 +1,5 @@
 """A question's content is read as it was written, and refused where it cannot be drawn."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cells of KAGI and RoboFuME: their parts, settings and ablations, where the guide works, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness import registry

@@ -1,7 +1,5 @@
 """KAGI's section of a report: reward fields over views, from what runs logged."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A run of KAGI with hand-written models: what it logs, what `bench eval` and the report show of it, other suites."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

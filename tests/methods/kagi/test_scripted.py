@@ -1,7 +1,5 @@
 """The scripted chat on painted views, on bin_sorting's real frames, and the forms of its replies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The hand-written segmenter and tracker on frames that bin sorting draws, and their errors."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Where the views show the gripper, by the suite's projection and by its regressors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The tracker's dialogue over two views, the reward of the object's pixels, and the column beside a point."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

@@ -1,7 +1,5 @@
 """What LaGEA remembers of episodes: by the numbers of their transitions, as long as these are stored."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from guidebench.methods.lagea.episodes import Episodes

@@ -1,7 +1,5 @@
 """LaGEA's guide on a real store: questions about episodes, rewards worked by hand, training of heads, checkpoints."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

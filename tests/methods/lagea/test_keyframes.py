@@ -1,7 +1,5 @@
 """Key frames and weights of steps, with values worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

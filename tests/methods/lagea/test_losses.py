@@ -1,7 +1,5 @@
 """LaGEA's losses on three samples, worked by hand, and beside another implementation on random ones."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

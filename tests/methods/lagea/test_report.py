@@ -1,7 +1,5 @@
 """LaGEA's sections of a report, against numbers worked by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Potentials, their differences and the mixture, with values worked by hand, and what always holds of them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """LaGEA with hand-written models in their own processes: every variation, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The prior that follows from a chat's weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

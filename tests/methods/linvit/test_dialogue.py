@@ -1,7 +1,5 @@
 """What is asked of the chat, and what can be read from its replies."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The soft value, the policy and the target, with numbers worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

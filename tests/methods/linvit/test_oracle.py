@@ -1,7 +1,5 @@
 """The oracle's prior: all weight on the action of the suite's solver, in the state that is asked about."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

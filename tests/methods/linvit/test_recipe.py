@@ -1,7 +1,5 @@
 """The method's parts and settings, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole runs: with the hand-written chat, a tiny language model, and a served one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The hand-written chat, asked by the method's own prompt."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

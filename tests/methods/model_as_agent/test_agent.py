@@ -1,7 +1,5 @@
 """The actors step by step, with answers given by hand: who acts, what is counted, and which sub-goal is present."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Whole runs: scripted, served, with a local model, replayed, killed in an episode, and stopped by a budget."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Places from points of an image, and the order of movements."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

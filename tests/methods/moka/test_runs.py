@@ -1,7 +1,5 @@
 """MOKA from the command line on bin_sorting, with hand-written models that see the drawn views."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """RL-SaLLM-F and PEBBLE with raw labels as recipes: what each turns on, where they fit, and a short run of it all."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The suites that it is run on, as text and back: what their tasks show is told, compared and imagined."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """RL-VLM-F as a recipe: what it turns on, where its settings are from, and what it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

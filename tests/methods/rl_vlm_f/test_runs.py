@@ -1,7 +1,5 @@
 """RL-VLM-F on MetaWorld's own frames: asked over the model process, stopped and continued, as a command."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

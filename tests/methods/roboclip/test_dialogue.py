@@ -1,7 +1,5 @@
 """The reward of a video against values worked by hand, and the calls of a dialogue with a real, tiny X-CLIP."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which frames are asked about and when, where rewards go, and what counts until they are there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """RoboCLIP over a real, tiny X-CLIP, in its own process."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

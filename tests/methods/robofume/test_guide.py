@@ -1,7 +1,5 @@
 """The sparse reward of a classifier: which states are judged, what counts until it answers, and its errors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The success dialogue with foundation models: a server on loopback, and a tiny random model through its own loader."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

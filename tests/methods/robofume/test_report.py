@@ -1,7 +1,5 @@
 """RoboFuME's section of a report."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

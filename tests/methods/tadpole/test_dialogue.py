@@ -1,7 +1,5 @@
 """The reward against values worked by hand and TADPoLe's own order of operations, and the call of a dialogue."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from math import log

@@ -1,7 +1,5 @@
 """When noise levels and seeds are drawn, where rewards go, and the bonus of success."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """TADPoLe over a real, tiny Stable Diffusion, in its own process."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What VLM-RB's recipe declares: table 3's values with their sources, and overrides that fit the replay's fields."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness import registry, settings

@@ -1,7 +1,5 @@
 """VLM-RB's sampling: schedule, default priority, mixture and TD boost against numbers worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import chisquare

@@ -1,7 +1,5 @@
 """VLM-RM over a real, tiny CLIP in its own process: frames drawn, rewards learnt from, stopped and continued."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Boards made up for tests of the page: scores by a seeded generator, everything else in words."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Episodes of the final policy on a leaderboard: which are chosen, and that a source's bytes never reach the page."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Boards of studies that were written as the harness writes them; `grid` is a suite that is not installed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter

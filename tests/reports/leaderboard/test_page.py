@@ -1,7 +1,5 @@
 """The page in a browser: from a file, without network; what goes wrong there fails in the fixture `browser`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

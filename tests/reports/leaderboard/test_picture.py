@@ -6,8 +6,6 @@ draws it anew. Fonts differ between machines, so that pixels are not compared. T
 (`KEY`), and those are compared with what the page says now.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """`bench watch` as a process of its own, as a user starts it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

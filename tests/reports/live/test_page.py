@@ -1,7 +1,5 @@
 """The page of `bench watch` in Chromium, while rows are written."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

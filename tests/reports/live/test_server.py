@@ -1,7 +1,5 @@
 """What the server of `bench watch` answers, and what it refuses; how it begins and ends."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

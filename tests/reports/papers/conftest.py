@@ -1,7 +1,5 @@
 """Studies of DoorKey with curves chosen by hand, and a shelf of their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

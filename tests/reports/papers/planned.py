@@ -1,7 +1,5 @@
 """Studies with the cells that a command plans and numbers chosen by hand, as if they had been run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Claims of the text, tested on studies whose curves are chosen by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

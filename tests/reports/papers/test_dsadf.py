@@ -1,7 +1,5 @@
 """DSADF's tables and figures from the cells that its page's commands plan, and from small runs of these commands."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ A server on loopback answers in the name of each model: behind it sit the hand-w
 was sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

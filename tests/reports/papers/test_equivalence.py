@@ -1,7 +1,5 @@
 """The test behind a verdict: cases worked by hand, and error rates held by simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics of mean curves against values worked by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

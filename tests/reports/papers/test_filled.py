@@ -1,7 +1,5 @@
 """A paper's table filled with ours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """KAGI's figure 5 from the cells that its page's command plans, and from small runs of this command."""
 
-from __future__ import annotations
-
 import pytest
 
 from docs.generated import papers

@@ -1,7 +1,5 @@
 """Which rows of ours a published number is about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers of single runs, and their means, against values worked by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

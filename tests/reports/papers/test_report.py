@@ -1,7 +1,5 @@
 """A paper's report as a whole: its files, what it refuses, and that LaTeX typesets it."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

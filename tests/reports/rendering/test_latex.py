@@ -1,7 +1,5 @@
 """LaTeX tables: what they say, and that they fit a column of 3.3 inches."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a paper's tables are called: names are found by their start, and what is in no table is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

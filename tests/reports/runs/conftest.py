@@ -1,7 +1,5 @@
 """A run as the harness writes one: trained, judged, filmed, with model calls on record."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Two settings crossed: when a study is a full grid, and what its picture says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """rliable in place of our own estimates: which numbers change, what names it, and its plots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Means of what tasks count in evaluation episodes, against numbers worked by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Paths of imagined segments: which query is shown, along which axes, and in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from guidebench import results

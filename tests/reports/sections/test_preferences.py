@@ -1,7 +1,5 @@
 """What teachers said, against numbers worked by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

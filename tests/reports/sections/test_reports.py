@@ -1,7 +1,5 @@
 """One report of a study whose runs wrote every log, and one of a study that wrote none: what stands where."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Learned rewards beside the task's own, against numbers worked by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

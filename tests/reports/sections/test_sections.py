@@ -1,7 +1,5 @@
 """Sections of a report: those of other packages stand beside ours, and one that fails costs itself alone."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Shares of episodes that met each part of a task's success, against numbers worked by hand."""
 
-from __future__ import annotations
-
 import io
 
 import matplotlib

@@ -1,7 +1,5 @@
 """Curves of what runs recorded over training, against numbers worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

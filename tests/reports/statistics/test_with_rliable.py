@@ -1,8 +1,6 @@
 """rliable's estimates in our forms: the same points, intervals that agree within Monte Carlo error, and a global
 generator that is as it was before."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

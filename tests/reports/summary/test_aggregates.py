@@ -1,7 +1,5 @@
 """Scores over tasks: what goes into them, and what they say of methods beside each other."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

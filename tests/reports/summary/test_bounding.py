@@ -1,7 +1,5 @@
 """A report of more rows than a reader can compare: what tables and figures show, and what summary.json holds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """New rows beside stored ones, with numbers worked by hand: two episodes at steps 100 and 300 of 300."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

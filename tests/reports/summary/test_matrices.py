@@ -1,7 +1,5 @@
 """Rows beside their reference, with numbers worked by hand."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What reports say of rows whose runs begin from a pre-training stage."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`bench verify`: what holds is verified, whatever was changed is noticed, and nothing a stranger wrote can hurt."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A paper's printed numbers by what identifies them, exact, for tests that recompute what the paper derives of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal

@@ -1,7 +1,5 @@
 """DSADF's numbers agree with its counts of runs, with each other and with its prose, or a note says where not."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What KAGI says of its three tables, recomputed; where a claim does not follow, its note says what does."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """What LaGEA's tables derive from one another, recomputed; where a claim does not follow, its note says what does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import Decimal
 from itertools import combinations_with_replacement

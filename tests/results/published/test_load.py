@@ -1,7 +1,5 @@
 """The published tables are read whole and typed, and a file that does not fit names its line."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable
 from pathlib import Path

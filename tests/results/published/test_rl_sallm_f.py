@@ -1,7 +1,5 @@
 """What RL-SaLLM-F's tables derive from one another, recomputed; what does not follow has a note that says what does."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

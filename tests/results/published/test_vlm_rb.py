@@ -1,7 +1,5 @@
 """What VLM-RB's tables derive from one another, recomputed; where a number does not follow, its note says what does."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal

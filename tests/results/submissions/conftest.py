@@ -1,7 +1,5 @@
 """A real study, trained once for all tests here, and its archive, taken apart and put together again."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,8 +1,6 @@
 """A stand-in for the Hugging Face Hub on loopback: as much of its HTTP interface as its client uses to create a dataset
 repository, commit to it, list it and download from it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

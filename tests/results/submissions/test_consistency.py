@@ -1,7 +1,5 @@
 """Tampering whose checksums are right again: what a study of this program cannot be is refused by file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import suppress

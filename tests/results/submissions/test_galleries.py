@@ -1,7 +1,5 @@
 """Galleries in submissions: which are packed, and that those of strangers are refused by name unless all fits."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

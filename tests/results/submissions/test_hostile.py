@@ -1,7 +1,5 @@
 """Archives made to crash, to hang or to raise: each is refused by name, leaves nothing, and the next one gets in."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Submissions pushed and pulled by the Hub's official client, against a stand-in of the Hub's HTTP interface."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """An archive is added as a whole or refused by name with nothing left behind; hostile ones within bounds."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

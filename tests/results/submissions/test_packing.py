@@ -1,7 +1,5 @@
 """A study as one archive: what is in it, what is not, and that it is the same each time."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

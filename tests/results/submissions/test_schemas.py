@@ -1,7 +1,5 @@
 """The logs that a submission's cells declare are bounded before anything else reads them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Small real studies, handed in, and what one does to them who wants a better place."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A stranger's configuration: whatever a command can make is accepted, and nothing that it sets can be left unsaid."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

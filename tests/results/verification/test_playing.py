@@ -1,7 +1,5 @@
 """The process that plays strangers' policies: what is too much for it ends it, or the run, and never the verifier."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recorded calls asked again: of the model that the record names, reached as the verifier says and no other way."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

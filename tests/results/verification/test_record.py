@@ -1,7 +1,5 @@
 """A verification's file: it comes back as it was written, and a strange one is refused by name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The arithmetic of verdicts: a replay beside its record, and success on new layouts beside what is reported."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.interfaces import SUCCESS, Score

@@ -1,7 +1,5 @@
 """Tasks that tests share, since each holds a world of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The projection against hand-worked pixels and drawn ones, and regressors against functions known by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

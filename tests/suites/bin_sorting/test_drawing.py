@@ -1,7 +1,5 @@
 """Frames of the table, coarse and full, and what perturbing them leaves alone."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from guidebench.suites.bin_sorting import BinDrawing, BinSorting

@@ -1,7 +1,5 @@
 """Scripted policies solve layouts in every direction, chance does not, and those that are to fail do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

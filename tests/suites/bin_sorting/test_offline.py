@@ -1,7 +1,5 @@
 """The suite's offline data: which episodes it holds, that they are what they are called, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

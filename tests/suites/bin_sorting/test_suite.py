@@ -1,7 +1,5 @@
 """What the suite declares, held against what its tasks do; and runs of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench import results

@@ -1,7 +1,5 @@
 """Success, rewards and events against worlds laid out by hand; the protocol without resets; exact state."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """SAC and TD3 train on the continuous tasks; a simulation on MuJoCo that is stopped goes on as if it had not been."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

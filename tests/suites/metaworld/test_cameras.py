@@ -1,7 +1,5 @@
 """MetaWorld's cameras that stand still: projection against drawn frames, the tip, and what snapshots tell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

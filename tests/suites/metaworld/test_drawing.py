@@ -1,7 +1,5 @@
 """Frames of MetaWorld's tasks: the package's own, upright; and what perturbing them leaves alone."""
 
-from __future__ import annotations
-
 import typing
 from typing import Any
 

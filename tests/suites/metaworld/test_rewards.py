@@ -1,7 +1,5 @@
 """How close a task's reward of observations alone comes to its own, on what experts and chance have seen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the suites declare, held against what their tasks do; and runs of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """MetaWorld's tasks against the package's own environments, their layouts, goals and rewards, and their state."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

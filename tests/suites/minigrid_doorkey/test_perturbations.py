@@ -1,7 +1,5 @@
 """Perturbed frames: the world stays as it is, the objects alone look otherwise, and `sprite` no longer knows them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A policy that touches things, and scenes laid out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The package's oracles solve every task, and a run that begins with their episodes can stop anywhere."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """VLM-RB's study of Scene as one command: what it plans, and a smoke version laid out as the paper's tables."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("ogbench")

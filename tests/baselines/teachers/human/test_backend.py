@@ -1,7 +1,5 @@
 """A person as what answers: the loop is halted where an answer is missing, and goes on once it is there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

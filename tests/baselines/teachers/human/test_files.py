@@ -1,7 +1,5 @@
 """Questions to a person as files: what is read back is what was written, or an error that says where it is not."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A person as teacher: what is asked, what is made of the label, and a run that stops for it and goes on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

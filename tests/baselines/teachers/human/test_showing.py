@@ -1,7 +1,5 @@
 """What a person sees of a question: numbers worked by hand, pictures of the right moments, nothing that steers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tasks told in words, and conversations whose replies a test decides."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

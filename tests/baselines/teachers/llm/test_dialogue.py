@@ -1,7 +1,5 @@
 """Every way that a dialogue about a pair can go, and what it costs in calls."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

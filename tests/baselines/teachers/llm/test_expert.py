@@ -1,7 +1,5 @@
 """Segments imagined by a Decision Transformer, which learnt from the suite's solver (RL-SaLLM-F, app. B.7)."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the model is asked, with an object and without, and prompts of one's own."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Answers that models write, good and bad: each is read right or named for what is wrong with it."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

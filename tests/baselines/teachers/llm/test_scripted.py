@@ -1,7 +1,5 @@
 """The hand-written chat: what it thinks, how often it errs and how, and what asking in both orders makes of that."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The whole way of a question: teacher, dialogue, desk, an OpenAI-compatible server and back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

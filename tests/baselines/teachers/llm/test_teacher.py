@@ -1,7 +1,5 @@
 """Questions of pairs, and verdicts on what dialogues end with: worked by hand, and whatever else may be in them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every way that a dialogue about two images can go, and what it costs in calls."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The whole way of a question: teacher, dialogue, desk, a server or a real, tiny vision-language model, and back."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """Questions of pairs of frames, and verdicts on what dialogues end with, whatever else may be in them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

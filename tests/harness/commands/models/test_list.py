@@ -1,7 +1,5 @@
 """`bench models list`: every recipe with what it serves, and a price or a word for why there is none."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`bench models prompt`: the request for a judging prompt, and a model's draft that is taken only in the right form."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Clips for tiny real models, which are never looked for on the Hub."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What is kept of what a model or a server said of itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.models.backends.faults import LONGEST, scrubbed

@@ -1,7 +1,5 @@
 """PNG: what is written is what any reader sees, and what is read is an image of bounded size."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

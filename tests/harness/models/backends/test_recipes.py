@@ -1,7 +1,5 @@
 """Every recipe is complete and consistent, a price is told from the want of one, and names find what they mean."""
 
-from __future__ import annotations
-
 import datetime
 from importlib.resources import files
 

@@ -1,7 +1,5 @@
 """What every kind of call keeps: its form names it and brings it back, and its answers are written and read alike."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A package outside the tree brings a kind of call, and everything that is done with calls is done with it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

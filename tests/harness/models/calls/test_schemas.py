@@ -1,7 +1,5 @@
 """A chat is asked with a schema that can be checked in one walk over the answer, or not at all."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

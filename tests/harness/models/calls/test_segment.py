@@ -1,7 +1,5 @@
 """Masks as runs of pixels, what is no answer to `segment`, and how far apart two answers are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where masks put a point, what is no answer to `track`, and how far apart two answers are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

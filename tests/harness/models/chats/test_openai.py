@@ -1,7 +1,5 @@
 """The chat `openai`: its settings, and the dialogue of teacher `llm` through a server on loopback and the desk."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

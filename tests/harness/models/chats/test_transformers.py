@@ -1,7 +1,5 @@
 """The chat `transformers`: its settings, and a real model of a few thousand weights that continues a conversation."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable

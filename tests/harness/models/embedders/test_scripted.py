@@ -1,7 +1,5 @@
 """The hand-written embedder: equal bytes for equal items, nearness of frames that look alike, and its label."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Feedback is embedded by the real GPT-2 architecture, whose tokenizer has no padding token."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

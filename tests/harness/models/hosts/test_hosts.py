@@ -1,7 +1,5 @@
 """Real model hosts and their askers: one load for all, errors as if the model were loaded by the asker, and ends."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

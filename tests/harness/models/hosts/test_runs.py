@@ -1,7 +1,5 @@
 """Real weights shared by the workers of a real command: loaded once, the same rows, and whatever is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

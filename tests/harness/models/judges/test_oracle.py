@@ -1,7 +1,5 @@
 """The judge `oracle`: the task's events with stated error rates, the same in any packing and after any resume."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

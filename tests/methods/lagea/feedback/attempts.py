@@ -1,7 +1,5 @@
 """Real episodes of MetaWorld: the expert's and random ones, as measures and as frames."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple
 

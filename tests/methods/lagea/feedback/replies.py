@@ -1,7 +1,5 @@
 """Replies and questions about an attempt that was shown in five frames."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A valid reply becomes a reflection; an invalid one is answered by what is wrong, and in the end by no feedback."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The oracle's rules, on measures worked by hand and on real episodes."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any, ClassVar

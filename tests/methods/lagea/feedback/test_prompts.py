@@ -1,7 +1,5 @@
 """What the prompt for feedback says and shows, and what it leaves out."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

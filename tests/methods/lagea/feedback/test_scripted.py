@@ -1,7 +1,5 @@
 """The scripted chat on MetaWorld's real frames, on frames painted here, and the forms of its replies."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The schema uses the keywords that a recorded call may have, and the codes of the paper."""
 
-from __future__ import annotations
-
 from guidebench.harness.models.calls import schemas
 from guidebench.methods.lagea.feedback.taxonomy import CODES, ERRORS, SCHEMA, SUCCESSES
 

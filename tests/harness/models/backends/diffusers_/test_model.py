@@ -1,8 +1,6 @@
 """A tiny Stable Diffusion saved and loaded: its errors against a computation by diffusers' own scheduler, its noise,
 and what cannot be loaded."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Real servers on loopback, each a process of its own that serves one tiny model, and a proxy before one of them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

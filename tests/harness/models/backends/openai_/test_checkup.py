@@ -1,7 +1,5 @@
 """The doctor in front of real servers: which ways of scoring each bears."""
 
-from __future__ import annotations
-
 import pytest
 
 from guidebench.harness.findings import Finding

@@ -1,7 +1,5 @@
 """With calls failing at random every question ends, every attempt is billed once, and the key stays secret."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

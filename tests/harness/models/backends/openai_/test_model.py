@@ -1,7 +1,5 @@
 """Judgements are read where the way of scoring says, objects fit their schema, and what was asked is what is billed."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import dataclasses

@@ -1,7 +1,5 @@
 """A clip has the same score from the model loaded here and from a real server of the same weights."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

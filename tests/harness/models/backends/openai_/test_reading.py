@@ -1,7 +1,5 @@
 """Scores follow from the likeliest tokens as worked out by hand, and a body of any other form is a failure."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

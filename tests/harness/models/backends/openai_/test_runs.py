@@ -1,7 +1,5 @@
 """VLM-RB on DoorKey judged by a real server: recorded, replayed with the server off, and bearing calls that fail."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whatever a server or a network does, a request ends soon, in an answer or in a failure that says what happened."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

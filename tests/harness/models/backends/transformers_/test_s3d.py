@@ -1,7 +1,5 @@
 """S3D as published, against the same network written with functions alone; its texts by hand; and its file."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

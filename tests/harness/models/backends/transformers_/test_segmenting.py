@@ -1,8 +1,6 @@
 """A tiny SAM 2 saved and loaded: its masks and its tracks against transformers' own classes, batches, and what is
 refused."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Callable, Sequence
