@@ -100,7 +100,9 @@ def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
     text = (ROOT / "mkdocs.yml").read_text().replace("docs_dir: docs", f"docs_dir: {docs}")
     text = re.sub(r"^nav:\n(?:[ -].*\n|\n)+", "", text, flags=re.MULTILINE)
     config = tmp_path / "mkdocs.yml"
-    config.write_text(text.replace("- docs/generated", f"- {ROOT}/docs/generated").replace("[.]", f"[{ROOT}]"))
+    hooks = tmp_path / "hooks.py"
+    hooks.write_text("from docs.generated.hooks import on_page_markdown\n")  # and no generated pages
+    config.write_text(text.replace("- docs/generated/hooks.py", f"- {hooks}").replace("[.]", f"[{ROOT}]"))
     done = build(tmp_path / "site", "--config-file", str(config))
     told = [line for line in done.stderr.splitlines() if "judges.md" in line and "nowhere" in line]
     assert done.returncode != 0 and len(told) == 3, done.stderr
