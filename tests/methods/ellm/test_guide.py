@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
 from guidebench.methods.ellm import LOGS
-from guidebench.methods.ellm.guide import REWARD, EllmGuide, cosine
+from guidebench.methods.ellm.guide import REWARD, VECTORS, EllmGuide, cosine
+from guidebench.methods.ellm.memory import FILE
 
 WORDS = (
     "suite=crafter_ood", "task=deforestation", "method=ellm_exploration", "profile=smoke", "goals=scripted",
@@ -227,3 +229,32 @@ def test_the_learner_gets_the_weighted_sum(tmp_path: Path) -> None:
     assert batch.reward.tolist() == [[1, 0, 3]] and player.guide.unguided(batch) is batch
     assert player.guide.metrics()["guide/reward"] == pytest.approx([1.98 / 3])
     assert Player(tmp_path / "own").guide.shape(batch).reward == pytest.approx(batch.columns[REWARD.name])
+
+
+def test_a_seed_goes_on_from_either_of_two_checkpoints_in_another_packing(tmp_path: Path) -> None:
+    both = Player(tmp_path, rows=2)
+    both.step([(TREE, "chop tree"), (COW, "attack cow")])
+    older = both.guide.state(1)
+    both.step([(TREE, "sleep"), (TREE, "chop grass")])
+    newer = json.loads(json.dumps(both.guide.state(1)))
+    file = tmp_path / "seed-1" / FILE
+    told = [json.loads(line) for line in file.read_text().splitlines()]
+    assert told == [[COW, ["attack cow", "chop tree"]], [TREE, ["chop tree", "eat tree", "chop grass"]]]
+
+    def again(state: Any) -> Player:
+        player = Player(tmp_path / "alone")
+        for name in (FILE, VECTORS):
+            (tmp_path / "alone" / "seed-0").mkdir(parents=True, exist_ok=True)
+            shutil.copy(tmp_path / "seed-1" / name, tmp_path / "alone" / "seed-0" / name)
+        player.guide.load_state(0, state)
+        return player
+
+    late = again(newer)
+    assert [late.one(COW, "attack cow"), late.one(TREE, "chop grass"), late.one(COW, "chop tree")] == [0.0, 0.0, 1.0]
+    assert not late.ctx.asked, "all is known"
+    early = again(older)
+    assert [early.one(COW, "attack cow"), early.one(TREE, "chop grass")] == [0.0, 1.0]
+    assert early.states() == [TREE]
+    early.count = 2
+    assert {**early.guide.state(0), "reward": 0} == {**newer, "reward": 0}
+    assert (tmp_path / "alone" / "seed-0" / FILE).read_bytes() == file.read_bytes()
