@@ -43,3 +43,14 @@ def test_the_oracle_needs_a_suite_that_tells_where_things_are() -> None:
     told = OracleWaypoints().fits(there(OracleWaypoints(), suite("minigrid_doorkey"), "5x5"))
     assert "does not tell where the thing to be moved is" in told and "choose bin_sorting" in told
     assert OracleWaypoints().fits(there(OracleWaypoints(), suite("bin_sorting"), "forward")) == ""
+
+
+@pytest.mark.parametrize("chat", [ScriptedWaypoints(), OracleWaypoints()])
+def test_each_is_registered_and_answers_in_the_role_waypoints_alone(chat: Any) -> None:
+    name = "oracle_waypoints" if chat.privileged else "scripted_waypoints"
+    assert registry.get("chat", name) is type(chat)
+    for place in (
+        there(chat, None, "forward", guide=SimpleNamespace(needs={})),
+        there(chat, None, "forward", role="chat"),
+    ):
+        assert chat.fits(place) == "it chooses waypoints, for KAGI's guide alone, in the role waypoints"

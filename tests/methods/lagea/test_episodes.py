@@ -1,8 +1,12 @@
 """What LaGEA remembers of episodes: by the numbers of their transitions, as long as these are stored."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 
-from guidebench.methods.lagea.episodes import Episodes
+from guidebench.harness.loop import checkpoints
+from guidebench.methods.lagea.episodes import Episodes, Recording
 
 
 def test_transitions_belong_to_the_episode_that_began_before_them() -> None:
@@ -22,3 +26,22 @@ def test_episodes_that_are_no_longer_stored_are_forgotten() -> None:
     found.feedback[1] = 7
     found.open(30, 12)  # transition 12 of the second episode is the oldest that is stored
     assert found.firsts.tolist() == [10, 20, 30] and found.feedback[0, 0] == 7 and found.place(0) is None
+
+
+def test_a_recording_and_the_episodes_survive_a_checkpoint(tmp_path: Path) -> None:
+    recording = Recording(3, 40, np.array([1, 2], np.uint8))
+    for shot, success, measure in (([3, 4], False, 0.5), ([5, 6], True, 0.25)):
+        recording.step(np.array(shot, np.uint8), success, np.array([measure], np.float32))
+    episodes = Episodes(1, 1)
+    episodes.open(40, 0)
+    saved = checkpoints.save(tmp_path, 1, {"recording": recording.state(), "episodes": episodes.state()})
+    latest = checkpoints.load(saved)
+    again = Recording.of_state(latest.state["recording"])
+    assert (again.number, again.first, again.length, again.last) == (3, 40, 2, 41)
+    assert json.dumps(again.successes) == "[false, true]"
+    np.testing.assert_array_equal(again.snapshots, recording.snapshots)
+    np.testing.assert_array_equal(again.measures, recording.measures)
+    other = Episodes(1, 1)
+    other.load_state(latest.state["episodes"])
+    other.open(50, 0)
+    assert other.firsts.tolist() == [40, 50] and np.isnan(other.openings).all()
