@@ -25,8 +25,6 @@ def one(value: float) -> torch.Tensor:
         (rewards.difference(one(0.5), one(0.2), 0.9), 0.25), (rewards.slope(one(0.25), 0.5), math.tanh(0.5)),
         # α grows with agreement.
         (rewards.agreement(one(0.2)), 0.6), (rewards.agreement(one(-1.0)), 0),
-        # The released code: max(0, .2) = .2, a = .6, ½ + ½ · .6 = .8; a negative cosine counts as 0: ½ + ½ · ½ = .75.
-        (rewards.released_agreement(one(0.2)), 0.8), (rewards.released_agreement(one(-0.9)), 0.75),
         # The mixture is limited to the stated range; ŵ may exceed 1, so r^fb may.
         (rewards.mixture(one(0.5), one(-0.3), one(0.25)), 0.75 * 0.5 - 0.25 * 0.3),
         (rewards.mixture(one(1.0), one(8.0), one(0.9)), 1),
@@ -60,3 +58,9 @@ def test_the_tanh_of_differences_does_not_telescope() -> None:
     terms = rewards.difference(there_and_back[1:], there_and_back[:-1], 1.0)
     assert terms.sum().item() == pytest.approx(0)
     assert abs(rewards.slope(terms, 0.5).sum().item()) > 0.1
+
+
+def test_the_released_agreement_counts_a_negative_cosine_as_zero() -> None:
+    """A cosine of .2: a = .6 and ½ + ½ · .6 = .8. One of −.9: a = ½ and ½ + ½ · ½ = .75."""
+    assert rewards.released_agreement(one(0.2)).item() == pytest.approx(0.8)
+    assert rewards.released_agreement(one(-0.9)).item() == pytest.approx(0.75)

@@ -196,3 +196,13 @@ def test_the_expert_recovers_from_a_door_closed_behind_it():
         if step.terminated:
             break
     assert step.success
+
+
+def test_a_restored_episode_ends_at_the_step_at_which_it_would_have_ended() -> None:
+    task, again = DoorKey(5), DoorKey(5)
+    task.reset(0)
+    for _ in range(task.max_steps - 2):
+        task.step(LEFT)
+    again.reset(1)
+    again.load_state(task.state())
+    assert [again.step(LEFT).truncated for _ in range(2)] == [False, True]
