@@ -4,8 +4,8 @@ No test cuts the power, so none needs what was written to be on a disk; only tes
 process that trains would import or compile is imported and compiled here, once for all of them. What a process imports
 that loads a model of transformers, or asks a server, is imported here as well; the client of the Hub, which reads its
 settings from the environment when it is imported, is imported anew by a program that is pointed at another Hub
-(`tests.programs`). The model of bin_sorting, which takes a second to compile, is compiled here: a
-run asks several processes that draw it.
+(`tests.programs`). The model of bin_sorting takes a second to compile, and each run has several processes that draw it,
+so it is compiled here.
 """
 
 import contextlib

@@ -35,7 +35,7 @@ from tools import recorder
 ROOT = Path(__file__).resolve().parents[1]
 MAP = Path("build/coverage-map")
 """Where a map is kept, relative to its checkout; git ignores it."""
-KEPT = Path(__file__).with_name("folders.json")
+FOLDER_SUMS = Path(__file__).with_name("folders.json")
 """The sums of an earlier map, with which a new one is compared: folder -> executed statements and branches, all."""
 SELECTION = "GUIDEBENCH_SELECTION"
 """Environment variable: a folder in which `pytest_selection` finds the names of the tests that it keeps."""
@@ -432,8 +432,8 @@ def main(words: Sequence[str]) -> int:
     collecting.add_argument("--tree", type=Path, default=ROOT)
     collecting.add_argument("--data", type=Path, required=True)
     showing = commands.add_parser("folders", help="show the branch coverage of folders")
-    showing.add_argument("--compare", type=Path, default=KEPT, metavar="FILE", help=f"earlier sums; default: {KEPT}")
-    showing.add_argument("--keep", action="store_true", help="write the sums to that file instead")
+    showing.add_argument("--compare", type=Path, default=FOLDER_SUMS, metavar="FILE", help="earlier sums")
+    showing.add_argument("--keep", action="store_true", help="write the sums to that file and compare nothing")
     changing = commands.add_parser("changed", help="run the tests that a change may concern")
     changing.add_argument("--base", help="a commit; default: where this branch left main")
     changing.add_argument("--list", action="store_true", help="name the tests, run none")
@@ -452,10 +452,11 @@ def main(words: Sequence[str]) -> int:
     coverage_map = read(given.map)
     if given.command == "folders":
         sums = folders(coverage_map.branches)
+        before = json.loads(given.compare.read_text()) if given.compare.exists() and not given.keep else {}
         if given.keep:
             lines = ",\n".join(f" {json.dumps(folder)}: {json.dumps(counts)}" for folder, counts in sums.items())
             given.compare.write_text(f"{{\n{lines}\n}}\n")
-        return min(1, show_folders(sums, json.loads(given.compare.read_text()) if given.compare.exists() else {}))
+        return min(1, show_folders(sums, before))
     if given.command == "quick":
         (ROOT / "tests/not_quick.txt").write_text("".join(f"{name}\n" for name in not_quick(coverage_map)))
         return 0

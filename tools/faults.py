@@ -36,8 +36,8 @@ from tools.mutations import Fault, Place, applied, draw, place
 ROOT = coverage_map.ROOT
 DRAWN = Path(__file__).with_name("drawn_faults.json")
 OUTPUT = Path("build/faults.json")
-KEPT = Path(__file__).with_name("verdicts.json")
-"""Verdicts of an earlier commit: what they call caught must be caught."""
+EARLIER_VERDICTS = Path(__file__).with_name("verdicts.json")
+"""Verdicts of an earlier commit. What it caught must still be caught."""
 FOLDERS = ("harness", "suites", "baselines", "methods", "results", "reports")
 SECONDS = 40.0
 """Recorded seconds of the tests that run for one fault."""
@@ -391,7 +391,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"for each fault; default: {SECONDS:g}")
     parser.add_argument("--jobs", type=int, default=1, help="faults at a time")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"default: {OUTPUT}")
-    parser.add_argument("--compare", type=Path, default=KEPT, metavar="FILE", help=f"earlier verdicts; default: {KEPT}")
+    parser.add_argument("--compare", type=Path, default=EARLIER_VERDICTS, metavar="FILE", help="earlier verdicts")
     given = parser.parse_args(words)
     tree = given.tree.resolve()
     if given.command == "draw":

@@ -66,8 +66,8 @@ class Assignment(NamedTuple):
         return next(iter(self.voices.values())).model
 
     @property
-    def models_named(self) -> str:
-        """The models as messages name them."""
+    def model_names(self) -> str:
+        """The names of the models, as messages show them."""
         return ", ".join(dict.fromkeys(str(voice.model) for voice in self.voices.values()))
 
 

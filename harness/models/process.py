@@ -169,7 +169,7 @@ class ModelProcess:
                 self._process.wait()
             if self._scratch and self._process.returncode:
                 print(
-                    f"the last answers of {self._assignment.models_named} could not be copied into the study; their "
+                    f"the last answers of {self._assignment.model_names} could not be copied into the study; their "
                     f"runs ask for them again (exit code {self._process.returncode})", file=sys.stderr, flush=True,
                 )  # fmt: skip
             self._process = None
@@ -247,7 +247,7 @@ class ModelProcess:
         self._deaths += bool(self._sent) or self._publishing
         if self._deaths >= DEATHS:
             raise UserError(
-                f"the process of {self._assignment.models_named} ended {DEATHS} times without an answer ({ended}); "
+                f"the process of {self._assignment.model_names} ended {DEATHS} times without an answer ({ended}); "
                 f"its log is in the run's log file"
             )
         self.restarts += 1

@@ -123,7 +123,7 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
         except UserError as error:
             broken, full = str(error), isinstance(error, NoMemory)
         except Exception:  # as for a clip, below
-            broken = f"{assignment.models_named} cannot be built:\n{traceback.format_exc()}"
+            broken = f"{assignment.model_names} cannot be built:\n{traceback.format_exc()}"
         while True:
             item = await heard.get()
             if isinstance(item, (EOFError, OSError)):
@@ -234,8 +234,8 @@ async def _answer(
         said = in_role(str(error), assignment.voices[item.role].model.kind, item.role)
         message = ProcessReply(item.number, error=said, full=isinstance(error, NoMemory))
     except Exception:  # a plug-in may raise anything; send the worker the traceback
-        failed = assignment.voices[item.role].model
-        message = ProcessReply(item.number, error=f"{failed} failed on a question:\n{traceback.format_exc()}")
+        model = assignment.voices[item.role].model
+        message = ProcessReply(item.number, error=f"{model} failed on a question:\n{traceback.format_exc()}")
     _send(connection, message)
 
 

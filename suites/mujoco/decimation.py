@@ -34,8 +34,8 @@ def decimate(model: mujoco.MjModel, cell: float, groups: tuple[int, ...]) -> int
 
 
 def _numbers(rows: Array) -> Array:
-    """Return a number for each row of integers [n, 3], equal for equal rows alone: NumPy finds unique numbers ten times
-    as fast as unique rows."""
+    """Return a number for each row of integers [n, 3]. Two rows have the same number only if they are equal; unique
+    numbers are cheaper to find than unique rows."""
     if not len(rows):
         return np.zeros(0, np.int64)
     columns = rows.astype(np.int64) - rows.min(axis=0)

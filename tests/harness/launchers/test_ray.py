@@ -273,6 +273,7 @@ def test_a_keeper_that_is_killed_begins_again_with_its_jobs(
     until(lambda: (study / "begun").read_text() == "x\nx\n")
     (study / "go").touch()
     until(lambda: (study / "ended").exists() and not keepers(running))
+    assert (study / "begun").read_text() == "x\nx\n", "the job began once more, and no more"
 
 
 @pytest.mark.waits

@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused(words: list[str], reason: str) -> None:
 
 
 def test_housekeeps_deeds_can_be_goals() -> None:
-    planned("suite=housekeep", "task=task12")
+    assert planned("suite=housekeep", "task=task12").names.suite == "housekeep"
 
 
 @pytest.mark.parametrize(
