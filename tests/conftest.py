@@ -34,8 +34,11 @@ IMPORTED = (
 
 WAITING = {"chromium", "pdflatex", "transformers_serve", "vllm"}
 """Fixtures that start other programs: tests that use one are marked `waits`."""
+GROWTH = 100 * 2**20
+"""Bytes by which a process has grown since its last search for garbage when the next is made."""
 RUN: dict[str, Any] = {}
-"""In the process that a test run begins with: its id, its guardian, and the directory of its notes."""
+"""In the process that a test run begins with: its id, its guardian, and the directory of its notes. In each process:
+its resident memory after its last search for garbage."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -125,10 +128,20 @@ def forking() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def freed() -> Iterator[None]:
-    """Memory that the tests of a file no longer need goes back to the system: a worker, which tests run in this
-    process, tells the C library to keep it for its next update."""
+    """Give memory that the tests of a file no longer need to the system where the process has grown: a worker, which
+    tests run in this process, tells the C library to keep it for its next update. A search for garbage takes as long as
+    ten unit tests, so it is not made after every file."""
     yield
-    free()
+    if resident() >= RUN.get("resident", 0) + GROWTH:
+        free()
+        RUN["resident"] = resident()
+
+
+def resident() -> float:
+    """Return this process's resident memory in bytes; infinite where the system does not say it."""
+    if sys.platform != "linux":
+        return float("inf")
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def free() -> None:
