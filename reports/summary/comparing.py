@@ -198,7 +198,7 @@ def _pooled(joined: Joined, both: set[str]) -> Iterable[str]:
         if len(joined.origins[cell.id]) > 1:
             why = ", so they stand on both sides" if cell.id in both else ""
             again = "".join(
-                f"; {count('seed', len(seeds))} reproduced on {machines} machines"
+                f"; {count(len(seeds), 'seed')} reproduced on {machines} machines"
                 for machines, seeds in _by_machines(joined.machines[cell.id]).items()
             )
             yield (

@@ -60,7 +60,7 @@ def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) 
     assert [line.name for line in found.summary.matrices[0].lines] == [
         "uer · quick (stored)", "vlm_rb · quick (new)", "per · quick (new)",
     ]  # fmt: skip
-    assert [row.cell.id for row in found.summary.rows] == ["a", "b", "c", "d"]
+    assert [row.cell.id for row in found.summary.rows] == ["c", "d", "a", "b"]
 
 
 def test_equal_seeds_are_paired_and_others_are_not(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_configuration_on_both_sides_is_pooled_and_not_compared_with_itself(tm
     found = compared(new, stored)
     (entry,) = found.summary.matrices
     assert [line.row.cell.id for line in entry.lines] == ["u", "a"] and entry.lines[0].row.seeds == (0, 1, 2, 3)
-    assert any("one configuration in new and stored" in note for note in found.summary.notes)
+    assert any("one configuration in stored and new" in note for note in found.summary.notes)
     with pytest.raises(UserError, match="nothing to compare"):
         compared(results.select(new, lambda cell: cell.id == "u"), stored)
 
