@@ -1,4 +1,4 @@
-"""Join several studies into one: equal cell and seed are one run, and contradicting records of it are rejected."""
+"""Join several studies into one: studies of a cell that agree are one row, others a row and its replications."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from guidebench.harness.errors import UserError
+from guidebench.results import replications
 from guidebench.results.rows import load
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord, study
 
@@ -30,6 +31,16 @@ class Joined(NamedTuple):
     evaluations: pd.DataFrame
     origins: Mapping[str, tuple[str, ...]]
     """Cell id -> names of the studies that contain the cell"""
+    members: Mapping[str, tuple[str, ...]]
+    """Name of a study -> ids of its cells in `study`"""
+    replications: Mapping[str, str]
+    """Id of a replication in `study` -> id of the cell that it repeats, under which both are on record"""
+    machines: Mapping[str, Mapping[int, int]]
+    """Cell id -> seed -> number of different machines on which equal rows were made, where it is more than one"""
+
+    def recorded(self, id: str) -> str:
+        """Return the id under which a cell of `study` is on record."""
+        return self.replications.get(id, id)
 
 
 def directories(name: str) -> dict[str, Path]:
@@ -57,62 +68,144 @@ def select(source: StudyRecord, wanted: Callable[[CellRecord], bool]) -> StudyRe
     return replace(source, cells=cells, runs=tuple(run for run in source.runs if run.cell.id in ids))
 
 
+class _Run(NamedTuple):
+    """A run with its evaluation rows, and the machines on which equal rows were made."""
+
+    run: RunRecord
+    rows: pd.DataFrame
+    machines: frozenset[str]
+
+
+class _Row(NamedTuple):
+    """A cell with what one study, or several that agree, have recorded of it."""
+
+    cell: CellRecord
+    studies: list[str]
+    runs: dict[int, _Run]
+    """Seed -> its longest record"""
+
+
 def join(studies: Mapping[str, StudyRecord]) -> Joined:
     """Join studies, given by name, with cells in order of first appearance.
 
-    A cell of several studies keeps its first name and gets the runs of all; a run of several studies counts once, with
-    its longest record. Raises UserError if two records of a run, or two cells of one id, contradict each other.
+    Two studies of a cell are one row if every seed that both have has equal episodes as far as both go. The row has the
+    runs of both, and a run of both counts once, with its longest record. Otherwise the later study of the cell is a
+    replication: a cell of its own, with a new id and with "replication" in its label.
+
+    Raises UserError if two cells of one id contradict each other, or if two records of a run differ although they were
+    made under equal conditions (`replications.is_equal`).
     """
     import pandas as pd
 
-    cells: dict[str, CellRecord] = {}
-    origins: dict[str, list[str]] = {}
-    found: dict[tuple[str, int], tuple[RunRecord, pd.DataFrame]] = {}
+    rows: dict[str, _Row] = {}
+    by_record: dict[str, list[str]] = {}
+    members: dict[str, tuple[str, ...]] = {}
+    repeated: dict[str, str] = {}
     for name, source in studies.items():
+        recorded = _runs(source)
+        ids: dict[str, str] = {}
         for cell in source.cells:
-            first = cells.setdefault(cell.id, cell)
-            origins.setdefault(cell.id, []).append(name)
-            for field in SAME:
-                if getattr(cell, field) != getattr(first, field) and "" not in (cell.profile, first.profile):
-                    raise UserError(
-                        f"cell {cell.id} has {field} {getattr(first, field)!r} in {origins[cell.id][0]} and "
-                        f"{getattr(cell, field)!r} in {name}: one of the two was altered; restore it or leave it out"
-                    )
-            if not first.profile:  # not started there, so only its directory is known
-                cells[cell.id] = cell
-        rows = load(source)
-        by_run = dict(list(rows.groupby(["cell", "seed"], sort=False)))
-        for run in source.runs:
-            key = (run.cell.id, run.seed)
-            own = replace(run, directory=str(source.directory / run.directory)), by_run.get(key, rows.iloc[:0])
-            found[key] = _further(found[key], own) if key in found else own
-    by_cell: dict[str, list[RunRecord]] = {id: [] for id in cells}
-    for (id, _), (run, _) in found.items():
-        by_cell[id].append(replace(run, cell=cells[id]))
-    runs = tuple(run for own in by_cell.values() for run in own)
-    joined = StudyRecord(" + ".join(studies), Path(), (), tuple(cells.values()), runs)
-    frames = [rows for _, rows in found.values() if len(rows)]
+            known = by_record.setdefault(cell.id, [])
+            if known:
+                _check_same(rows[known[0]], cell, name)
+            id = next((id for id in known if _agrees(rows[id], recorded[cell.id])), "")
+            if not id:
+                id = f"{cell.id}-replication-{len(known)}" if known else cell.id
+                label = f"{cell.label}, replication" if known else cell.label
+                rows[id] = _Row(replace(cell, id=id, label=label), [], {})
+                repeated |= {id: cell.id} if known else {}
+                known.append(id)
+            elif not rows[id].cell.profile:  # not started there, so only its directory is known
+                rows[id] = rows[id]._replace(cell=replace(cell, id=id))
+            rows[id].studies.append(name)
+            ids[cell.id] = id
+            for seed, run in recorded[cell.id].items():
+                rows[id].runs[seed] = _further(rows[id].runs[seed], run) if seed in rows[id].runs else run
+        for id in ids.values():
+            place = rows[id].cell.matrix
+            if place and rows[id].studies == [name]:
+                place = place._replace(reference=ids.get(place.reference, place.reference))
+                rows[id] = rows[id]._replace(cell=replace(rows[id].cell, matrix=place))
+        members[name] = tuple(ids.values())
+    cells = tuple(row.cell for row in rows.values())
+    runs = tuple(replace(own.run, cell=row.cell) for row in rows.values() for own in row.runs.values())
+    joined = StudyRecord(" + ".join(studies), Path(), (), cells, runs)
+    frames = [
+        own.rows.assign(cell=id, label=row.cell.label) if id in repeated else own.rows
+        for id, row in rows.items()
+        for own in row.runs.values()
+        if len(own.rows)
+    ]
     evaluations = pd.concat(frames, ignore_index=True) if frames else load(replace(joined, cells=(), runs=()))
-    return Joined(joined, evaluations, {id: tuple(names) for id, names in origins.items()})
+    origins = {id: tuple(row.studies) for id, row in rows.items()}
+    machines = {
+        id: {seed: len(own.machines) for seed, own in row.runs.items() if len(own.machines) > 1}
+        for id, row in rows.items()
+    }
+    return Joined(joined, evaluations, origins, members, repeated, machines)
 
 
-def _further(
-    first: tuple[RunRecord, pd.DataFrame], second: tuple[RunRecord, pd.DataFrame]
-) -> tuple[RunRecord, pd.DataFrame]:
-    """Return the longer of two records of one run; raise UserError if their common part differs."""
-    (one, rows), (other, more) = first, second
-    count = min(len(rows), len(more))
-    here, there = (frame[_ACCOUNT].iloc[:count].reset_index(drop=True) for frame in (rows, more))
+def _runs(source: StudyRecord) -> dict[str, dict[int, _Run]]:
+    """Return cell id -> seed -> run of a study."""
+    rows = load(source)
+    by_run = dict(list(rows.groupby(["cell", "seed"], sort=False)))
+    found: dict[str, dict[int, _Run]] = {cell.id: {} for cell in source.cells}
+    for run in source.runs:
+        own = by_run.get((run.cell.id, run.seed), rows.iloc[:0])
+        machines = frozenset([replications.machine(run.provenance)] if len(own) else [])
+        placed = replace(run, directory=str(source.directory / run.directory))
+        found[run.cell.id][run.seed] = _Run(placed, own, machines)
+    return found
+
+
+def _check_same(row: _Row, cell: CellRecord, study: str) -> None:
+    """Raise UserError if a study's cell contradicts the first record of its id."""
+    for field in SAME:
+        first, second = getattr(row.cell, field), getattr(cell, field)
+        if first != second and "" not in (cell.profile, row.cell.profile):
+            raise UserError(
+                f"cell {cell.id} has {field} {first!r} in {row.studies[0]} and {second!r} in {study}: one of the two "
+                f"was altered; restore it or leave it out"
+            )
+
+
+def _agrees(row: _Row, runs: Mapping[int, _Run]) -> bool:
+    """Return whether every run that both have has equal rows as far as both go. Raise UserError for a run with other
+    rows under equal conditions."""
+    agrees = True
+    for seed in row.runs.keys() & runs.keys():
+        one, other = row.runs[seed], runs[seed]
+        index, column = _difference(one.rows, other.rows)
+        if column:
+            agrees = False
+            if replications.is_equal(one.run.provenance, other.run.provenance):
+                here, there = one.rows.iloc[index], other.rows.iloc[index]
+                cell = row.cell
+                raise UserError(
+                    f"{cell.suite}/{cell.task}, {cell.label}, seed {seed}: {one.run.directory} and "
+                    f"{other.run.directory} are of the same cell ({other.run.cell.id}), were made by the same code on "
+                    f"machines of the same kind, and differ: at step {here['step']:,}, episode {here['episode']}, "
+                    f"{column} is {here[column]} and {there[column]}. Leave one of the two out; which of them is right "
+                    f"cannot be decided from the records"
+                )
+    return agrees
+
+
+def _difference(one: pd.DataFrame, other: pd.DataFrame) -> tuple[int, str]:
+    """Return the first row in which two records of a run differ as far as both go, and its first different column; ""
+    if they agree."""
+    count = min(len(one), len(other))
+    here, there = (frame[_ACCOUNT].iloc[:count].reset_index(drop=True) for frame in (one, other))
     differs = (here != there).any(axis=1).to_numpy()
-    if differs.any():
-        index = int(differs.argmax())
-        column = next(name for name in _ACCOUNT if here[name][index] != there[name][index])
-        cell = one.cell
-        raise UserError(
-            f"{cell.suite}/{cell.task}, {cell.label}, seed {one.seed}: {one.directory} and {other.directory} are of "
-            f"the same cell ({cell.id}) and tell different things: at step {here['step'][index]:,}, episode "
-            f"{here['episode'][index]}, {column} is {here[column][index]} and {there[column][index]}. "
-            f"Leave one of the two out; which of them is right cannot be told from here"
-        )
-    further = len(more) > len(rows) or (len(more) == len(rows) and one.status != "finished")
-    return second if further else first
+    if not differs.any():
+        return count, ""
+    index = int(differs.argmax())
+    return index, next(name for name in _ACCOUNT if here[name][index] != there[name][index])
+
+
+def _further(first: _Run, second: _Run) -> _Run:
+    """Return the longer of two records of one run, with the machines of both where both have the same rows."""
+    longer = len(second.rows) > len(first.rows)
+    equal = len(second.rows) == len(first.rows)
+    found = second if longer or (equal and first.run.status != "finished") else first
+    return found._replace(machines=first.machines | second.machines)

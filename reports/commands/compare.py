@@ -20,7 +20,7 @@ from guidebench.harness.errors import UserError
 
 if TYPE_CHECKING:
     from guidebench.reports.summary.comparability import Place
-    from guidebench.reports.summary.summaries import Summary
+    from guidebench.reports.summary.comparing import Compared
     from guidebench.results import CellRecord, StudyRecord
 
 HELP = "compare new runs with stored ones: difference, interval, p value, detectable difference"
@@ -71,11 +71,12 @@ def run(args: argparse.Namespace) -> int:
             name: results.select(study, lambda cell: _wanted(cell, args) and _where(cell) in tasks)
             for name, study in {**new, **stored}.items()
         }
-        joined = results.join({name: study for name, study in chosen.items() if study.cells or name in new})
+        # Stored studies come first: a new study of a cell is its replication, not the other way round.
+        ordered = [*(name for name in stored if name not in new), *new] if args.against else [*new, *stored]
         found = comparing.compare(
-            joined,
-            (cell.id for name in new for cell in chosen[name].cells),
-            (cell.id for name in stored for cell in chosen[name].cells),
+            results.join({name: chosen[name] for name in dict.fromkeys(ordered) if chosen[name].cells or name in new}),
+            new,
+            stored,
             every=bool(args.against),
             mixing=mixing,
             reps=args.resamples,
@@ -89,7 +90,13 @@ def run(args: argparse.Namespace) -> int:
     content, style = comparing.plain(found), latex.Style()
     contents = {
         "comparison.json": (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
-        "table.tex": "\n".join([latex.needs(style), *latex.differences(found.summary, style)]).encode(),
+        "table.tex": "\n".join(
+            [
+                latex.needs(style),
+                *latex.replications(found.replications, style),
+                *latex.differences(found.summary, style),
+            ]
+        ).encode(),
     }
     for drawing in figures.learning_curves(found.summary.rows):
         contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
@@ -97,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**content, "files": [str(file) for file in files]}, allow_nan=False))
     else:
-        _print(found.summary, files)
+        _print(found, files)
     return 0
 
 
@@ -140,13 +147,15 @@ def _where(cell: CellRecord) -> str:
     return f"{cell.suite}/{cell.task}"
 
 
-def _print(found: Summary, files: list[Path]) -> None:
+def _print(found: Compared, files: list[Path]) -> None:
     from guidebench.reports.commands.report import console, tell
     from guidebench.reports.rendering import legends, tables
-    from guidebench.reports.summary import matrices
+    from guidebench.reports.summary import matrices, replication
 
-    screen = console()
-    for table in found.matrices:
-        screen.print(tables.matrix(table))
-    screen.print(f"{matrices.legend(found.matrices)} {legends.setting(found)}", markup=False)
-    tell(found.notes, files)
+    screen, summary = console(), found.summary
+    for table in [*tables.replications(found.replications), *map(tables.matrix, summary.matrices)]:
+        screen.print(table)
+    told = [replication.LEGEND] if found.replications else []
+    told += [matrices.legend(summary.matrices), legends.setting(summary)]
+    screen.print(" ".join(filter(None, told)), markup=False)
+    tell(summary.notes, files)

@@ -114,9 +114,11 @@ def _print(board: Board, written: list[Path]) -> None:
     for (suite, tab), entries in suites.items():
         print(f"{titles[suite]}, {tab}: {TABS[entries[0].tab]}")
         boards: dict[tuple[str, str, Measure, str], list[Entry]] = {}
+        ranked_rows = {entry.id: entry for entry in entries if entry.rank is not None}
         for entry in entries:
-            if not entry.apart:
-                boards.setdefault((entry.profile, entry.board, entry.measure, entry.conditions), []).append(entry)
+            home = ranked_rows.get(entry.beneath or entry.id)
+            if home is not None:
+                boards.setdefault((home.profile, home.board, home.measure, home.conditions), []).append(entry)
         for (profile, alone, measure, conditions), ranked in boards.items():
             lower = " (lower is better)" if measure.direction == "lower" else ""
             by = "" if measure.name == "success" else f"by {measure.name}{lower}"
@@ -124,11 +126,12 @@ def _print(board: Board, written: list[Path]) -> None:
             title = ", ".join(filter(None, parts))
             table = Table(*COLUMNS, box=None, pad_edge=False, title=Text(title), title_justify="left")
             for entry in ranked[:MOST]:
-                row = (_rank(entry), entry.label, _score(entry), str(len(entry.seeds)), entry.standing, entry.source)
+                label = f"  {entry.relation}: {entry.label}" if entry.beneath else entry.label
+                row = (_rank(entry), label, _score(entry), str(len(entry.seeds)), entry.standing, entry.source)
                 table.add_row(*map(Text, row))
             screen.print(table)
             _more(ranked)
-        apart = [entry for entry in entries if entry.apart]
+        apart = [entry for entry in entries if (entry.beneath or entry.id) not in ranked_rows]
         for entry in apart[:MOST]:
             where = f"{entry.label} ({entry.source}), {_score(entry)} on {', '.join(entry.tasks)}"
             print(f"- listed apart: {where}: {entry.apart}")

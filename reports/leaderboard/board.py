@@ -77,6 +77,10 @@ class Entry:
     rank_high: int | None
     apart: str
     """Why it is not ranked; empty for a ranked row."""
+    beneath: str
+    """Id of the row of the same configuration that holds the rank; empty for any other row."""
+    relation: str
+    """What it is to that row: "replication" (repeated with other code, packages or machine) or "further seeds"."""
     seeds: tuple[int, ...]
     """Seeds that every task has."""
     tasks: tuple[str, ...]

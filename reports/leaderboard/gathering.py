@@ -22,6 +22,7 @@ from guidebench.reports.summary import comparability, ledger, registered
 from guidebench.results.verification.record import Standing
 
 TITLE = "guidebench leaderboard"
+REPLICATION, FURTHER = "replication", "further seeds"
 ROWS = 5_000
 """Most rows of a board."""
 
@@ -95,7 +96,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
             bibtex=details.bibtex(whole, cited),
             checks=details.checks(whole),
         )
-    ordered = _sorted(entries)
+    ordered = _sorted(_related(entries, scored))
     screening, rows_of = Screening(), {each.id: each.whole for each in scored}
     for entry in sorted(ordered, key=claim):
         opened[entry.id] = replace(opened[entry.id], episodes=screening.of(rows_of[entry.id]))
@@ -156,10 +157,53 @@ def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
             name = details.name_of(whole)
             names[name] = names.get(name, 0) + 1
             name = name if names[name] == 1 else f"{name}-{names[name]}"
-            reasons = minimum.lacking(minimum.scored(whole, protocol), protocol)
+            relation = _relation(whole)
+            reasons = [relation.reason] if relation else []
+            reasons += minimum.lacking(minimum.scored(whole, protocol), protocol)
             scored = ranking.scored(details.final(row), name)
             board = "" if reasons else minimum.board(whole, protocol)
             found.append(_Scored(name, whole, row, board, clean("; ".join(reasons), 600), scored))
+    return found
+
+
+class _Relation(NamedTuple):
+    """What a row is to the row of the same configuration that holds the rank."""
+
+    name: str
+    source: str
+    """The source of that row."""
+
+    @property
+    def reason(self) -> str:
+        """Why the row has no rank."""
+        what = "it repeats a configuration of" if self.name == REPLICATION else "it has further seeds of a row of"
+        return f"{what} {self.source}, whose row holds the rank"
+
+
+def _relation(row: RankedRow) -> _Relation | None:
+    """Return what a row is to an earlier source's row of the same configuration; None if there is none."""
+    for name, known in ((REPLICATION, row.source.replications), (FURTHER, row.source.further)):
+        for id in _cells(row):
+            if id in known:
+                return _Relation(name, known[id])
+    return None
+
+
+def _cells(row: RankedRow) -> list[str]:
+    return [measured.cell.id for measured in row.tasks.values()]
+
+
+def _related(entries: Sequence[Entry], scored: Sequence[_Scored]) -> list[Entry]:
+    """Return the entries, each with the entry of the same configuration that holds the rank in its place."""
+    homes = {(row.whole.source.name, id): row.id for row in scored for id in _cells(row.whole)}
+    found = []
+    for entry, row in zip(entries, scored, strict=True):
+        relation = _relation(row.whole)
+        if relation is not None:
+            places = ((relation.source, id) for id in _cells(row.whole))
+            home = next((homes[place] for place in places if place in homes), "")
+            entry = replace(entry, beneath=home, relation=relation.name)
+        found.append(entry)
     return found
 
 
@@ -201,6 +245,8 @@ def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, kn
         rank_low=low,
         rank_high=high,
         apart=each.apart,
+        beneath="",
+        relation="",
         seeds=row.seeds,
         tasks=tuple(clean(task, 300) for task in row.tasks),
         steps=max(measured.cell.total for measured in row.tasks.values()),
@@ -243,8 +289,8 @@ def _suite(name: str, everything: Sequence[RankedRow]) -> Suite:
 
 
 def _sorted(entries: Sequence[Entry]) -> list[Entry]:
-    """Sort by suite and tab; within these, ranked rows come first, by score."""
-    tabs = list(TABS)
+    """Sort by suite and tab; within these, ranked rows come first, by score, each before the rows beneath it."""
+    tabs, by_id = list(TABS), {entry.id: entry for entry in entries}
 
     def key(entry: Entry) -> tuple[object, ...]:
         place = entry.suite, tabs.index(entry.tab), entry.profile
@@ -259,7 +305,11 @@ def _sorted(entries: Sequence[Entry]) -> list[Entry]:
             entry.id,
         )
 
-    return sorted(entries, key=key)
+    def beneath(entry: Entry) -> tuple[object, ...]:
+        original = by_id.get(entry.beneath)
+        return (*key(original), True, *key(entry)) if original else (*key(entry), False)
+
+    return sorted(entries, key=beneath)
 
 
 def _commit() -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench import results
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import UserError, count
 from guidebench.harness.gym import recorder
 from guidebench.reports.leaderboard.board import Refused
 from guidebench.reports.summary import registered
-from guidebench.results import CellRecord, RunRecord, StudyRecord, limits
+from guidebench.results import MEASURED, CellRecord, RunRecord, StudyRecord, limits, replications
 from guidebench.results.evaluations import Evaluations
 from guidebench.results.joining import SAME, directories
 from guidebench.results.reading import Reader
@@ -40,6 +40,10 @@ class Source:
     verification: Verification | None = None
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     """Cell id -> the earlier source in which its runs are counted."""
+    replications: Mapping[str, str] = field(default_factory=dict)
+    """Id of a cell that repeats one of an earlier source under other conditions -> that source."""
+    further: Mapping[str, str] = field(default_factory=dict)
+    """Id of a cell of which an earlier source has other seeds -> that source."""
     verifiable: bool = False
     """Whether its runs include their checkpoints."""
     by: str = ""
@@ -66,8 +70,9 @@ class Gathered(NamedTuple):
 def gather(names: Sequence[str], directory: Path) -> Gathered:
     """Return the studies `names` and the submissions in a leaderboard's directory.
 
-    The given studies come first, then verified submissions, then verifiable ones, then others, each sorted by name. The
-    first source that contains a run is the one that counts. Raises UserError for a name at which there is nothing.
+    This project's own studies come first, then verified submissions, then the other given studies, then verifiable
+    submissions, then others, each sorted by name. The first source that contains a run is the one that counts. Raises
+    UserError for a name at which there is nothing.
     """
     places = {name: path for word in names for name, path in directories(word).items()}
     for name, path in places.items():
@@ -92,9 +97,21 @@ def gather(names: Sequence[str], directory: Path) -> Gathered:
                 except Exception as error:  # Files from strangers may raise any exception.
                     refused.append(Refused(name, clean(f"it cannot be read ({type(error).__name__}: {error})", 600)))
             notes += [clean(f"{name}: {each.message}", 600) for each in caught if each.category is UserWarning]
-    found.sort(key=lambda each: (each.name.startswith(f"{SUBMISSIONS}/"), not each.verified, not each.verifiable))
+    measured = {path.resolve() for path in directories(MEASURED).values()}
+    found.sort(key=lambda source: _precedence(source, measured))
     kept = _distinct(found, refused, notes)
     return Gathered(tuple(kept), tuple(refused), tuple(dict.fromkeys(notes)))
+
+
+def _precedence(source: Source, measured: Collection[Path]) -> int:
+    """Return a source's place among the sources: the lowest keeps the rank of a cell that several have."""
+    if source.study.directory.resolve() in measured:
+        return 0
+    if source.verified:
+        return 1
+    if not source.name.startswith(f"{SUBMISSIONS}/"):
+        return 2
+    return 3 if source.verifiable else 4
 
 
 def clean(text: str, longest: int) -> str:
@@ -162,53 +179,109 @@ def _nested(value: Any, left: int = DEEPEST) -> bool:
 
 def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str]) -> list[Source]:
     """Return the sources without cells that an earlier source contradicts, and without runs that an earlier source also
-    has. If a later source continues a run, the later one counts."""
+    has. If a later source continues a run, the later one counts. A cell whose runs differ from those of an earlier
+    source because they were made under other conditions stays, as a replication; so do further seeds of a cell."""
     cells: dict[str, tuple[str, CellRecord]] = {}
-    runs: dict[tuple[str, int], str] = {}
+    accounts: dict[str, list[_Account]] = {}
     known: dict[str, Source] = {}
     for source in found:
-        bad: dict[str, str] = {}
+        own: dict[str, dict[int, RunRecord]] = {}
+        for run in source.study.runs:
+            if (run.cell.id, run.seed) in source.evaluations:
+                own.setdefault(run.cell.id, {})[run.seed] = run
+        left_out: set[tuple[str, int]] = set()
+        counted: dict[str, int] = {}
+        elsewhere: dict[str, str] = {}
+        repeated: dict[str, str] = {}
         for cell in source.study.cells:
+            runs, reason, account = own.get(cell.id, {}), "", None
             if cell.id in cells and cell.profile:
-                first, other = cells[cell.id]
-                differs = next((field for field in SAME if getattr(cell, field) != getattr(other, field)), None)
-                if differs:
-                    bad[cell.id] = (
-                        f"its {differs} is {getattr(cell, differs)!r}, in {first} {getattr(other, differs)!r}"
-                    )
-        twice: dict[str, set[tuple[str, int]]] = {}
-        further: list[tuple[str, int]] = []
-        for key, own in source.evaluations.items():
-            if key[0] in bad or key not in runs:
+                reason = _altered(cell, *cells[cell.id])
+            if not reason:
+                account, reason = _agreeing(accounts.get(cell.id, []), source, runs, known)
+            if reason:
+                refused.append(Refused(f"{source.name}, cell {clean(cell.id, 40)}", clean(reason, 600)))
+                left_out |= {(cell.id, seed) for seed in runs}
                 continue
-            first = runs[key]
-            there = known[first].evaluations[key]
-            step = _conflict(there, own)
-            if step is not None:
-                bad[key[0]] = f"seed {key[1]} is in {first} too, and at step {step:,} the two tell different things"
-            elif len(own.steps) > len(there.steps):
-                further.append(key)
-            else:
-                twice.setdefault(first, set()).add(key)
-        for id, reason in bad.items():
-            refused.append(Refused(f"{source.name}, cell {clean(id, 40)}", clean(reason, 600)))
-        for key in further:
-            if key[0] not in bad:
-                known[runs[key]] = _without(known[runs[key]], {key})
-        for first, keys in twice.items():
-            count = len({key for key in keys if key[0] not in bad})
-            if count:
-                notes.append(f"{source.name}: {count} of its runs are in {first} too and counted there")
-        left_out = {key for keys in twice.values() for key in keys}
-        left_out |= {key for key in source.evaluations if key[0] in bad}
-        elsewhere = {key[0]: first for first, keys in twice.items() for key in keys if key[0] not in bad}
-        known[source.name] = replace(_without(source, left_out), elsewhere=elsewhere)
-        for cell in source.study.cells:
-            if cell.id not in bad and cell.profile:
+            if cell.profile:
                 cells.setdefault(cell.id, (source.name, cell))
-        for key in known[source.name].evaluations:
-            runs[key] = source.name
+            if account is None:
+                account = _Account({}, {})
+                if cell.id in accounts:
+                    repeated[cell.id] = accounts[cell.id][0].first
+                accounts.setdefault(cell.id, []).append(account)
+            for seed, run in runs.items():
+                key, first = (cell.id, seed), account.sources.get(seed)
+                account.machines.setdefault(seed, set()).add(replications.machine(run.provenance))
+                if first is None or len(source.evaluations[key].steps) > len(known[first].evaluations[key].steps):
+                    if first is not None:
+                        known[first] = _without(known[first], {key})
+                    account.sources[seed] = source.name
+                else:
+                    left_out.add(key)
+                    counted[first] = counted.get(first, 0) + 1
+                    elsewhere[cell.id] = first
+        for first, number in counted.items():
+            notes.append(f"{source.name}: {number} of its runs are in {first} too and counted there")
+        known[source.name] = replace(_without(source, left_out), elsewhere=elsewhere, replications=repeated)
+    for id, every in accounts.items():
+        for account in every:
+            first, *others = dict.fromkeys(account.sources.values()) or [""]
+            for name in others:
+                known[name] = replace(known[name], further={**known[name].further, id: first})
+        notes += [
+            f"{cells[id][1].label if id in cells else id}: {text}" for account in every for text in account.remarks()
+        ]
     return list(known.values())
+
+
+class _Account(NamedTuple):
+    """What sources that agree have recorded of a cell."""
+
+    sources: dict[int, str]
+    """Seed -> source in which its run is counted"""
+    machines: dict[int, set[str]]
+    """Seed -> machines on which equal evaluations were made"""
+
+    @property
+    def first(self) -> str:
+        return next(iter(self.sources.values()), "")
+
+    def remarks(self) -> Iterator[str]:
+        """Yield which seeds have equal evaluations on several machines."""
+        for number in sorted({len(machines) for machines in self.machines.values()} - {0, 1}):
+            seeds = [seed for seed, machines in self.machines.items() if len(machines) == number]
+            yield f"{count(len(seeds), 'seed')} reproduced on {number} machines"
+
+
+def _altered(cell: CellRecord, first: str, other: CellRecord) -> str:
+    """Return how a cell contradicts an earlier record of its id; "" if it does not."""
+    differs = next((field for field in SAME if getattr(cell, field) != getattr(other, field)), None)
+    return f"its {differs} is {getattr(cell, differs)!r}, in {first} {getattr(other, differs)!r}" if differs else ""
+
+
+def _agreeing(
+    accounts: Sequence[_Account], source: Source, runs: Mapping[int, RunRecord], known: Mapping[str, Source]
+) -> tuple[_Account | None, str]:
+    """Return the first account with which a source's runs of a cell agree, None if there is none, and why the cell is
+    refused: a run that differs from one made under equal conditions."""
+    agreeing = None
+    for account in accounts:
+        agrees = True
+        for seed in runs.keys() & account.sources.keys():
+            first, key = account.sources[seed], (runs[seed].cell.id, seed)
+            step = _conflict(known[first].evaluations[key], source.evaluations[key])
+            if step is not None:
+                agrees = False
+                other = next(run for run in known[first].study.runs if (run.cell.id, run.seed) == key)
+                if replications.is_equal(runs[seed].provenance, other.provenance):
+                    return None, (
+                        f"seed {seed} is in {first} too, made by the same code on a machine of the same kind, and the "
+                        f"two differ at step {step:,}"
+                    )
+        if agrees and agreeing is None:
+            agreeing = account
+    return agreeing, ""
 
 
 def _conflict(one: Evaluations, other: Evaluations) -> int | None:

@@ -23,16 +23,18 @@ from guidebench.reports.rendering.wording import (
     DIFFERENCES,
     FURTHER,
     PLAIN,
+    REPLICATIONS,
     RESULTS,
     USUAL,
     Wording,
     numbered,
 )
 from guidebench.reports.statistics import Array, Interval, standard_error
-from guidebench.reports.summary import matrices, scoring
+from guidebench.reports.summary import matrices, replication, scoring
 from guidebench.reports.summary.bounding import bounded
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.matrices import Line
+from guidebench.reports.summary.replication import Replication
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary, summarise
 
@@ -328,6 +330,19 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
         ]
         which = numbered(DIFFERENCES, index)
         yield from table(f"{matrix.heading}, study {summary.study}", headers, {"": group}, " ".join(note), style, which)
+
+
+def replications(found: Sequence[Replication], style: Style) -> Iterator[str]:
+    """Return a table of the replications, grouped by task; nothing without replications."""
+    groups: dict[str, Group] = {}
+    for pair in found:
+        finals = (TableCell(_digits(row.final.estimate, pair.digits)) for row in (pair.original, pair.row))
+        difference = estimate(pair.difference, style._replace(spread=INTERVAL), digits=pair.digits)
+        cells = [*finals, difference, TableCell("", before=escape(pair.verdict))]
+        groups[pair.row.where] = [*groups.get(pair.row.where, ()), (pair.row.label, cells)]
+    if groups:
+        headers = ["Original", "Replication", "Difference", "Verdict"]
+        yield from table("Replications", headers, groups, replication.LEGEND, style, REPLICATIONS)
 
 
 def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> str:

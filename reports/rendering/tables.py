@@ -16,6 +16,7 @@ from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing
 from guidebench.reports.summary.matrices import Line, Matrix
+from guidebench.reports.summary.replication import Replication
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 
@@ -184,6 +185,19 @@ def matrix(found: Matrix) -> Table:
         for line in found.lines
     }
     return _table(found.heading, headers, cells.items())
+
+
+def replications(found: Sequence[Replication]) -> list[Table]:
+    """Return a table for each task whose rows are repeated by another study: both final scores, their difference with
+    its 95 % interval, and whether they agree."""
+    headers = ["final,\noriginal", "final,\nreplication", "difference\n[95 %]", "seeds", "verdict"]
+    by_task: dict[str, list[tuple[str, list[str]]]] = {}
+    for pair in found:
+        scores = [spread(row.final, pair.digits) + "†" * row.lacks for row in (pair.original, pair.row)]
+        seeds = f"{len(pair.original.seeds)} and {len(pair.row.seeds)}"
+        cells = [*scores, spread(pair.difference, pair.digits), seeds, pair.verdict]
+        by_task.setdefault(pair.row.where, []).append((pair.row.label, cells))
+    return [_table(f"{task}: replications", headers, rows) for task, rows in by_task.items()]
 
 
 def matrix_digits(found: Matrix) -> int:

@@ -10,22 +10,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import UserError, count
 from guidebench.reports import statistics
-from guidebench.reports.summary import comparability, matrices, summaries
+from guidebench.reports.summary import comparability, matrices, replication, summaries
 from guidebench.reports.summary.comparability import UNMIXED, Mixing, Place, place
 from guidebench.reports.summary.matrices import Line, Matrix
+from guidebench.reports.summary.replication import Replication
 from guidebench.reports.summary.rows import BASELINES, ReportRow, lacking
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, Joined
 
 
 class Compared(NamedTuple):
-    """Rows, notes, and a matrix around each reference; and the sources of the rows."""
+    """Rows, notes, a matrix around each reference, and the replications; and the sources of the rows."""
 
     summary: Summary
-    origins: Mapping[str, tuple[str, ...]]
-    """Cell id -> names of the studies that its runs come from."""
+    joined: Joined
+    replications: tuple[Replication, ...] = ()
 
 
 def compare(
@@ -38,15 +39,16 @@ def compare(
     reps: int = statistics.REPS,
     seed: int = 0,
 ) -> Compared:
-    """Compare rows of the cells `new` with those of the cells `stored`, with intervals from `reps` resamples of the
+    """Compare rows of the studies `new` with those of the studies `stored`, with intervals from `reps` resamples of the
     seeds.
 
     Each stored row is a reference if `every`, else the baseline of each task, profile, protocol version and length.
-    Both sides resample the same seeds if the two rows have the same seeds. Raises UserError if nothing is left to
-    compare.
+    Both sides resample the same seeds if the two rows have the same seeds. A replication is compared with the row that
+    it repeats apart from the others. Raises UserError if nothing is left to compare.
     """
     notes: list[str] = []
-    new, stored = set(new), set(stored)
+    new = {id for name in new for id in joined.members.get(name, ())}
+    stored = {id for name in stored for id in joined.members.get(name, ())}
     rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, seed)
     references = [row for row in rows if row.cell.id in stored]
     if not every:
@@ -54,7 +56,12 @@ def compare(
     tables = []
     apart: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
     for reference in references:
-        others = [row for row in rows if row.cell.id in new and row.where == reference.where and row is not reference]
+        own = joined.recorded(reference.cell.id)
+        others = [
+            row
+            for row in rows
+            if row.cell.id in new and row.where == reference.where and joined.recorded(row.cell.id) != own
+        ]
         fitting = []
         for row in others:
             reason = comparability.obstacle(place(row.cell), place(reference.cell), mixing)
@@ -68,12 +75,15 @@ def compare(
             tables.append(_table(reference, fitting))
     for (where, reason), (ours, theirs) in apart.items():
         notes.append(f"{where}: {', '.join(ours)} not compared with {', '.join(theirs)}: {reason}")
-    notes += _pooled(joined.study.cells, new & stored, joined.origins)
-    if not tables:
+    notes += _pooled(joined, new & stored)
+    repeated = _replications(rows, joined, new | stored)
+    if not tables and not repeated:
         raise UserError("there is nothing to compare" + "".join(f"\n- {note}" for note in dict.fromkeys(notes)))
     notes.extend(summaries.mixtures(joined.study))
-    shown = [row for row in rows if any(line.row.cell.id == row.cell.id for table in tables for line in table.lines)]
-    known = {*new, *(row.cell.id for row in shown)}
+    drawn = {line.row.cell.id for table in tables for line in table.lines}
+    drawn |= {row.cell.id for pair in repeated for row in (pair.original, pair.row)}
+    shown = [row for row in rows if row.cell.id in drawn]
+    known = {*new, *drawn}
     names = _names(shown, joined.origins)
     found = Summary(
         study=" + ".join(_short(joined.origins).values()),
@@ -87,7 +97,19 @@ def compare(
             for table in tables
         ),
     )
-    return Compared(found, joined.origins)
+    named = {row.cell.id: row for row in found.rows}
+    pairs = (pair._replace(original=named[pair.original.cell.id], row=named[pair.row.cell.id]) for pair in repeated)
+    return Compared(found, joined, tuple(pairs))
+
+
+def _replications(rows: Sequence[ReportRow], joined: Joined, compared: Iterable[str]) -> list[Replication]:
+    """Return the replications among the compared cells, each with the row that it repeats."""
+    by_id = {row.cell.id: row for row in rows}
+    return [
+        replication.replication(by_id[original], by_id[id], _level(by_id[id], by_id[original]))
+        for id, original in joined.replications.items()
+        if id in by_id and original in by_id and {id, original} <= set(compared)
+    ]
 
 
 def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
@@ -170,15 +192,27 @@ def _named(cell: CellRecord, what: str) -> str:
     return cell.parts[what].name if what in cell.parts else ""
 
 
-def _pooled(cells: Sequence[CellRecord], both: set[str], origins: Mapping[str, Sequence[str]]) -> Iterable[str]:
-    """Return the configurations that several studies ran."""
-    for cell in cells:
-        if len(origins[cell.id]) > 1:
+def _pooled(joined: Joined, both: set[str]) -> Iterable[str]:
+    """Return the configurations that several studies ran with equal results, or with different seeds."""
+    for cell in joined.study.cells:
+        if len(joined.origins[cell.id]) > 1:
             why = ", so they stand on both sides" if cell.id in both else ""
-            yield (
-                f"{cell.suite}/{cell.task}, {cell.label}: one configuration in {' and '.join(origins[cell.id])}; its "
-                f"runs are pooled, each counted once{why}"
+            again = "".join(
+                f"; {count(len(seeds), 'seed')} reproduced on {machines} machines"
+                for machines, seeds in _by_machines(joined.machines[cell.id]).items()
             )
+            yield (
+                f"{cell.suite}/{cell.task}, {cell.label}: one configuration in "
+                f"{' and '.join(joined.origins[cell.id])}; its runs are pooled, each counted once{why}{again}"
+            )
+
+
+def _by_machines(machines: Mapping[int, int]) -> dict[int, list[int]]:
+    """Return number of machines -> seeds with equal rows on so many."""
+    found: dict[int, list[int]] = {}
+    for seed, number in machines.items():
+        found.setdefault(number, []).append(seed)
+    return found
 
 
 def plain(found: Compared) -> dict[str, Any]:
@@ -193,8 +227,9 @@ def plain(found: Compared) -> dict[str, Any]:
     def row(entry: ReportRow) -> dict[str, Any]:
         return {
             "label": entry.label,
-            "studies": list(found.origins[entry.cell.id]),
-            "cell": entry.cell.id,
+            "studies": list(found.joined.origins[entry.cell.id]),
+            "cell": found.joined.recorded(entry.cell.id),
+            "replication": entry.cell.id in found.joined.replications,
             "profile": entry.cell.profile,
             "protocol_version": place(entry.cell).version,
             "seeds": list(entry.seeds),
@@ -224,6 +259,18 @@ def plain(found: Compared) -> dict[str, Any]:
         "resamples": found.summary.reps,
         "level": statistics.LEVEL,
         "notes": list(found.summary.notes),
+        "replications": [
+            {
+                "suite": pair.row.cell.suite,
+                "task": pair.row.cell.task,
+                "original": row(pair.original),
+                "row": row(pair.row),
+                "difference": spread(pair.difference),
+                "margin": number(pair.margin),
+                "verdict": pair.verdict,
+            }
+            for pair in found.replications
+        ],
         "tables": [
             {
                 "heading": table.heading,

@@ -38,9 +38,52 @@ def test_two_accounts_of_one_run_that_differ_are_refused_by_name(two: Callable) 
     other = {100: [1, 0], 200: [1, 0]}
     with pytest.raises(UserError) as error:
         results.join(two({0: CURVE, 1: CURVE}, {1: other}))
-    told = str(error.value)
-    assert "grid/8x8" in told and "seed 1" in told and "one/grid/8x8/uer-a/seed-1" in told and "two/grid" in told
-    assert "step 200, episode 1, return is 0.5 and 0.0" in told
+    message = str(error.value)
+    assert "grid/8x8" in message and "seed 1" in message
+    assert "one/grid/8x8/uer-a/seed-1" in message and "two/grid" in message
+    assert "step 200, episode 1, return is 0.5 and 0.0" in message
+
+
+MACHINE = {"commit": "abc123", "packages": {"torch": "2.0"}, "hardware": {"processor": "another CPU", "device": "cpu"}}
+"""A provenance that differs from the writer's in its processor."""
+
+
+def test_a_cell_with_other_rows_from_another_machine_is_a_replication(two: Callable, tmp_path: Path) -> None:
+    other = {100: [1, 0], 200: [1, 0]}
+    joined = results.join(two({0: CURVE, 1: CURVE}, {1: other, 2: CURVE}, two={"provenance": MACHINE}))
+    first, second = joined.study.cells
+    assert (first.id, second.id, second.label) == ("a", "a-replication-1", f"{first.label}, replication")
+    assert joined.replications == {"a-replication-1": "a"} and joined.recorded(second.id) == "a"
+    assert joined.members == {"one": ("a",), "two": ("a-replication-1",)}
+    assert joined.origins == {"a": ("one",), "a-replication-1": ("two",)}
+    # the whole study of the cell is the second row, also the seed that the first lacks
+    assert [(run.cell.id, run.seed) for run in joined.study.runs] == [
+        ("a", 0), ("a", 1), ("a-replication-1", 1), ("a-replication-1", 2),
+    ]  # fmt: skip
+    counts = joined.evaluations.groupby("cell").size()
+    assert dict(counts) == {"a": 8, "a-replication-1": 8}
+
+
+def test_equal_rows_of_two_machines_are_one_run_that_was_reproduced(two: Callable) -> None:
+    joined = results.join(two({0: CURVE, 1: CURVE}, {1: CURVE, 2: CURVE}, two={"provenance": MACHINE}))
+    assert [cell.id for cell in joined.study.cells] == ["a"] and joined.machines == {"a": {1: 2}}
+
+
+def test_a_replication_of_a_matrix_is_compared_with_the_reference_of_its_own_study(tmp_path: Path) -> None:
+    studies = {}
+    for name, success, provenance in (("one", 1, None), ("two", 0, MACHINE)):
+        writer = Writer(tmp_path / name)
+        for cell in ("reference", "ablation"):
+            place = {"kind": "ablation", "name": cell, "reference": "reference"}
+            writer.cell(cell, {0: {100: [success]}}, provenance=provenance, matrix=place)
+        studies[name] = results.study(writer.finish())
+    places = {cell.id: cell.matrix.reference for cell in results.join(studies).study.cells if cell.matrix}
+    assert places == {
+        "reference": "reference",
+        "ablation": "reference",
+        "reference-replication-1": "reference-replication-1",
+        "ablation-replication-1": "reference-replication-1",
+    }
 
 
 @pytest.mark.parametrize(

@@ -327,9 +327,10 @@ ACCOUNTS: Mapping[str, Accounts] = {
         {"uer": SOLVED}, {"uer": SOLVED, "per": LOST}, {"uer": 0, "per": 1}, [],
         ["{1}: 3 of its runs are in {0} too and counted there"],
     ),
-    "a cell that tells something else of a run is refused by name and the rest shown": (
+    "a cell that differs from one made under equal conditions is refused by name and the rest shown": (
         {"uer": SOLVED}, {"uer": ends(1, 0.5, 1), "per": LOST}, {"uer": 0, "per": 1},
-        [("{1}, cell uer", "seed 1 is in {0} too, and at step 300 the two tell different things")], [],
+        [("{1}, cell uer", "seed 1 is in {0} too, made by the same code on a machine of the same kind, and the two "
+          "differ at step 300")], [],
     ),
     "two cells of one id that are not the same clash": (
         {"uer": SOLVED}, {"uer": (LOST, {"learner": "sac"})}, {"uer": 0},
@@ -356,12 +357,31 @@ def test_a_run_in_two_sources_is_counted_once_or_refused(study: Study, gather: A
     assert list(board.notes) == [note.format(*sources) for note in notes] and all(e.rank for e in board.entries)
 
 
-def test_equal_configurations_with_other_seeds_are_rows_of_their_own_with_links_of_their_own(
-    study: Study, gather: Any
-) -> None:
+ANOTHER = {"commit": "abc123", "packages": {"torch": "2.0"}, "hardware": {"processor": "another CPU", "device": "cpu"}}
+"""A provenance that differs from the writer's in its processor."""
+
+
+def test_a_replication_stands_beneath_the_row_that_it_repeats_and_has_no_rank(study: Study, gather: Any) -> None:
+    first = study("a", uer=ends(0.9, 1, 1, 1), per=ends(0, 0, 0, 0.1))
+    second = study("b", uer=(ends(0.1, 0, 0, 0), {"provenance": ANOTHER}))
+    board = gather(first, second)
+    rows = [(entry.method, entry.source, entry.rank, entry.relation) for entry in board.entries]
+    assert rows == [("uer", first, 1, ""), ("uer", second, None, "replication"), ("per", first, 2, "")]
+    original, replication, _ = board.entries
+    assert replication.beneath == original.id and board.refused == ()
+    assert replication.apart == f"it repeats a configuration of {first}, whose row holds the rank"
+
+
+def test_equal_runs_of_two_machines_are_one_row_that_was_reproduced(study: Study, gather: Any) -> None:
+    board = gather(study("a", uer=SOLVED), study("b", uer=(SOLVED, {"provenance": ANOTHER})))
+    assert len(board.entries) == 1 and any("3 seeds reproduced on 2 machines" in note for note in board.notes)
+
+
+def test_further_seeds_of_a_row_stand_beneath_it_with_links_of_their_own(study: Study, gather: Any) -> None:
     later = {seed + 10: curve for seed, curve in ends(0, 0, 0, 0).items()}
     board = gather(study("a", uer=ends(1, 1, 1, 1)), study("b", uer=later))
-    assert [entry.rank for entry in board.entries] == [1, 2] and len({entry.id for entry in board.entries}) == 2
+    assert [(entry.rank, entry.relation) for entry in board.entries] == [(1, ""), (None, "further seeds")]
+    assert len({entry.id for entry in board.entries}) == 2 and board.entries[1].beneath == board.entries[0].id
     assert all(set(entry.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for entry in board.entries)
 
 

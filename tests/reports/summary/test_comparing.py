@@ -29,11 +29,11 @@ def study(directory: Path, **cells: tuple[str, Any]) -> results.StudyRecord:
 def compared(
     new: results.StudyRecord, stored: results.StudyRecord | None = None, *, every: bool = True, mixing: Mixing = UNMIXED
 ) -> comparing.Compared:
-    studies = {"new": new, **({"stored": stored} if stored else {})}
+    studies = {**({"stored": stored} if stored else {}), "new": new}
     return comparing.compare(
         results.join(studies),
-        [cell.id for cell in new.cells],
-        [cell.id for cell in (stored or new).cells],
+        ["new"],
+        ["stored" if stored else "new"],
         every=every,
         mixing=mixing,
         reps=500,
@@ -60,7 +60,7 @@ def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) 
     assert [line.name for line in found.summary.matrices[0].lines] == [
         "uer · quick (stored)", "vlm_rb · quick (new)", "per · quick (new)",
     ]  # fmt: skip
-    assert [row.cell.id for row in found.summary.rows] == ["a", "b", "c", "d"]
+    assert [row.cell.id for row in found.summary.rows] == ["c", "d", "a", "b"]
 
 
 def test_equal_seeds_are_paired_and_others_are_not(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_configuration_on_both_sides_is_pooled_and_not_compared_with_itself(tm
     found = compared(new, stored)
     (entry,) = found.summary.matrices
     assert [line.row.cell.id for line in entry.lines] == ["u", "a"] and entry.lines[0].row.seeds == (0, 1, 2, 3)
-    assert any("one configuration in new and stored" in note for note in found.summary.notes)
+    assert any("one configuration in stored and new" in note for note in found.summary.notes)
     with pytest.raises(UserError, match="nothing to compare"):
         compared(results.select(new, lambda cell: cell.id == "u"), stored)
 
@@ -182,3 +182,23 @@ def test_a_judge_written_for_its_task_stays_an_instrument_check(tmp_path: Path) 
     found = compared(new, study(tmp_path / "stored", c=("uer", ends([0, 0], [0, 0]))))
     assert "not a finding about any model" in matrices.legend(found.summary.matrices)
     assert found.summary.matrices[0].lines[2].name == "vlm_rb (texture) · sprite · quick (new)"
+
+
+MACHINE = {"commit": "abc123", "packages": {"torch": "2.0"}, "hardware": {"processor": "another CPU", "device": "cpu"}}
+"""A provenance that differs from the writer's in its processor."""
+
+
+def test_a_replication_is_compared_with_the_row_that_it_repeats_and_with_no_other_row_of_its_configuration(
+    tmp_path: Path,
+) -> None:
+    stored = study(tmp_path / "stored", a=("uer", ends([1, 1], [1, 0])), b=("per", ends([0, 0], [1, 0])))
+    new = study(tmp_path / "new", a=("uer", ends([1, 0], [0, 0]), {"provenance": MACHINE}))
+    found = compared(new, stored)
+    content = comparing.plain(found)
+    (pair,) = content["replications"]
+    assert pair["original"]["studies"] == ["stored"] and pair["row"]["studies"] == ["new"]
+    assert pair["original"]["cell"] == pair["row"]["cell"] == "a" and pair["row"]["replication"]
+    # means 3/4 and 1/4; the margin of a rate of 3/4 is 1/8, but one episode of two is 1/2
+    assert pair["difference"]["estimate"] == -0.5 and pair["margin"] == 0.5 and pair["verdict"] == "cannot tell"
+    beside = [(table["reference"]["cell"], [row["cell"] for row in table["rows"]]) for table in content["tables"]]
+    assert beside == [("b", ["a"])]

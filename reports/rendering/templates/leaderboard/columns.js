@@ -6,6 +6,7 @@
 const FALLING = "descending";
 
 function rankCell(entry) {
+  if (entry.rank === null) return make("span", { class: "soft" }, entry.relation);
   const { rank, rank_low: low, rank_high: high, tied } = entry;
   const range = low === null || (low === rank && high === rank) ? null : make("div", { class: "interval" }, make("span", { class: "unseen" }, "between "), low === high ? `${low}` : `${low}–${high}`);
   return [make("span", { class: "rank" }, `${tied ? "=" : ""}${rank}`), tied ? make("span", { class: "unseen" }, " tied ") : null, range];

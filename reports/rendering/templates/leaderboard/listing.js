@@ -70,8 +70,10 @@ function section(tab, suite) {
   const alike = ({ profile, board, conditions, measure }) => JSON.stringify([profile, board, conditions, measure]);
   const beside = (entry) => entry.tab === "scripted" && tab !== "scripted";
   const split = (rows) => [rows.filter((entry) => !beside(entry)), rows.filter(beside)].filter((part) => part.length);
-  const ranked = [...Map.groupBy(entries.filter((entry) => entry.rank !== null), alike).values()].flatMap(split);
-  const apart = split(entries.filter((entry) => entry.rank === null));
+  // A replication, or further seeds, stand beneath the ranked row of the same configuration.
+  const placed = (entry) => entry.rank !== null || (ENTRIES.get(entry.beneath)?.rank ?? null) !== null;
+  const ranked = [...Map.groupBy(entries.filter(placed), (entry) => alike(ENTRIES.get(entry.beneath) ?? entry)).values()].flatMap(split);
+  const apart = split(entries.filter((entry) => !placed(entry)));
   const several = new Set(ranked.map(([{ profile }]) => profile)).size > 1;
   const title = (entry) => {
     const { board, profile, conditions, measure } = entry;

@@ -125,7 +125,7 @@ async function showOpened(place) {
     return;
   }
   const head = make("h2", { tabindex: "-1" }, entry.label);
-  const notes = [entry.apart ? `Listed apart: ${entry.apart}.` : null, entry.tab === "scripted" ? `In this scripted row ${DATA.scripted}.` : null].filter(Boolean);
+  const notes = [entry.apart ? `${entry.beneath ? "Beneath a ranked row" : "Listed apart"}: ${entry.apart}.` : null, entry.tab === "scripted" ? `In this scripted row ${DATA.scripted}.` : null].filter(Boolean);
   place.replaceChildren(head, ...notes.map((note) => make("p", { class: "notes" }, note)), facts(entry));
   const details = await detailsOf(entry);
   if (state.open === entry.id) place.append(...sectionsOf(entry, details).filter(Boolean));

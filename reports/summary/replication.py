@@ -1,0 +1,79 @@
+"""Replications: a later study of a cell whose rows differ from the first, because it was made under other conditions.
+
+A replication is compared with the row that it repeats, and with no other test's correction: it asks whether two studies
+of one configuration agree, not which of two methods is better.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from guidebench.harness.interfaces import Score
+from guidebench.reports import statistics
+from guidebench.reports.statistics import LEVEL, Interval
+from guidebench.reports.summary import scoring
+from guidebench.reports.summary.rows import ReportRow
+
+LARGEST_MARGIN = 0.2
+"""Largest margin of a rate, and the margin of any other score as a share of it (choice)."""
+
+LEGEND = (
+    "Replication: the same configuration in another study, whose code, packages or machine differ. Difference: final "
+    "score of the replication minus that of the original, with its 95 % interval. Agree within M: its 90 % interval "
+    "lies within ± M (two one-sided tests at 5 %), where M is min(.2, p/2, (1 − p)/2) of a success rate p and at least "
+    "one episode, and a fifth of any other score. Differ: the 95 % interval leaves out zero."
+)
+
+
+class Replication(NamedTuple):
+    """A replication beside the row that it repeats."""
+
+    original: ReportRow
+    row: ReportRow
+    difference: Interval
+    """Final score of the replication minus that of the original, with its 95 % interval; NaN if not compared."""
+    margin: float
+    verdict: str
+
+    @property
+    def digits(self) -> int:
+        """Return the decimals of its scores."""
+        return scoring.digits([float(self.original.final.estimate), float(self.row.final.estimate)])
+
+
+def replication(original: ReportRow, row: ReportRow, level: bool) -> Replication:
+    """Compare a replication with the row that it repeats. `level`: whether both are at the same step."""
+    most = margin(original.score, float(original.final.estimate), min(original.episodes[0], row.episodes[0]))
+    if not level or original.lacks or row.lacks:
+        gap = np.asarray(float(row.final.estimate) - float(original.final.estimate))
+        return Replication(original, row, Interval(gap, *np.full(2, np.nan)), most, "not compared yet")
+    ours, theirs = row.scores[:, -1:], original.scores[:, -1:]
+    difference = statistics.contrast(ours, theirs).interval()
+    narrow = statistics.contrast(ours, theirs).interval(2 * LEVEL - 1)
+    digits = scoring.digits([most, float(original.final.estimate)])
+    return Replication(original, row, difference, most, verdict(difference, narrow, most, digits))
+
+
+def margin(score: Score, value: float, episodes: int) -> float:
+    """Return the largest difference at which two studies still agree on a score of this value.
+
+    Of a rate p it is min(.2, p/2, (1 - p)/2), and at least one of `episodes` of an evaluation; of another score a fifth
+    of its absolute value.
+    """
+    if score.name == "success":
+        return max(min(LARGEST_MARGIN, value / 2, (1 - value) / 2), 1 / max(episodes, 1))
+    return LARGEST_MARGIN * abs(value)
+
+
+def verdict(wide: Interval, narrow: Interval, margin: float, digits: int = 2) -> str:
+    """Return whether two studies agree, given the 95 % and the 90 % interval of their difference.
+
+    They agree if the 90 % interval lies within ± margin (two one-sided tests at 5 %), and differ if the 95 % interval
+    does not hold zero, which is asked first. Without an interval nothing can be told.
+    """
+    within = bool(-margin < narrow.low and narrow.high < margin)
+    if wide.low > 0 or wide.high < 0:
+        return f"differ, by less than {margin:.{digits}f}" if within else "differ"
+    return f"agree within {margin:.{digits}f}" if within else "cannot tell"
