@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from guidebench.harness import settings
+from guidebench.harness.models import keeping
 from guidebench.harness.models.chats.openai_ import OpenAI as OpenAIChat
 from guidebench.harness.models.chats.transformers_ import Transformers as TransformersChat
 from guidebench.harness.models.embedders.scripted import Scripted
@@ -37,6 +38,13 @@ def test_once_its_digest_is_known_a_local_model_is_no_path_and_no_revision(confi
         "model", "revision"
     }  # fmt: skip
     assert identity["digest"] == 64 * "a"
+
+
+def test_without_a_digest_its_identity_is_that_of_calls_recorded_before_there_were_digests() -> None:
+    assert keeping.identity(TransformersEmbedder(model="/srv/clip")) == {
+        "model": "/srv/clip", "revision": None, "dtype": "float32", "trust_remote_code": False,
+        "backend": "transformers",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("config", [config for config, _ in MODELS])

@@ -9,6 +9,7 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.models import exchange, keeping
 from guidebench.harness.plan import matrix
+from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.run import study
 from tests.conftest import require
 
@@ -71,3 +72,25 @@ def test_answers_of_equal_weights_are_shared_and_those_of_other_weights_refused(
     ):
         study.carry_out(matrix.plan([*words, *anew]))
     assert not (tmp_path / "anew").exists()
+
+
+def test_a_study_that_was_recorded_by_the_name_of_its_model_replays_under_its_old_id(
+    train: Callable[..., Path], encoder: Path, tmp_path: Path
+) -> None:
+    words = (*WORDS, f"text_embedder.model={encoder}")
+    first = train(*words, "text_embedder.digest=null", packs=[(0,)])
+    keeping.settle(keeping.folder(first))
+    (file,) = first.glob("*/*/*/cell.json")
+    content = read_json(file)
+    del content["settings"]["text_embedder.digest"]  # as such a study has it
+    write_json(file, content)
+    anew = [f"output={tmp_path / 'anew'}", f"models.cassette={first}", "models.mode=replay"]
+    with pytest.raises(UserError, match=r"recorded by its name alone; replay that with text_embedder\.digest=null"):
+        study.carry_out(matrix.plan([*words, "profile=smoke", *anew]))
+    replay = {"mode": "replay", "cassette": str(first)}
+    said = train(*words, "text_embedder.digest=null", packs=[(0,)], models=replay)
+    shutil.rmtree(encoder)
+    gone = train(*words, packs=[(0,)], models=replay)
+    for again in (said, gone):
+        assert [path.parent.name for path in again.glob("*/*/*/cell.json")] == [file.parent.name]
+        assert rows(again) == rows(first)
