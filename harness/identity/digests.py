@@ -22,7 +22,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness.errors import size
+from guidebench.harness.errors import UserError, size
 from guidebench.harness.records.files import write_bytes
 
 WEIGHTS = ("model", "diffusion_pytorch_model", "adapter_model")
@@ -68,14 +68,28 @@ class NamedFile(NamedTuple):
 
 def of_model(place: Path) -> str | None:
     """Return the digest of the model in a directory or a single file; None if its weights are missing or incomplete.
-    Links are followed. Prints progress if much has to be read."""
-    files = model_files(place)
+    Links are followed. Prints progress if much has to be read. Raise UserError for a file that cannot be read."""
+    with _readable(place):
+        files = model_files(place)
     return None if files is None else of_files(files, str(place))
 
 
 def of_files(files: Iterable[NamedFile], title: str) -> str:
-    """Return the digest of files. Prints progress, under `title`, if much has to be read."""
-    return digest({file.name: sha for file, sha in memory(cache()).of([*files], title)})
+    """Return the digest of files. Prints progress, under `title`, if much has to be read. Raise UserError for a file
+    that cannot be read."""
+    with _readable(title):
+        return digest({file.name: sha for file, sha in memory(cache()).of([*files], title)})
+
+
+@contextlib.contextmanager
+def _readable(title: object) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or title} cannot be read ({error.strerror or error}), so nothing tells which model or "
+            f"dataset it is; change its permissions, or restore it"
+        ) from None
 
 
 def digest(named: Mapping[str, str]) -> str:

@@ -120,7 +120,8 @@ class Local(FilePart, ModelPart):
         return repository_in(self.model) or f"local-{self.digest[:8]}"
 
     def content(self) -> str | None:
-        """Return the digest of the model's files; None if they are not on this machine, or not all of them."""
+        """Return the digest of the model's files; None if they are not on this machine, or not all of them. Raise
+        UserError for files that cannot be read."""
         from guidebench.harness.identity import digests
         from guidebench.harness.models.backends.transformers_.loading import where
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
 from guidebench.harness.identity.digests import Memory, NamedFile
 
@@ -205,3 +206,12 @@ def test_much_is_read_with_progress(
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "bench: reading 3.0 MiB of a model to identify it; this is done once"
     assert said[1:] == [f"bench: {read}.0 MiB of 3.0 MiB read" for read in (1, 2, 3)]
+
+
+def test_a_file_that_cannot_be_read_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(file: NamedFile, *rest: object) -> str:
+        raise PermissionError(13, "Permission denied", str(file.path))
+
+    monkeypatch.setattr(digests, "sha256", refused)
+    with pytest.raises(UserError, match=rf"{model}/config.json cannot be read \(Permission denied\)"):
+        digests.of_model(model)

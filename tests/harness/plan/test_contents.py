@@ -16,6 +16,8 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
 from guidebench.harness.identity.cells import record, recorded, rehashed, write_cell
+from guidebench.harness.loop import asking
+from guidebench.harness.loop.job import Job
 from guidebench.harness.models import cassette_file, keys
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import EmbedCall
@@ -284,3 +286,15 @@ def test_files_that_were_changed_after_planning_are_found_before_a_model_is_aske
     (model / "model.safetensors").write_bytes(b"noise!!")
     with pytest.raises(UserError, match=rf"model={model}: its files have the digest .* on record is {config.digest}"):
         config.verify()
+
+
+def test_outside_training_too_no_other_model_answers_under_a_recorded_digest(model: Path) -> None:
+    """As in `bench eval RUN models.mode=record`, long after the run."""
+    cell = planned(model)
+    (model / "model.safetensors").write_bytes(b"noise!!")
+    job = Job("eval", "", record(cell), (0,), models={"mode": "record"})
+    with (
+        pytest.raises(UserError, match=rf"on record is {cell.digests['text_embedder']}"),
+        asking.queues(["text_embedder"], job, cell, None),  # type: ignore[arg-type]
+    ):
+        pass
