@@ -61,29 +61,28 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
         for role, reason in contents.unstartable(cell, directory, replay):
             if role not in unready:
                 found[reason] = None
-    for role, model in dict.fromkeys((role, model) for (_, _, role), model in models.items()):
-        if replay and (reason := unrecorded(role, model, plan.execution.models, directory)):
-            found[reason] = None
+    for role, model in dict.fromkeys((role, model) for (_, _, role), model in models.items() if replay):
+        tried(lambda role=role, model=model: recorded(role, model, plan.execution.models, directory))  # type: ignore[misc]
     ids = [cell.id for cell in plan.trained]
     found |= dict.fromkeys(filter(None, (contents.changed(cell, directory, ids) for cell in plan.trained)))
     return list(found)
 
 
-def unrecorded(role: str, model: Any, models: Models, directory: Path) -> str:
-    """Return why recorded calls cannot answer for a local model, if they are all of models with other digests; else
-    ""."""
+def recorded(role: str, model: Any, models: Models, directory: Path) -> None:
+    """Raise UserError if there are recorded calls in a role of a local model, and all of them are of models with other
+    digests."""
     if not isinstance(model, FilePart) or model.digest is None:
-        return ""
+        return
     others: dict[str | None, None] = {}
     for digest in model.on_record(role, models, directory):
         if digest == model.digest:
-            return ""
+            return
         others[digest] = None
     if not others:
-        return ""
+        return
     words = {digest: digest or "one that was recorded by its name alone" for digest in others}
     ways = " or ".join(f"{role}.digest={digest or 'null'}" for digest in others)
-    return (
+    raise UserError(
         f"models.mode=replay, and no recorded call in the role {role!r} is of the model with the digest "
         f"{model.digest}, only of {' and '.join(words.values())}; replay that with {ways}, or ask this one with "
         f"models.mode=record"
