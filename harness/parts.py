@@ -8,18 +8,19 @@ capabilities of suites and tasks are Protocols in `harness/capabilities.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
 from guidebench.harness.interfaces import Actions, ArraySpec, Dialogue, Observations, Score, Suite
 from guidebench.harness.logs import Log  # settings evaluate the annotations
 
 if TYPE_CHECKING:
-    from guidebench.harness.execution import Execution
+    from guidebench.harness.execution import Execution, Models
     from guidebench.harness.launchers.base import Launcher, Slot
     from guidebench.harness.models.calls.base import Call, Usage
     from guidebench.harness.models.questions import Backend
@@ -80,6 +81,47 @@ class Part:
         """Return why the part cannot work in this cell, or "". Called during planning, so it must not import heavy
         packages."""
         return ""
+
+
+class FilePart(Part):
+    """A part that reads files: the weights of a model on this machine, or a dataset. The settings named in
+    `file_settings` say where the files are, and the setting `digest` says what they hold. Once the digest is known, the
+    cell id hashes it instead of the place; while it is unknown, the id hashes the place."""
+
+    file_settings: ClassVar[tuple[str, ...]] = ()
+    """Settings that say where the files are, such as a path or the name and revision of a repository."""
+    digest: str | None = None
+    """SHA-256 of the files' content (`harness/identity/digests.py`); None where it is unknown. Defined as a field that
+    is marked `Digest` and `Later`."""
+
+    def content(self) -> str | None:
+        """Return the digest of the files on this machine; None if they are missing or incomplete. Reads all files whose
+        digests are not remembered."""
+        raise NotImplementedError
+
+    def placed(self) -> Mapping[str, Any]:
+        """Return those of `file_settings` that are better written in another form, such as a relative path that looks
+        like the name of a repository."""
+        return {}
+
+    def published(self) -> str | None:
+        """Return the digest that this program knows for the name in its settings, or None."""
+        return None
+
+    def on_record(self, role: str, models: Models, study: Path | None) -> Iterator[str | None]:
+        """Yield each digest under which recorded calls hold answers in a role, and None for answers that are recorded
+        under the name in the settings alone. `study`: directory of the study, None where it has no name yet."""
+        yield from ()
+
+    def verify(self) -> None:
+        """Raise UserError, with both digests, if the files on this machine are not those of the setting `digest`."""
+        here = self.content() if self.digest is not None else None
+        if here is not None and here != self.digest:
+            named = " ".join(f"{name}={getattr(self, name)}" for name in self.file_settings if getattr(self, name))
+            raise UserError(
+                f"{named}: its files have the digest {here}, and the digest on record is {self.digest}; restore the "
+                f"files, or run the study anew with these in another output=…"
+            )
 
 
 class SuitePart(Part):
@@ -345,6 +387,11 @@ class ModelPart(Part):
 
     def ready(self) -> None:
         """Raise UserError for a missing package, file, key or address. Loads no model and makes no call."""
+
+    @property
+    def row_name(self) -> str:
+        """Name of the model in rows and records: `model`, unless the backend knows a better one."""
+        return self.model
 
     def dimensions(self) -> int | None:
         """Return how many numbers each vector of an embedder has, so that a part can refuse another width while a

@@ -58,6 +58,16 @@ class Later:
     id, and a record that lacks it has its default."""
 
 
+class Digest:
+    """Marks the field of a part that reads files (`FilePart`) which identifies their content: a SHA-256, or null where
+    it is unknown."""
+
+
+DIGEST = "digest"
+"""Name of the field marked `Digest`."""
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
 class Variable:
     """Marks a field that names an environment variable. An invalid name is an error whose message does not repeat the
     value, since it may be a secret key."""
@@ -105,6 +115,10 @@ class Field(NamedTuple):
     text: bool = False
     variable: bool = False
     later: bool = False
+    located: bool = False
+    """Whether the field says where files are (`FilePart.file_settings`). It counts as `Transport` where the part's
+    field `digest` is known."""
+    digest: bool = False
 
 
 @functools.cache
@@ -133,14 +147,27 @@ def fields(config: type) -> Mapping[str, Field]:
             text=Text in extras,
             variable=Variable in extras,
             later=Later in extras,
+            located=entry.name in getattr(config, "file_settings", ()),
+            digest=Digest in extras,
         )
     return dict(sorted(result.items(), key=lambda item: item[1].transport))
+
+
+def is_transport(field: Field, digest: object) -> bool:
+    """Return whether a field cannot change a result: a `Transport` field, or the place of files whose content `digest`
+    identifies (None where it is unknown)."""
+    return field.transport or (field.located and digest is not None)
 
 
 def identity(config: Any) -> dict[str, Any]:
     """Return name -> value of the fields of a configuration that can change a result."""
     kind: type = type(config)
-    return {name: getattr(config, name) for name, field in fields(kind).items() if not field.transport}
+    digest = getattr(config, DIGEST, None)
+
+    def counts(field: Field) -> bool:
+        return not is_transport(field, digest) and not (field.digest and digest is None)
+
+    return {name: getattr(config, name) for name, field in fields(kind).items() if counts(field)}
 
 
 def _documents(config: type) -> dict[str, str]:
@@ -201,6 +228,8 @@ def check(field: Field, value: Any, where: str) -> Any:
             f"value is no such name (it is not repeated here, since it may be a key). Export the key as a variable "
             f"such as {field.default}, and give its name"
         )
+    if field.digest and typed is not None and not SHA256.fullmatch(typed):
+        raise UserError(f"{where}={show(value)}: expected a SHA-256, 64 hexadecimal digits in small letters, or null")
     numbers = typed if isinstance(typed, tuple) else (typed,)
     for number in numbers:
         if isinstance(number, (int, float)) and not isinstance(number, bool):

@@ -247,13 +247,15 @@ def trainer(directory: Path) -> Callable[..., Path]:
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.run import study
     from guidebench.harness.run.worker import work
+    from guidebench.harness.settings import show
 
     count, parent = itertools.count(), directory
 
     def run(*overrides: str, packs: list[tuple[int, ...]], directory: Path | None = None, stop=None, **job) -> Path:
         where = directory or parent / f"study-{next(count)}"
         home = [] if any(text.startswith("suite=") for text in overrides) else ["suite=minigrid_doorkey"]
-        plan = matrix.plan([*home, "profile=smoke", *overrides, f"output={where}"])
+        models = [f"models.{name}={show(value)}" for name, value in job.get("models", {}).items()]
+        plan = matrix.plan([*home, "profile=smoke", *overrides, *models, f"output={where}"])
         directory_of = StudyDirectory(study.directory_of(plan))
         cells = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.trained}
         directory_of.write(plan.name, [], cells)

@@ -113,7 +113,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     is missing, else 0."""
     from guidebench.harness.episodes import demonstrations
     from guidebench.harness.models import keeping
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import contents, matrix
     from guidebench.harness.run import estimates, readiness, study
 
     places = matrix.launcher_of(plan.execution).slots(plan.execution)
@@ -123,7 +123,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     for cell, cost in zip(plan.trained, costs, strict=True):
         rows.append(
             {
-                "cell": cell.id,
+                "cell": None if (awaited := contents.waits_for(cell)) else cell.id,
+                **({"id": f"known once {awaited} is here"} if awaited else {}),
                 "suite": cell.names.suite,
                 "task": cell.names.task,
                 "row": plan.row(cell),
@@ -168,12 +169,18 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     for row in rows:
         where = f"{row['suite']}/{row['task']}"
         lines.append(
-            f"{row['cell']:<11} {where:<28} {row['steps']:>9,} {len(plan.seeds):>5} {row['hours']:>10.2f}  {row['row']}"
+            f"{row['cell'] or '(see below)':<11} {where:<28} {row['steps']:>9,} {len(plan.seeds):>5} "
+            f"{row['hours']:>10.2f}  {row['row']}"
         )
     seeds = ",".join(map(str, plan.seeds[:12])) + (",…" if len(plan.seeds) > 12 else "")
     lines.append("")
     size = f"{count(len(rows), 'cell')} × {count(len(plan.seeds), 'seed')}"
-    lines.append(f"study {study.name_of(plan)} in {directory}: {size} ({seeds})")
+    unidentified = dict.fromkeys(row["id"] for row in rows if "id" in row)
+    lines += [f"id: {when}" for when in unidentified]
+    if plan.execution.output is None and unidentified:
+        lines.append(f"a study in runs/, whose name follows from its ids: {size} ({seeds})")
+    else:
+        lines.append(f"study {study.name_of(plan)} in {directory}: {size} ({seeds})")
     for what in needed:
         made = "made already" if what.file.exists() else "made first"
         are = "is" if what.count == 1 else "are"

@@ -88,7 +88,7 @@ def _show(cell: Cell, tasks: list[str]) -> None:
     from rich.text import Text
 
     from guidebench.harness import registry
-    from guidebench.harness.plan import config
+    from guidebench.harness.plan import config, contents
     from guidebench.harness.settings import show
 
     names = cell.names
@@ -96,7 +96,9 @@ def _show(cell: Cell, tasks: list[str]) -> None:
     parts = ", ".join(part.words for part in names.parts)
     few = [*tasks[:MOST], f"and {len(tasks) - MOST} more"] if len(tasks) > MOST else tasks
     console.print(f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(few)}), profile {names.profile}: {parts}")
-    console.print(f"cell {cell.id}" + (f", {escape(cell.variant)}" if cell.variant else ""))
+    awaited = contents.waits_for(cell)
+    which = f"cell: known once {escape(awaited)} is here" if awaited else f"cell {cell.id}"
+    console.print(which + (f", {escape(cell.variant)}" if cell.variant else ""))
     if (stage := cell.stage) is not None:
         where = f"{stage.names.suite}/{stage.names.task}"
         console.print(

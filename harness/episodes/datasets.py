@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness import settings
 from guidebench.harness.episodes import files as keeping
 from guidebench.harness.episodes.demonstrations import roll
 from guidebench.harness.errors import UserError, count
@@ -76,9 +77,9 @@ class Wanted:
 
 
 def _named(part: Any) -> dict[str, Any]:
-    """Return a configuration as JSON values."""
+    """Return a configuration as JSON values, without the places of its files."""
     module = f"{type(part).__module__}.{type(part).__qualname__}"
-    return {"part": module, "version": part.version, "settings": asdict(part)}
+    return {"part": module, "version": part.version, "settings": settings.identity(part)}
 
 
 def wanted(cell: Cell, seed: int) -> list[Wanted]:

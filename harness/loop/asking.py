@@ -117,8 +117,13 @@ def _asking(cell: Cell, role: str) -> list[str]:
 
 @contextmanager
 def queues(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Iterator[dict[str, QuestionQueue]]:
-    """Start the backends of these roles outside training, and yield the question queue of each."""
+    """Start the backends of these roles outside training, and yield the question queue of each. Raise UserError for a
+    local model whose files are not those of its digest."""
     backends: dict[str, Backend] = {}
+    if Models(**job.models).mode != "replay":
+        for model in (cell.section(role) for role in roles):
+            if isinstance(model, parts.FilePart):
+                model.verify()
     try:
         for shared in sharing(cell, roles):
             backends |= dict.fromkeys(shared, backend_of(shared, job, cell, build))

@@ -1,22 +1,26 @@
 """Settings that judges, chats and embedders share: how a foundation model is reached and how it generates text.
 
 A configuration inherits `Served` for a model behind a server and `Local` for weights that run on this machine; all
-their fields but `model` are `Transport`. Every chat also inherits `Writing`.
+their fields but `model` and `digest` are `Transport`. Every chat also inherits `Writing`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, ChatCall
-from guidebench.harness.parts import ModelPart, There
-from guidebench.harness.settings import Bounds, Transport, Unit, Variable
+from guidebench.harness.parts import FilePart, ModelPart, There
+from guidebench.harness.settings import Bounds, Digest, Later, Transport, Unit, Variable
 
 if TYPE_CHECKING:
+    from guidebench.harness.execution import Models
     from guidebench.harness.models.backends.openai_.model import Prices
     from guidebench.harness.models.backends.openai_.server import Server
     from guidebench.harness.models.desk import Policy
@@ -76,11 +80,15 @@ class Served(ModelPart):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Local(ModelPart):
-    """A model of the transformers library that runs on this machine."""
+class Local(FilePart, ModelPart):
+    """A model of the transformers library that runs on this machine. Its identity is the digest of its files; `model`
+    and `revision` only say where these are."""
 
     model: str = ""
     """Recipe, repository id or local path; the weights must be safetensors."""
+    digest: Annotated[str | None, Digest, Later] = None
+    """SHA-256 of weights, configuration, tokenizer and processor, which identifies the model. It is computed where the
+    files are; null means that it is unknown, or that the model is known by its name alone (choice)."""
     device: Annotated[str | None, Transport] = None
     """Device of the model: cpu, cuda, cuda:1, …, one of the command's GPUs if workers share the model; null means the
     worker's own device (choice)."""
@@ -97,18 +105,105 @@ class Local(ModelPart):
     backend: ClassVar[str] = "transformers"
     answers: ClassVar[tuple[str, ...]] = ("judge", "chat", "embed", "video")
     privileged: ClassVar[bool] = False
+    file_settings: ClassVar[tuple[str, ...]] = ("model", "revision")
+
+    @property
+    def row_name(self) -> str:
+        """The name of the recipe, by digest or by name, or of the repository; for other files `local-` and the first
+        digits of their digest. A path only while the digest is unknown."""
+        if self.digest is None:
+            return self.model
+        if (found := recipes.of_digest(self.digest) or recipes.recipe(self.model)) is not None:
+            return found.name
+        if not is_path(self.model):
+            return self.model
+        return repository_in(self.model) or f"local-{self.digest[:8]}"
+
+    def content(self) -> str | None:
+        """Return the digest of the model's files; None if they are not on this machine, or not all of them. Raise
+        UserError for files that cannot be read."""
+        from guidebench.harness.identity import digests
+        from guidebench.harness.models.backends.transformers_.loading import where
+
+        try:
+            place = where(recipes.repository(self.model), getattr(self, "revision", None))
+        except UserError:
+            return None
+        return None if place is None else digests.of_model(place)
+
+    def placed(self) -> Mapping[str, Any]:
+        """Return a relative path with a leading dot, which no repository's name has."""
+        relative = not is_path(self.model) and recipes.recipe(self.model) is None and Path(self.model).exists()
+        return {"model": f"./{self.model}"} if relative else {}
+
+    def published(self) -> str | None:
+        """Return the digest in the recipe of the model."""
+        found = recipes.recipe(self.model)
+        return found.digest or None if found is not None else None
+
+    def on_record(self, role: str, models: Models, study: Path | None) -> Iterator[str | None]:
+        """Yield the digests of the local models whose answers in a role are in the cassettes, and None for this model
+        without a digest. A call that two roles make is recorded under one of them, so a role without answers has those
+        of a model with the same settings."""
+        if models.cassette is None and (study is None or not study.is_dir()):
+            return
+        from guidebench.harness.models import cassette, keeping
+
+        try:
+            files = keeping.sources(models, None if study is None else keeping.folder(study))
+        except UserError:  # a cassette that is missing; it is named before anything starts
+            return
+        known = {name: value for name, value in keeping.identity(self).items() if name not in self.file_settings}
+        alike = {**known, settings.DIGEST: None}
+        found = False
+        for identity in cassette.identities(files, role):
+            digest = _digest_in(identity)
+            if digest is not None or identity.get("model") == self.model:
+                found = True
+                yield digest
+        for identity in () if found else cassette.identities(files, None):
+            digest = _digest_in(identity)
+            if digest is not None and {**identity, settings.DIGEST: None} == alike:
+                yield digest
 
     def ready(self) -> None:
-        """Raise UserError for a missing package or files that are not on this machine; load and download nothing."""
+        """Raise UserError for a missing package, files that are not on this machine, or other files than those of
+        `digest`; load and download nothing."""
         from guidebench.harness.models.backends.transformers_.loading import check
 
         check(self.model, getattr(self, "revision", None))
+        self.verify()
 
     def policy(self) -> Policy:
         """How often and how long it is asked."""
         from guidebench.harness.models.desk import Policy
 
         return Policy(timeout=self.timeout, attempts=self.attempts, in_flight=self.in_flight)
+
+
+def _digest_in(identity: Mapping[str, Any]) -> str | None:
+    """Return the digest in a recorded identity; None if it has none, or anything else in its place."""
+    digest = identity.get(settings.DIGEST)
+    return digest if isinstance(digest, str) and settings.SHA256.fullmatch(digest) else None
+
+
+def is_path(model: str) -> bool:
+    """Return whether a model is named by a path rather than by a recipe or repository, judged by the text alone.
+
+    >>> is_path("./encoder"), is_path("/srv/encoder"), is_path("clip.safetensors"), is_path("openai/clip")
+    (True, True, True, False)
+    """
+    return model.startswith(("/", ".", "~")) or model.endswith(".safetensors")
+
+
+def repository_in(path: str) -> str:
+    """Return the repository whose download is at a path in the download cache, or "".
+
+    >>> repository_in("/home/me/hub/models--openai--clip-vit-base-patch32/snapshots/3d74acf")
+    'openai/clip-vit-base-patch32'
+    """
+    folders = [part for part in Path(path).parts if part.startswith("models--")]
+    return "/".join(folders[-1].split("--")[1:]) if folders else ""
 
 
 @dataclass(frozen=True, kw_only=True)

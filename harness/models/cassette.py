@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Asker, CallResult, Usage
@@ -249,6 +249,17 @@ def files(directory: Path) -> list[Path]:
     with closing(opened(merged)) as db, faults_of(merged):
         done = {name for (name,) in db.execute("SELECT shard FROM merged")}
     return [merged, *sorted(path for path in directory.glob(SHARDS) if path.name not in done)]
+
+
+def identities(paths: Iterable[Path], role: str | None) -> Iterator[Mapping[str, Any]]:
+    """Yield the identity of each model whose answers in a role are on record, or of each model, as requests hold it."""
+    within = " WHERE key IN (SELECT key FROM answers WHERE role = ?)"
+    query = f"SELECT DISTINCT json_extract(text, '$.model') FROM requests{within if role is not None else ''}"
+    for path in paths:
+        with closing(opened(path)) as db, faults_of(path):
+            for (text,) in db.execute(query, () if role is None else (role,)):
+                if isinstance(text, str) and isinstance(identity := json.loads(text), dict):
+                    yield identity
 
 
 def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:

@@ -19,6 +19,7 @@ from guidebench.harness.findings import Finding
 from guidebench.harness.models import once
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, Failure
+from guidebench.harness.parts import FilePart
 from guidebench.harness.plan import answering
 
 GIB = 2**30
@@ -107,6 +108,8 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
         yield Finding("files", False, lacking)
         return False
     yield Finding("files", True, f"{count / 1e9:.3g} billion parameters, {size / GIB:.2f} GiB safetensors in {place}")
+    if isinstance(config, FilePart) and (digest := config.content()) is not None:
+        yield Finding("digest", True, digest)
     device = config.device or once.device()
     needed, free = WORKING * count * BYTES.get(config.dtype, 4), _free_memory(device)
     text = f"about {needed / GIB:.2f} GiB at work in {config.dtype} on {device}, {free / GIB:.1f} GiB free"

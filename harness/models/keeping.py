@@ -63,11 +63,12 @@ def local(model: Any) -> bool:
     return getattr(model, "backend", "") == "transformers"
 
 
-def sources(models: Models, directory: Path) -> list[Path]:
-    """Return the cassettes to read; raise UserError if `models.cassette` names none."""
+def sources(models: Models, directory: Path | None) -> list[Path]:
+    """Return the cassettes to read; raise UserError if `models.cassette` names none. `directory`: the study's folder of
+    recorded answers, None for no study."""
     from guidebench.harness.models import cassette
 
-    found = cassette.files(directory)
+    found = [] if directory is None else cassette.files(directory)
     if models.cassette is not None:
         named = Path(models.cassette)
         others = cassette.files(folder(named)) if named.is_dir() else [named] if named.is_file() else []
@@ -224,7 +225,7 @@ def desk(
     return Desk(
         None if models.mode == "replay" else spawn(device) if spawn else loaded(config, device),
         identity(config),
-        str(config.model),
+        str(getattr(config, "row_name", config.model)),
         found,
         _account(directory, limits, shared) if models.budgeted else None,
         policy if attempts is None else replace(policy, attempts=min(attempts, policy.attempts)),

@@ -20,7 +20,7 @@ from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError, a, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
-from guidebench.harness.parts import AskingPart, Part, There
+from guidebench.harness.parts import AskingPart, FilePart, Part, There
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.names import Chosen, Names
 from guidebench.harness.recipes import Evaluation, Layer, Method, Training
@@ -104,9 +104,7 @@ class Cell:
         """Return the overrides of the row name: its own, and with the prefix `pretraining` those of its stage that
         differ from its own."""
         models = [f"{part.role}.model" for part in self.models]
-        found = {
-            key: value for key, value in self.overrides.items() if key not in models and not _transport(self.names, key)
-        }
+        found = {key: value for key, value in self.overrides.items() if key not in models and not self._unnamed(key)}
         if self.stage is None:
             return found | ({PRETRAINING: NONE} if registry.get("method", self.names.method).pretraining else {})
         before, usual = self.stage.names, dict[str, Any](self.staged)
@@ -125,6 +123,28 @@ class Cell:
             if key.partition(".")[0] not in kept or self.overrides.get(key, _ABSENT) != value
         }
         return found | {f"{PRETRAINING}.{key}".rstrip("."): value for key, value in others.items()}
+
+    def _unnamed(self, key: str) -> bool:
+        """Return whether the row name leaves out a setting: one that changes no result, and a digest."""
+        section, _, name = key.partition(".")
+        field = cell_fields(self.names).get(section, {}).get(name)
+        return field is not None and (field.digest or settings.is_transport(field, self._digest(section)))
+
+    def _digest(self, section: str) -> str | None:
+        """Return the digest of the files that the part of a section reads; None if it is unknown or reads none."""
+        value = self.settings.get(f"{section}.{settings.DIGEST}")
+        return None if value is None else value.value
+
+    @property
+    def file_parts(self) -> tuple[Chosen, ...]:
+        """Return the parts that read files, such as local models and datasets, without models that nothing asks."""
+        every = (*self.models, *self.names.of("dataset"))
+        return tuple(part for part in every if isinstance(self.section(part.role), FilePart))
+
+    @property
+    def digests(self) -> dict[str, str | None]:
+        """Return role -> digest of the files of each of `file_parts`."""
+        return {part.role: self._digest(part.role) for part in self.file_parts}
 
     @property
     def staged(self) -> dict[str, str]:
@@ -180,7 +200,8 @@ class Cell:
 
     def called(self, part: Chosen) -> str:
         """Return the model name of a part, without path or organisation, or the part's name if it has no model."""
-        name = str(getattr(self.section(part.role), "model", "") or part.name)
+        config = self.section(part.role)
+        name = str(getattr(config, "row_name", "") or getattr(config, "model", "") or part.name)
         return name.rstrip("/").rsplit("/", 1)[-1]
 
     @property
@@ -274,14 +295,17 @@ def _brief(value: Any) -> str:
 
 
 def _hashed(names: Names, values: Mapping[str, Any], left: Set[str]) -> dict[str, Any]:
-    """Return those of a cell's settings that its id hashes: all but those of the roles `left`, `Transport` ones, and
-    `Later` ones at their default. Settings that this version lacks are hashed."""
+    """Return those of a cell's settings that its id hashes: all but those of the roles `left`, `Transport` ones, places
+    of files whose digest is known, and `Later` ones at their default. Settings that this version lacks are hashed."""
     known = cell_fields(names)
 
     def counts(key: str, value: Any) -> bool:
         section, _, name = key.partition(".")
         field = known.get(section, {}).get(name)
-        absent = field is not None and (field.transport or (field.later and value == field.default))
+        digest = values.get(f"{section}.{settings.DIGEST}")
+        absent = field is not None and (
+            settings.is_transport(field, digest) or (field.later and value == field.default)
+        )
         return not (absent or section in left)
 
     return {key: value for key, value in values.items() if counts(key, value)}
@@ -303,14 +327,6 @@ def _left_out(names: Names, values: Mapping[str, Any]) -> set[str]:
         unasked |= own
         needed |= config.needs.keys() - own
     return unasked - needed
-
-
-@registry.cached(65536)
-def _transport(names: Names, key: str) -> bool:
-    """Return whether a setting is `Transport` and thus excluded from the cell id and the row name."""
-    section, _, name = key.partition(".")
-    field = cell_fields(names).get(section, {}).get(name)
-    return field is not None and field.transport
 
 
 def begun(stage: str, keeps: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from guidebench.harness.execution import Execution, Models
 from guidebench.harness.parts import LauncherPart
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import COMMAND, Cell
+from guidebench.harness.plan.contents import Digests
 from guidebench.harness.plan.names import Names
 from guidebench.harness.recipes import Method
 from guidebench.harness.records.schema import STAGES, label
@@ -154,7 +155,9 @@ def plan(overrides: Sequence[str]) -> Plan:
         by_key["suite"] = Given("suite", (found,), False)
     if "suite" not in by_key:
         raise UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
-    cells = _expand(_words(by_key, [*execution_fields]))
+    models = settings.build(Models, nested["models"], "models")
+    execution = Execution(**execution_values, models=models, launching=nested["launcher"])
+    cells = _expand(_words(by_key, [*execution_fields]), Digests(execution))
     for stage in {stage.id: stage for cell in cells for stage in cell.stages}.values():
         try:
             config.validate(stage)
@@ -163,8 +166,6 @@ def plan(overrides: Sequence[str]) -> Plan:
     for cell in cells:
         config.validate(cell)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
-    models = settings.build(Models, nested["models"], "models")
-    execution = Execution(**execution_values, models=models, launching=nested["launcher"])
     launcher_of(execution)
     return Plan(tuple(cells), seeds, execution, ("bench", "run", *overrides))
 
@@ -319,10 +320,12 @@ class _Met:
     """Settings that some cell has."""
     used: set[str] = field(default_factory=set)
     """Words that have set something."""
+    digests: Digests = field(kw_only=True)
+    """Fills in the digests of local models and datasets."""
 
 
-def _expand(words: Words) -> list[Cell]:
-    met = _Met()
+def _expand(words: Words, digests: Digests) -> list[Cell]:
+    met = _Met(digests=digests)
     wanted = [
         (suite, tasks, method, profile)
         for suite in _names(words.names, "suite", ())
@@ -414,7 +417,7 @@ def _cells_of(
             for before in _names(words.names, config.PRETRAINING, (usual,)):
                 nothing = not (names.of("learner") or cell.section("agent").learns)  # that a stage could begin
                 if before in ("", config.NONE) or nothing:
-                    yield cell
+                    yield met.digests.identified(cell)
                 else:
                     yield from _begun(words, cell, chosen, before, met, own, (*after, here))
 
@@ -458,7 +461,7 @@ def _begun(
             "task": Given("task", (home.pretraining or cell.names.task,), False),
             **own.names,
         }
-        inner = _Met()
+        inner = _Met(digests=met.digests)
         try:
             found = [
                 _combined(given, suite, tasks, method, profile, inner)
@@ -472,7 +475,7 @@ def _begun(
         met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.said()})}
         met.used |= inner.used & ({*lacked, *parts} - {*own.settings, *own.parts})
         for stage, keeps in itertools.product(stages, _kept(own.names)):
-            yield replace(cell, stage=stage, keeps=keeps)
+            yield met.digests.identified(replace(cell, stage=stage, keeps=keeps))
 
 
 def _kept(names: Mapping[str, Given]) -> Iterable[tuple[str, ...]]:

@@ -15,9 +15,11 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import NONE, PRETRAINING, Cell
+from guidebench.harness.plan.contents import Digests
 from guidebench.harness.plan.matrix import PREFIX, InMatrix, Plan
 from guidebench.harness.plan.names import Names
 from guidebench.harness.recipes import Layer
+from guidebench.harness.settings import DIGEST
 
 FULL = "full"
 STANDARD = "standard"
@@ -37,13 +39,14 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     _check_only(only, declared)
     cells: list[Cell] = []
     places: dict[str, InMatrix] = {}
+    digests = Digests(plan.execution)
     for cell in plan.cells:
         chosen = {
             name: layer
             for name, layer in declared[cell.names.method].items()
             if (not only or _chosen(name, only)) and not (cell.stage is None and any(map(_of_stage, layer)))
         }
-        variations = {name: _ablated(cell, name, layer) for name, layer in chosen.items()}
+        variations = {name: _ablated(cell, name, layer, digests) for name, layer in chosen.items()}
         if not variations:
             cells.append(cell)
             continue
@@ -79,11 +82,12 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
             raise UserError("drawing.* is given several values, but a study has one set of sample frames: give one")
     cells: list[Cell] = []
     places: dict[str, InMatrix] = {}
+    digests = Digests(plan.execution)
     for cell in plan.cells:
         variations = {}
         if cell.names.of("judge"):
             for name in _perturbations(cell, only):
-                variations[name] = _varied(cell, {PERTURBATION: name}, f"perturbation {name}")
+                variations[name] = _varied(cell, {PERTURBATION: name}, f"perturbation {name}", digests)
             _enter(cells, places, "perturbation", cell, STANDARD, variations)
         else:
             cells.append(cell)
@@ -118,9 +122,9 @@ def _groups(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name.partition("=")[0] for name in names))
 
 
-def _ablated(cell: Cell, name: str, layer: Layer) -> Cell:
+def _ablated(cell: Cell, name: str, layer: Layer, digests: Digests) -> Cell:
     try:
-        return _varied(cell, layer, f"ablation {name}")
+        return _varied(cell, layer, f"ablation {name}", digests)
     except UserError as error:
         groups = _groups(registry.get("method", cell.names.method).ablations)
         others = ",".join(group for group in groups if group != name.partition("=")[0])
@@ -144,9 +148,9 @@ def _perturbations(cell: Cell, only: Sequence[str]) -> list[str]:
     return [name for name in known if not only or name in only]
 
 
-def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
+def _varied(cell: Cell, layer: Layer, source: str, digests: Digests) -> Cell:
     """Return `cell` with one more layer of overrides, which may replace parts; other overrides are kept if they still
-    apply.
+    apply. The digest of a model that the layer changes does not.
 
     Keys with the prefix `pretraining.` vary its stage in the same way, and `pretraining: none` removes it. Raise
     UserError if the layer sets a setting or a role that the cell lacks, or if its parts do not fit.
@@ -156,7 +160,7 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
     if before and stage is None:
         raise UserError(f"it sets {PREFIX}{next(iter(before))}, and the cell has no pre-training stage")
     if before and stage is not None:
-        stage = _varied(stage, before, source)
+        stage = _varied(stage, before, source, digests)
     if PRETRAINING in layer:
         if layer[PRETRAINING] != NONE:
             raise UserError(
@@ -172,7 +176,10 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
             f"it names a {missing}, which {names.suite}/{names.task} with {_described(names)} does not have"
         )
     values, overrides = dict(config.base_settings(names)), {}
+    touched = {key.partition(".")[0] for key in layer}
     for key, given in cell.overrides.items():
+        if key.endswith(f".{DIGEST}") and key.removesuffix(f".{DIGEST}") in touched:
+            continue
         if names.part(key) or key in values:
             overrides[key] = given
         if key in values:
@@ -183,6 +190,7 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
             raise UserError(f"it sets {key}, which {names.suite}/{names.task} with {_described(names)} does not have")
         overrides[key], values[key] = value.value, value
     found = config.evaluated_once(Cell(names, values, overrides, stage, cell.keeps if stage else ()))
+    found = digests.identified(found)
     config.validate(found)
     return found
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.models import keeping
+from guidebench.harness.parts import FilePart
+from guidebench.harness.plan import contents
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan, launcher_of
 from guidebench.harness.records.study import StudyDirectory
@@ -20,11 +23,14 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     wanted = plan.trained if cells is None else cells
     found: dict[str, None] = {}
 
-    def tried(check: Callable[[], object]) -> None:
+    def tried(check: Callable[[], object]) -> bool:
+        """Run a check, note what it says is missing, and return whether it passed."""
         try:
             check()
         except UserError as error:
             found[str(error)] = None
+            return False
+        return True
 
     for tracker in plan.execution.trackers:
         tried(lambda tracker=tracker: following.ready([tracker]))  # type: ignore[misc]
@@ -35,8 +41,8 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
         if drawing is not None:
             tried(drawing.ready)
-    for dataset in dict.fromkeys(cell.section(part.role) for cell in wanted for part in cell.names.of("dataset")):
-        tried(dataset.ready)
+    datasets = {cell.section(part.role): part.role for cell in wanted for part in cell.names.of("dataset")}
+    unready = {role for dataset, role in datasets.items() if not tried(dataset.ready)}
     asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
     models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
     tried(lambda: consultable(plan.execution.models, wanted))
@@ -49,7 +55,38 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     for (_, kind, role), model in models.items():
         for reason in keeping.unready(plan.execution.models, [model]):
             found[in_role(reason, kind, role)] = None
+            unready.add(role)
+    replay = plan.execution.models.mode == "replay"
+    for cell in wanted:
+        for role, reason in contents.unstartable(cell, directory, replay):
+            if role not in unready:
+                found[reason] = None
+    for role, model in dict.fromkeys((role, model) for (_, _, role), model in models.items() if replay):
+        tried(lambda role=role, model=model: recorded(role, model, plan.execution.models, directory))  # type: ignore[misc]
+    ids = [cell.id for cell in plan.trained]
+    found |= dict.fromkeys(filter(None, (contents.changed(cell, directory, ids) for cell in plan.trained)))
     return list(found)
+
+
+def recorded(role: str, model: Any, models: Models, directory: Path) -> None:
+    """Raise UserError if there are recorded calls in a role of a local model, and all of them are of models with other
+    digests."""
+    if not isinstance(model, FilePart) or model.digest is None:
+        return
+    others: dict[str | None, None] = {}
+    for digest in model.on_record(role, models, directory):
+        if digest == model.digest:
+            return
+        others[digest] = None
+    if not others:
+        return
+    words = {digest: digest or "one that was recorded by its name alone" for digest in others}
+    ways = " or ".join(f"{role}.digest={digest or 'null'}" for digest in others)
+    raise UserError(
+        f"models.mode=replay, and no recorded call in the role {role!r} is of the model with the digest "
+        f"{model.digest}, only of {' and '.join(words.values())}; replay that with {ways}, or ask this one with "
+        f"models.mode=record"
+    )
 
 
 def consultable(models: Models, cells: Iterable[Cell]) -> None:

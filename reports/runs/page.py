@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.logs import SNAPSHOT, shows_frames, shows_questions
@@ -13,6 +13,7 @@ from guidebench.harness.models.calls import Usage
 from guidebench.harness.records import schema
 from guidebench.harness.records.galleries import undrawn
 from guidebench.harness.records.parts import RecordedPart
+from guidebench.harness.settings import DIGEST, SHA256
 from guidebench.reports.rendering import animations, charts, inline
 from guidebench.reports.rendering import page as report_page
 from guidebench.reports.rendering.page import environment
@@ -22,6 +23,7 @@ from guidebench.reports.runs.reading import brief
 from guidebench.reports.runs.record import Record, provenance, settings
 from guidebench.reports.runs.transcripts import transcripts
 from guidebench.reports.summary import judges, ledger
+from guidebench.results import CellRecord
 from guidebench.results.store import IDENTITY
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ def _specification(x: str, share: bool) -> dict[str, Any]:
 
 def _facts(record: Record) -> list[tuple[str, str]]:
     cell, run = record.cell, record.run
-    parts = {role: _part(part) for role, part in cell.parts.items()} or {"learner": cell.learner}
+    parts = {role: _part(part, _digest(cell, role)) for role, part in cell.parts.items()} or {"learner": cell.learner}
     place = f"{cell.matrix.kind}: {cell.matrix.name}" if cell.matrix else ""
     rows = {
         "suite and task": f"{cell.suite}/{cell.task}",
@@ -153,9 +155,17 @@ def _facts(record: Record) -> list[tuple[str, str]]:
     return [(name, brief(text, 1_000)) for name, text in rows.items() if text]
 
 
-def _part(part: RecordedPart) -> str:
-    """Return the name of a part and, for a model, which model it is."""
-    return f"{part.name} ({part.model})" if part.model not in ("", part.name) else part.name
+def _part(part: RecordedPart, digest: str) -> str:
+    """Return the name of a part and, for a model, which model it is; with the digest of its files, if there is one."""
+    named = f"{part.name} ({part.model})" if part.model not in ("", part.name) else part.name
+    return f"{named}, SHA-256 {digest}" if digest else named
+
+
+def _digest(cell: CellRecord, role: str) -> str:
+    """Return the digest of the files that the part in a role read, or ""."""
+    entry = cell.settings.get(f"{role}.{DIGEST}")
+    value = entry.get("value") if isinstance(entry, Mapping) else None
+    return value if isinstance(value, str) and SHA256.fullmatch(value) else ""
 
 
 def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,30 +45,42 @@ def last_line(error: str) -> str:
 
 
 def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell's record without the addresses of servers and the places of a suite's files, such as a table of
-    preferences: settings that no cell id hashes."""
-    placed = _placed(cell["suite"])
+    """Return a cell's record without the addresses of servers and the places of files, such as a table of preferences
+    or the weights of a model with a digest: settings that no cell id hashes. Instead of a model's place it has the
+    model's name."""
+    hidden: dict[str, Any] = {name: None for name in cell["settings"] if name.endswith(f".{_URL}")}
+    hidden |= dict.fromkeys(_placed(cell["suite"])) | _located(cell)
     values = {
-        name: {**entry, "value": None} if _hidden(name, placed) else entry for name, entry in cell["settings"].items()
+        name: {**entry, "value": hidden[name]} if name in hidden else entry for name, entry in cell["settings"].items()
     }
     told = {**cell, "settings": values}
     if "overrides" in cell:
-        told["overrides"] = {
-            name: None if _hidden(name, placed) else value for name, value in cell["overrides"].items()
-        }
+        told["overrides"] = {name: hidden.get(name, value) for name, value in cell["overrides"].items()}
     if "stage" in cell:
         told["stage"] = without_servers(cell["stage"])
     return told
 
 
-def _hidden(setting: str, placed: Collection[str]) -> bool:
-    return setting.endswith(f".{_URL}") or setting in placed
+def _located(cell: Mapping[str, Any]) -> dict[str, str]:
+    """Return each setting with a path to files whose digest the record has, and the text that replaces it: the name of
+    the model, or nothing for a dataset."""
+    found = {}
+    for role, part in cell.get("parts", {}).items():
+        if cell["settings"].get(f"{role}.{settings.DIGEST}", {}).get("value") is None:
+            continue
+        if part["name"] not in registry.names(part["kind"]):
+            continue
+        for name, field in settings.fields(registry.get(part["kind"], part["name"])).items():
+            text = cell["settings"].get(key := f"{role}.{name}", {}).get("value")
+            if field.located and isinstance(text, str) and (_BEGINS.match(text) or text.startswith(".")):
+                found[key] = str(part.get("model", ""))
+    return found
 
 
-def _placed(suite: str) -> Collection[str]:
+def _placed(suite: str) -> list[str]:
     """Return the settings of an installed suite that are excluded from cell ids."""
     if suite not in registry.names("suite"):
-        return ()
+        return []
     found = settings.fields(registry.get("suite", suite))
     return [f"suite.{name}" for name, field in found.items() if field.transport]
 

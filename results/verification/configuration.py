@@ -107,7 +107,7 @@ def _without_files(cell: Cell) -> Cell:
 def _unstated(cell: Cell) -> Iterator[str]:
     """Yield parts and settings that differ from the defaults of method, suite and profile although the overrides do not
     list them. A swapped model is excepted, since the cell's label names it, and so are transport settings, which are
-    hidden on purpose."""
+    hidden on purpose, and the digests of files, which follow from the files."""
     names = cell.names
     given = {
         part.role: part.name if part.kind in registry.MODELS else str(cell.overrides.get(part.role, ""))
@@ -122,5 +122,8 @@ def _unstated(cell: Cell) -> Iterator[str]:
     for key, base in config.resolve(names, stated, {}).settings.items():
         section, field = key.split(".", 1)
         value = getattr(cell.section(section), field)
-        if value != base.value and key not in cell.overrides and not known[section][field].transport:
+        known_field, digest = known[section][field], getattr(cell.section(section), settings.DIGEST, None)
+        if known_field.digest or settings.is_transport(known_field, digest):
+            continue
+        if value != base.value and key not in cell.overrides:
             yield f"{key} is {settings.show(value)[:80]} and not {settings.show(base.value)[:80]}"

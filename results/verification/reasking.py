@@ -27,6 +27,7 @@ from guidebench.harness.models.backends.transformers_ import loading
 from guidebench.harness.models.budget import Budget, Limits
 from guidebench.harness.models.calls import Asker, Call, CallResult
 from guidebench.harness.models.cassette_file import STRANGERS, NotKept, faults_of, opened, read
+from guidebench.harness.parts import FilePart
 from guidebench.harness.plan import answering
 from guidebench.harness.plan.config import Cell
 from guidebench.results.verification.record import Check
@@ -260,12 +261,14 @@ def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
 
 def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
     """Return a configuration of the cell's model that can be called here: the model's identity from the record, and how
-    to reach it only from `given` (`judge.base_url`, `judge.model`, …). Raise Unasked if a setting is missing."""
+    to reach it only from `given` (`judge.base_url`, `judge.model`, …). Raise Unasked if a setting is missing, and
+    UserError for files with another digest than that on record."""
     recorded = cell.section(section)
     kind: type = type(recorded)
     fields = settings.fields(kind)
     own = {name.removeprefix(f"{section}."): value for name, value in given.items() if name.startswith(f"{section}.")}
     values = settings.identity(recorded)
+    values.setdefault("model", recorded.row_name)  # where a digest is its identity
     for name, value in own.items():
         if name not in fields:
             raise unknown(f"setting {section}.", name, fields)
@@ -283,6 +286,8 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
         name = recipes.repository(config.model)
         if loading.where(name, config.revision) is None:
             raise Unasked(f"{name} is not on this machine; get it with `hf download {name}`")
+        if isinstance(config, FilePart):
+            config.verify()
     elif not own:
         raise Unasked(f"its backend {config.backend!r} is a plug-in's; say how it is reached with {section}.…=…")
     for name in ("revision", "trust_remote_code"):

@@ -1,8 +1,12 @@
 """What this project has measured stays small enough to be cloned, and reads as any study does."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from guidebench import results
+from guidebench.harness.identity import cells
+from guidebench.harness.records.files import read_json
 
 HOME = Path(results.__file__).parent / "measured"
 MOST = 24_000_000
@@ -23,3 +27,19 @@ def _made_anew(path: Path) -> bool:
 def test_a_measured_study_has_its_logs() -> None:
     judged = results.load(HOME / "doorkey_8x8", what="judgements")
     assert len(judged) == 17_503 and judged["score"].between(0, 1).all()
+
+
+def test_every_measured_cell_still_has_the_id_that_its_record_makes() -> None:
+    """Also those with parts for local models, whose records are older than the digests of these."""
+    local = []
+    for file in sorted(HOME.glob("*/*/*/*/cell.json")):
+        content = read_json(file)
+        if content.get("parts"):
+            assert cells.rehashed(content) == content["cell"], file
+        if any(name.startswith("transformers") for name in _parts(content)):
+            local.append(cells.recorded(content).id)
+    assert sorted(local) == ["8b05652287", "aad733a5f2", "ae0707daf0", "cb1005a83c"]
+
+
+def _parts(content: Mapping[str, Any]) -> list[str]:
+    return [part["name"] for part in content.get("parts", {}).values()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import re
@@ -12,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.parts import DatasetPart
+from guidebench.harness.identity import digests
+from guidebench.harness.parts import DatasetPart, FilePart
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Digest, Later, Unit
 
 if TYPE_CHECKING:
     from guidebench.harness.trajectories import Trajectory
@@ -26,8 +26,9 @@ METADATA, ARRAYS = "metadata.json", "main_data.hdf5"
 
 @register.dataset("minari")
 @dataclass(frozen=True)
-class Minari(DatasetPart):
-    """A Minari dataset stored on this machine."""
+class Minari(FilePart, DatasetPart):
+    """A Minari dataset stored on this machine. Its identity is the digest of its files; `id` and `path` only say where
+    these are."""
 
     id: str = ""
     """Id of the dataset, such as D4RL/door/human-v2, below $MINARI_DATASETS_PATH or ~/.minari/datasets."""
@@ -37,9 +38,13 @@ class Minari(DatasetPart):
     """Number of episodes to take, from the first; 0 takes all."""
     success: str = "success"
     """Name of the `infos` entry that marks a successful step; without such an entry no step counts as a success."""
+    digest: Annotated[str | None, Digest, Later] = None
+    """SHA-256 of its metadata and arrays, which identifies it. It is computed where the files are; null means that it
+    is unknown, or that the dataset is known by its name alone."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("minari.bib")
+    file_settings: ClassVar[tuple[str, ...]] = ("id", "path")
 
     def __post_init__(self) -> None:
         if self.id and self.path:
@@ -66,11 +71,20 @@ class Minari(DatasetPart):
             raise UserError("dataset=minari needs a package that is missing: pip install 'guidebench[minari]'")
         if not (self.directory / ARRAYS).is_file():
             raise UserError(f"{self.directory / ARRAYS} is not there; restore it")
+        self.verify()
+
+    def content(self) -> str | None:
+        """Return the digest of its files; None where one of them is missing."""
+        try:
+            files = [digests.NamedFile(name, self.directory / name) for name in (METADATA, ARRAYS)]
+        except UserError:
+            return None
+        return digests.of_files(files, str(self.directory)) if all(file.path.is_file() for file in files) else None
 
     def origin(self) -> Mapping[str, Any]:
-        """Return the hashes of its files."""
+        """Return the digest of its files."""
         self.ready()
-        return {name: _digest(self.directory / name) for name in (METADATA, ARRAYS)}
+        return {"digest": self.content()}
 
     def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
         from guidebench.baselines.datasets.minari.reading import Reader, metadata
@@ -87,8 +101,3 @@ class Minari(DatasetPart):
 def home() -> Path:
     """Return the directory of Minari's datasets."""
     return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

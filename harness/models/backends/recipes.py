@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Usage
+from guidebench.harness.settings import SHA256
 
 BackendName = Literal["transformers", "openai"]
 Scoring = Literal["prefill", "logprobs", "literal"]
@@ -49,6 +50,7 @@ class Recipe:
     file: str = ""
     tokens_per_image: int = 0
     width: int = 0
+    digest: str = ""
     price: Price | None = None
 
     @property
@@ -67,6 +69,11 @@ def names() -> list[str]:
 def recipe(name: str) -> Recipe | None:
     """Return the recipe of a short name, repository id or API name; None for any other model."""
     return _recipes().get(name) or _by_published_name().get(name)
+
+
+def of_digest(digest: str) -> Recipe | None:
+    """Return the recipe of the published weights with this digest, or None."""
+    return next((found for found in _recipes().values() if digest and found.digest == digest), None)
 
 
 def repository(name: str) -> str:
@@ -133,10 +140,10 @@ def _parse_one(name: str, entry: Any) -> Recipe:
     if not isinstance(entry, dict):
         raise ValueError(f"recipe {name!r}: expected a table, got {entry!r}")
     known = {field.name for field in fields(Recipe)} - {"name"}
-    needed = known - {"repository", "api", "file", "tokens_per_image", "width", "price"}
+    needed = known - {"repository", "api", "file", "tokens_per_image", "width", "digest", "price"}
     if wrong := (set(entry) - known) | (needed - set(entry)):
         raise ValueError(f"recipe {name!r}: unknown or missing: {', '.join(sorted(wrong))}")
-    texts = ("title", "licence", "note", "repository", "api", "file")
+    texts = ("title", "licence", "note", "repository", "api", "file", "digest")
     found = Recipe(
         name=name,
         **{field: _text(f"{name}.{field}", entry[field]) for field in texts if field in entry},
@@ -157,6 +164,10 @@ def _parse_one(name: str, entry: Any) -> Recipe:
         raise ValueError(f"recipe {name!r}: only what embeds has a width")
     if "transformers" in found.backends and not found.repository:
         raise ValueError(f"recipe {name!r}: transformers loads weights, and it names no repository")
+    if found.digest and not SHA256.fullmatch(found.digest):
+        raise ValueError(f"recipe {name!r}: digest is {found.digest!r}; expected 64 hexadecimal digits")
+    if found.digest and not found.repository:
+        raise ValueError(f"recipe {name!r}: a digest is of published weights, and it names no repository")
     if found.file and not found.repository:
         raise ValueError(f"recipe {name!r}: a file lies in a repository, and it names none")
     if "openai" in found.backends and not (found.api or found.repository):

@@ -46,10 +46,12 @@ class Diffusers(Local):
         return f"its model {self.model!r} ({found.title}) is no diffusion model; choose sd-2.1-base"
 
     def ready(self) -> None:
-        """Raise UserError for a missing package or files that are not on this machine; load and download nothing."""
-        from guidebench.harness.models.backends.diffusers_.loading import check
+        """Raise UserError for a missing package, files that are not on this machine, or other files than those of
+        `digest`; load and download nothing."""
+        from guidebench.harness.models.backends.diffusers_.loading import check_packages
 
-        check(self.model, self.revision)
+        check_packages()
+        super().ready()
 
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or

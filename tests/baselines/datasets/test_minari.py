@@ -93,6 +93,22 @@ def test_its_hash_is_that_of_its_content_wherever_it_lies(written: Path, copied:
     assert len(obtained(id=CARTPOLE, episodes=2).episodes) == 2
 
 
+def test_a_cell_is_identified_by_its_content_wherever_it_lies(written: Path, copied: Path, plugin: Any) -> None:
+    plugin("feeding", GUIDE, {"guide": "feeding", "method": "feeding"})
+
+    def planned(*words: str) -> Any:
+        (cell,) = matrix.plan(
+            ["suite=classic", "task=CartPole-v1", "method=feeding", "offline=minari", "profile=smoke", *words]
+        ).cells
+        return cell
+
+    first, other = planned(f"offline.id={CARTPOLE}"), planned(f"offline.path={copied}")
+    assert first.id == other.id and first.settings["offline.digest"].value == Minari(id=CARTPOLE).content()
+    altered(copied, lambda file: file["episode_0/rewards"].write_direct(np.full_like(file["episode_0/rewards"], 7.0)))
+    assert planned(f"offline.path={copied}").id != first.id
+    check_refused(rf"path={copied}: its files have the digest", other.section("offline").ready)
+
+
 def test_vectors_of_actions_are_scaled_from_their_range(written: Path) -> None:
     """Pendulum takes torques in [-2, 2], the task here actions in [-1, 1]."""
     theirs = list(minari.load_dataset(PENDULUM).iterate_episodes())
@@ -234,7 +250,7 @@ def test_a_study_does_not_go_on_with_another_dataset(
     altered(copied, poisoned("episode_1/rewards", 3, 0.5))
     capsys.readouterr()
     assert cli.main([*command, "seeds=2"]) == 2
-    assert re.search(r"seed 0 of .* began with another dataset 'offline' \(", capsys.readouterr().err)
+    assert re.search(r"holds runs of offline\.path=.* whose files had the digest", capsys.readouterr().err)
 
 
 def test_a_missing_dataset_is_told_with_the_plan(written: Path, plugin: Callable[..., Path], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.findings import Finding
+from guidebench.harness.identity import digests
 from guidebench.harness.models import checkup, once
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
@@ -36,7 +37,8 @@ def checked(judge: str = "transformers", **given: Any) -> dict[str, Finding]:
 
 def test_a_model_directory_is_weighed_loaded_and_asked(qwen: Path) -> None:
     found = checked(model=str(qwen), dtype="float32", device="cpu")
-    assert list(found) == ["files", "memory", "call"] and all(finding.ok for finding in found.values())
+    assert list(found) == ["files", "digest", "memory", "call"] and all(finding.ok for finding in found.values())
+    assert found["digest"].text == digests.of_model(qwen)
     millions = sum(file.stat().st_size for file in qwen.glob("*.safetensors")) / 4e6
     stated = re.match(r"(\S+) billion parameters", found["files"].text)
     assert stated is not None and float(stated[1]) * 1e3 == pytest.approx(millions, rel=0.1)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from guidebench.harness import settings
+from guidebench.harness.models import keeping
 from guidebench.harness.models.chats.openai_ import OpenAI as OpenAIChat
 from guidebench.harness.models.chats.transformers_ import Transformers as TransformersChat
 from guidebench.harness.models.embedders.scripted import Scripted
@@ -18,7 +19,7 @@ from guidebench.harness.models.judges.transformers_ import Transformers as Trans
 from tests.there import there
 
 SERVER = {"base_url", "key_variable", "price_in", "price_out", "in_flight", "timeout", "attempts"}
-LOCAL = {"device", "batch_size", "in_flight", "timeout", "attempts"}
+LOCAL = {"device", "batch_size", "in_flight", "timeout", "attempts", "digest"}
 MODELS = [
     (OpenAIChat, SERVER), (OpenAIJudge, SERVER), (TransformersChat, LOCAL), (TransformersJudge, LOCAL),
     (TransformersEmbedder, LOCAL), (Scripted, {"timeout"}),
@@ -28,6 +29,22 @@ MODELS = [
 @pytest.mark.parametrize(("config", "transport"), MODELS)
 def test_how_a_model_is_reached_and_priced_is_no_part_of_a_cells_id(config: Any, transport: set[str]) -> None:
     assert {field.name for field in dataclasses.fields(config)} - set(settings.identity(config())) == transport
+
+
+@pytest.mark.parametrize("config", [TransformersChat, TransformersJudge, TransformersEmbedder])
+def test_once_its_digest_is_known_a_local_model_is_no_path_and_no_revision(config: Any) -> None:
+    identity = settings.identity(config(digest=64 * "a"))
+    assert {field.name for field in dataclasses.fields(config)} - set(identity) == LOCAL - {"digest"} | {
+        "model", "revision"
+    }  # fmt: skip
+    assert identity["digest"] == 64 * "a"
+
+
+def test_without_a_digest_its_identity_is_that_of_calls_recorded_before_there_were_digests() -> None:
+    assert keeping.identity(TransformersEmbedder(model="/srv/clip")) == {
+        "model": "/srv/clip", "revision": None, "dtype": "float32", "trust_remote_code": False,
+        "backend": "transformers",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("config", [config for config, _ in MODELS])

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.reports.runs import record
+from guidebench.reports.runs import page, record
 from guidebench.reports.runs.reading import LINE, TAIL, brief, tail
 from guidebench.results import limits
+from tests.reports.conftest import edit
 
 
 def test_a_finished_run_says_all_that_it_wrote(run: Path) -> None:
@@ -23,6 +24,15 @@ def test_a_finished_run_says_all_that_it_wrote(run: Path) -> None:
     assert found.calls.answered == 4 and found.calls.failed == 1
     assert ("training.steps", "600", "profile smoke") in record.settings(found.cell)
     assert dict(record.provenance(found.run))["hardware"].startswith("processor ")
+
+
+def test_the_digest_of_a_model_that_ran_here_is_shown_beside_it(run: Path) -> None:
+    file, digest = run.parent / "cell.json", 64 * "a"
+    assert "SHA-256" not in dict(page._facts(record.read(run)))["judge"]
+    edit(file, settings={"judge.digest": {"value": digest, "layer": "files", "source": ""}})
+    assert dict(page._facts(record.read(run)))["judge"].endswith(f", SHA-256 {digest}")
+    edit(file, settings={"judge.digest": {"value": "<b>", "layer": "files", "source": ""}})
+    assert "SHA-256" not in dict(page._facts(record.read(run)))["judge"]
 
 
 def test_a_damaged_log_costs_its_own_part_alone(run: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 import guidebench
 from guidebench import results
 from guidebench.harness.errors import UserError
+from guidebench.harness.identity import cells
 from guidebench.harness.models import exchange
+from guidebench.harness.plan import matrix
 from guidebench.results import submissions
 from guidebench.results.submissions import private
 from guidebench.results.submissions.packing import pack
@@ -86,6 +88,20 @@ def test_a_path_that_is_part_of_the_configuration_is_told(trained: Path, cell: s
         "teacher.model": "https://me@inner.example/model",
     }
     assert private.without_servers(content)["settings"]["judge.base_url"]["value"] is None
+
+
+def test_the_place_of_a_model_with_a_digest_is_replaced_by_its_name_and_the_id_stays(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    words = ["suite=minigrid_doorkey", "method=vlm_rb", "judge=transformers", f"judge.model={tmp_path}"]
+    (planned,) = matrix.plan([*words, "task=5x5"]).cells
+    content = cells.record(planned)
+    named = content["parts"]["judge"]["model"]
+    told = json.loads(json.dumps(private.without_servers(content)))
+    assert named.startswith("local-") and str(tmp_path) not in json.dumps(told)
+    assert told["settings"]["judge.model"]["value"] == told["overrides"]["judge.model"] == named
+    again = cells.recorded(told)
+    assert cells.rehashed(told) == again.id == planned.id and cells.record(again)["parts"] == content["parts"]
 
 
 def test_runs_that_are_not_finished_are_named_and_come_without_rows(study: Path, cell: str, tmp_path: Path) -> None:

@@ -149,6 +149,10 @@ def test_a_model_that_runs_here_agrees_where_its_weights_are_named_and_no_path_o
     assert check.passed is True and "8 of 8 answers agree within 0.05" in check.detail
     check = asked(study)
     assert check.passed is None and "say where it is with judge.model=PATH" in check.detail
+    other = Path(shutil.copytree(model, tmp_path / "other"))
+    (other / "chat_template.jinja").write_text("{{ messages }}")
+    check = asked(study, model=str(other))
+    assert check.passed is None and f"model={other}: its files have the digest" in check.detail
     cassette = Path(shutil.copy(study / "models" / "cassette.sqlite", tmp_path / "c.sqlite"))
     with closing(sqlite3.connect(cassette)) as db, db:
         db.execute("UPDATE answers SET value = 1.0")

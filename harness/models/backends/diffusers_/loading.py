@@ -12,7 +12,6 @@ import torch
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.transformers_.loaded import Source
-from guidebench.harness.models.backends.transformers_.loading import check as check_files
 from guidebench.harness.models.backends.transformers_.loading import device_of, needs_extra, unloadable
 
 
@@ -73,12 +72,6 @@ def load(source: Source) -> Pipeline:
         part.eval().requires_grad_(False).to(device) for part in (network, autoencoder, texts)
     )
     return Pipeline(source.model, network, autoencoder, texts, tokenizer, scheduler.alphas_cumprod.float(), device)
-
-
-def check(model: str, revision: str | None = None) -> None:
-    """Raise UserError for a missing package, or if the model's files are not on this machine; download nothing."""
-    check_packages()
-    check_files(model, revision)
 
 
 def check_packages() -> None:

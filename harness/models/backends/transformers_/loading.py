@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded
 
 PICKLED = (".pt", ".pth", ".bin")
 """How the names of checkpoints end that torch.save wrote, and that could run code when they are opened."""
+
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,94}(/[A-Za-z0-9][\w.-]{0,94})?")
+"""Names of repositories, apart from rarer ones."""
 
 
 def load(source: Source) -> Loaded:
@@ -106,6 +110,13 @@ def where(name: str, revision: str | None) -> Path | None:
     if Path(name).exists():
         return Path(name)
     try:
+        from huggingface_hub import constants
+
+        if (
+            REPOSITORY.fullmatch(name)
+            and not Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}").exists()
+        ):
+            return None  # before the import of what looks into the cache, which takes longer than planning a cell
         from huggingface_hub import try_to_load_from_cache
 
         # A pipeline of several models has an index in place of a configuration.

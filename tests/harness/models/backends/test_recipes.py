@@ -108,6 +108,8 @@ def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
         ('calls = ["chat"]', 'calls = ["embed"]\nwidth = 0', "model.width"),
         ('repository = "maker/model"', 'api = "model"\nfile = "model.pt"', "names none"),
         ('calls = ["chat"]', 'calls = ["embed"]\nwidth = 1.5', "model.width"),
+        ("parameters = 1", 'parameters = 1\ndigest = "1a2b"', "digest is '1a2b'; expected 64 hexadecimal digits"),
+        ('repository = "maker/model"', f'api = "model"\ndigest = "{64 * "a"}"', "a digest is of published weights"),
     ],
 )
 def test_an_entry_that_does_not_fit_is_refused_by_its_field(old: str, new: str, told: str) -> None:

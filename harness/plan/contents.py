@@ -1,0 +1,247 @@
+"""Digests of the files that the parts of a cell read, such as the weights of a local model: where they come from while
+a command is planned, and whether the runs on record had the same.
+
+A digest comes from the first of these that knows it: the files on this machine; `ROLE.digest=` of the command; the
+study's record of the same cell; the model's recipe; and recorded calls, if they hold answers of exactly one digest in
+the role. Without a digest a cell is planned under the name of the model, and cannot start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Execution
+from guidebench.harness.parts import FilePart
+from guidebench.harness.plan import config
+from guidebench.harness.plan.config import COMMAND, Cell, Value
+from guidebench.harness.plan.names import Chosen, Names
+from guidebench.harness.records import parts
+from guidebench.harness.settings import DIGEST, SHA256
+
+FILES, RECORD, RECIPE, CASSETTE = "files", "record", "recipe", "cassette"
+"""What a digest comes from, as the layer of its setting; `COMMAND` is another."""
+BY_NAME = (COMMAND, RECORD, CASSETTE)
+"""Layers of a setting without a value: the part is known by its name alone, as before there were digests."""
+
+
+class CellRecord(NamedTuple):
+    """A recorded cell, as far as digests are concerned."""
+
+    path: Path
+    """Its directory."""
+    cell: str
+    """Its id."""
+    id_by_name: str
+    """The id that it would have if no digest were known."""
+    digests: Mapping[str, str]
+    """Role -> digest, for those that are known."""
+
+
+class Digests:
+    """Fills in the digests of the cells of one command; each part's files are read at most once."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+        self._content: dict[Hashable, str | None] = {}
+        self._known: dict[Names, list[CellRecord]] = {}
+
+    def identified(self, cell: Cell) -> Cell:
+        """Return the cell with the digests of its parts that can be known. Raise UserError if the files here are other
+        ones than the command says, or if there are several digests to choose from."""
+        if not cell.file_parts:
+            return cell
+        values, overrides = dict(cell.settings), dict(cell.overrides)
+        waiting = []
+        for chosen in cell.file_parts:
+            part, key = cell.section(chosen.role), f"{chosen.role}.{DIGEST}"
+            given = cell.settings[key]
+            if given.layer == COMMAND and given.value is None:
+                continue
+            here = self._digest_of(part)
+            if here is None:
+                waiting += [chosen] if given.value is None else []
+                continue
+            if given.value is None:
+                values[key] = Value(here, FILES, "")
+            elif here != given.value and self._execution.models.mode != "replay":
+                raise UserError(
+                    f"{key}={given.value} is given, and the files of {_named(cell, chosen)} have the digest {here}; "
+                    f"leave it out, or name the files that it is of"
+                )
+            for name, value in part.placed().items():
+                place = f"{chosen.role}.{name}"
+                values[place] = values[place]._replace(value=value)
+                overrides |= {place: value} if place in overrides else {}
+        found = replace(cell, settings=values, overrides=overrides)
+        for chosen in waiting:
+            if (value := self._told(found, chosen)) is not None:
+                found = replace(found, settings={**found.settings, f"{chosen.role}.{DIGEST}": value})
+        return found
+
+    def _digest_of(self, part: FilePart) -> str | None:
+        place = (type(part), *(getattr(part, name) for name in part.file_settings))
+        if place not in self._content:
+            self._content[place] = part.content()
+        return self._content[place]
+
+    def _told(self, cell: Cell, chosen: Chosen) -> Value | None:
+        """Return the digest of a part whose files are not here, by what is on record or published; None if nothing
+        tells it."""
+        role, part = chosen.role, cell.section(chosen.role)
+        by_name = id_by_name(cell)
+        known = {key: value for key, value in cell.digests.items() if value is not None}
+        records = [
+            record for record in self._records(cell.names)
+            if record.id_by_name == by_name and known.items() <= {**known, **record.digests}.items()
+        ]  # fmt: skip
+        recorded = dict.fromkeys(record.digests.get(role) for record in records)
+        if digest := _only(filter(None, recorded), cell, chosen, "the studies here hold runs"):
+            return Value(digest, RECORD, "")
+        if None in recorded:
+            return Value(None, RECORD, "")
+        if digest := part.published():
+            return Value(digest, RECIPE, "")
+        answered = part.on_record(role, self._execution.models, self._study())
+        if digest := _only(filter(None, answered), cell, chosen, "the recorded calls hold answers"):
+            return Value(digest, CASSETTE, "")
+        by_calls = chosen.kind in registry.MODELS and self._execution.models.mode == "replay"
+        return Value(None, CASSETTE, "") if by_calls else None
+
+    def _study(self) -> Path | None:
+        return None if self._execution.output is None else Path(self._execution.output)
+
+    def _records(self, names: Names) -> list[CellRecord]:
+        """Return the records that may tell a digest: those of the command's study, or, since the name of a study
+        follows from the ids of its cells, of all studies in runs/; and of the study whose recorded calls are used."""
+        if names not in self._known:
+            study, calls = self._study(), self._execution.models.cassette
+            studies = sorted(Path("runs").glob("*")) if study is None else [study]
+            self._known[names] = [*_records([*studies, *([Path(calls)] if calls else [])], names)]
+        return self._known[names]
+
+
+def _only(found: Iterable[str], cell: Cell, chosen: Chosen, where: str) -> str | None:
+    """Return the only digest, None if there is none; raise UserError for two."""
+    distinct: list[str] = []
+    for digest in found:
+        distinct += [digest] if digest not in distinct else []
+        if len(distinct) > 1:
+            raise UserError(
+                f"{where} of two models in the role {chosen.role!r}, {' and '.join(sorted(distinct))}, and the files "
+                f"of {_named(cell, chosen)} are not here; say which one with {chosen.role}.{DIGEST}=…"
+            )
+    return distinct[0] if distinct else None
+
+
+def _named(cell: Cell, chosen: Chosen) -> str:
+    part = cell.section(chosen.role)
+    return " ".join(f"{chosen.role}.{name}={value}" for name in part.file_settings if (value := getattr(part, name)))
+
+
+def id_by_name(cell: Cell) -> str:
+    """Return the id that a cell would have if no digest were known."""
+    stage = config.begun(id_by_name(cell.stage), cell.keeps) if cell.stage else ""
+    values = {key: value.value for key, value in cell.settings.items()}
+    digests = {f"{part.role}.{DIGEST}": None for part in cell.file_parts}
+    return config.identity(cell.names, config.versions(cell.names), values | digests, stage)
+
+
+def waits_for(cell: Cell) -> str:
+    """Return the names of the models or datasets without which the cell's id is not known; "" if it is known."""
+    named = [
+        _title(stage, part)
+        for stage in (*cell.stages, cell)
+        for part in stage.file_parts
+        if (value := stage.settings[f"{part.role}.{DIGEST}"]).value is None and value.layer not in BY_NAME
+    ]
+    return " and ".join(dict.fromkeys(named))
+
+
+def _title(cell: Cell, chosen: Chosen) -> str:
+    part = cell.section(chosen.role)
+    return next((str(value) for name in part.file_settings if (value := getattr(part, name))), str(chosen))
+
+
+def changed(cell: Cell, study: Path, planned: Iterable[str]) -> str:
+    """Return why a cell cannot be added to a study: its runs were recorded with other files under the same names; or
+    "". `planned`: ids of the cells of the command."""
+    if not cell.digests or not study.is_dir():
+        return ""
+    ids, by_name = {*planned}, id_by_name(cell)
+    for record in _records([study], cell.names):
+        begun = any(record.path.glob("seed-*"))
+        if record.cell in ids or record.id_by_name != by_name or not begun:
+            continue
+        for chosen in cell.file_parts:
+            then, now = record.digests.get(chosen.role), cell.digests[chosen.role]
+            if now is not None and then != now:
+                return f"{record.path} holds runs of {_named(cell, chosen)}{_then(chosen, then, now)}"
+    return ""
+
+
+def _then(chosen: Chosen, then: str | None, now: str) -> str:
+    """Return how the files of recorded runs relate to those that are here now."""
+    if then is None:
+        return (
+            f", recorded by this name alone, so nothing tells whether its files were those that are here now ({now}); "
+            f"choose another output=…, or go on under the name with {chosen.role}.{DIGEST}=null"
+        )
+    return f" whose files had the digest {then}, and they have {now} now; restore the files, or choose another output=…"
+
+
+def unstartable(cell: Cell, study: Path, replay: bool) -> Iterator[tuple[str, str]]:
+    """Yield each role whose part has no digest, and why the cell cannot start under its name: neither does the study
+    hold the cell, nor is all answered from recorded calls (`replay`)."""
+    if replay or (study / cell.directory / "cell.json").is_file():
+        return
+    for chosen in cell.file_parts:
+        value = cell.settings[f"{chosen.role}.{DIGEST}"]
+        if value.value is None and value.layer == COMMAND:
+            reason = (
+                f"{chosen.role}.{DIGEST}=null is given, and only a study whose runs were recorded by the name of the "
+                f"model goes on so; leave it out"
+            )
+            yield chosen.role, reason
+        elif value.value is None:
+            reason = (
+                f"{_named(cell, chosen)}: its files are not here, or not all of them, so nothing identifies it; the id "
+                f"of cell {cell.names.method} on {cell.names.suite}/{cell.names.task} is known once they are"
+            )
+            yield chosen.role, reason
+
+
+def _records(studies: Iterable[Path], names: Names) -> Iterator[CellRecord]:
+    """Yield the recorded cells of these names; unreadable ones are left out."""
+    for study in studies:
+        for path in sorted(study.glob(f"{names.suite}/{names.task}/{names.method}-*/cell.json")):
+            try:
+                content = json.loads(path.read_text())
+                if content["profile"] == names.profile and parts_of(content) == names.parts:
+                    yield CellRecord(path.parent, str(content["cell"]), *_by_name(content))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
+                continue
+
+
+def parts_of(content: Mapping[str, Any]) -> tuple[Chosen, ...]:
+    """Return the parts in a record."""
+    return tuple(Chosen(role, part.kind, part.name) for role, part in parts.read(content["parts"]).items())
+
+
+def _by_name(content: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return the id that a recorded cell would have if no digest were known, and its digests by role."""
+    names = Names(content["suite"], content["task"], content["method"], content["profile"], parts_of(content))
+    values = {key: entry["value"] for key, entry in content["settings"].items()}
+    digests = {
+        key.removesuffix(f".{DIGEST}"): value
+        for key, value in values.items()
+        if key.endswith(f".{DIGEST}") and isinstance(value, str) and SHA256.fullmatch(value)
+    }
+    stage = config.begun(_by_name(content["stage"])[0], content.get(config.KEEPS, [])) if "stage" in content else ""
+    without = values | {f"{role}.{DIGEST}": None for role in digests}
+    return config.identity(names, content["versions"], without, stage), digests

@@ -1,0 +1,300 @@
+"""A local model is its bytes: where the digest of its files comes from, and what is refused.
+
+The models are directories with the files of one, which are never loaded."""
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guidebench.harness.commands import cli
+from guidebench.harness.errors import UserError
+from guidebench.harness.identity import digests
+from guidebench.harness.identity.cells import record, recorded, rehashed, write_cell
+from guidebench.harness.loop import asking
+from guidebench.harness.loop.job import Job
+from guidebench.harness.models import cassette_file, keys
+from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.calls import EmbedCall
+from guidebench.harness.plan import matrix, variations
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.run import readiness
+from tests.refusals import check_refused
+
+WORDS = (
+    "suite=housekeep", "method=ellm_exploration", "profile=smoke", "goals=scripted", "text_embedder=transformers",
+    "guide.width=32", "seeds=1",
+)  # fmt: skip
+OTHER = "f" * 64
+
+
+def encoder(folder: Path, weights: bytes = b"weights") -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 32}')
+    (folder / "model.safetensors").write_bytes(weights)
+    (folder / "tokenizer.json").write_bytes(b"words")
+    return folder
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return encoder(tmp_path / "models" / "encoder")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No study of this directory tells a digest."""
+    monkeypatch.chdir(tmp_path)
+
+
+def planned(model: Path | str, *words: str) -> Cell:
+    (cell,) = matrix.plan([*WORDS, f"text_embedder.model={model}", *words]).cells
+    return cell
+
+
+def told(cell: Cell) -> tuple[str | None, str]:
+    """The digest of the cell's encoder and what it comes from."""
+    value = cell.settings["text_embedder.digest"]
+    return value.value, value.layer
+
+
+def on_record(cell: Cell, study: Path) -> Path:
+    """Write a cell's record and the directory of a run."""
+    write_cell(StudyDirectory(study), cell)
+    (study / cell.directory / "seed-0").mkdir()
+    return study
+
+
+def cassette(file: Path, *identities: dict[str, Any], role: str = "text_embedder") -> Path:
+    """A cassette with one answer of each of these models in a role."""
+    cassette_file.create(file)
+    with closing(cassette_file.opened(file, "rw")) as db, cassette_file.transaction(db):
+        for number, identity in enumerate(identities):
+            request = keys.request(identity, EmbedCall((f"text {number}",)), None)
+            cassette_file.insert(db, "requests", [(request.key, request.text)])
+            usage = (1, 1, 0, 0, 0.0, 0.0)
+            cassette_file.insert(db, "answers", [(request.key, "c/0", "[]", role, "", number, 0, "m", "{}", *usage)])
+    return file
+
+
+# Identity
+
+
+def test_equal_bytes_are_one_cell_wherever_they_are_and_other_bytes_another(model: Path, tmp_path: Path) -> None:
+    other, copied = encoder(tmp_path / "noise", b"noise!!"), Path(shutil.copytree(model, tmp_path / "copy"))
+    cells = matrix.plan([*WORDS, f"text_embedder.model={model},{copied},{other}"]).cells
+    assert [told(cell) for cell in cells] == [(digests.of_model(place), "files") for place in (model, other)]
+    before = planned(model)
+    (model / "model.safetensors").write_bytes(b"noise!!")
+    assert planned(model).id == cells[1].id != cells[0].id == before.id == planned(copied).id
+
+
+def test_a_record_holds_the_digest_and_its_path_is_in_no_id(model: Path) -> None:
+    cell = planned(model)
+    content = record(cell)
+    assert content["settings"]["text_embedder.digest"]["value"] == digests.of_model(model)
+    assert rehashed(content) == recorded(content).id == cell.id
+    content["settings"]["text_embedder.model"]["value"] = "/elsewhere"
+    assert rehashed(content) == cell.id
+
+
+def test_a_record_of_before_there_were_digests_keeps_the_id_under_its_models_name(model: Path) -> None:
+    by_name = planned(model, "text_embedder.digest=null")
+    assert by_name.id != planned(model).id
+    content = record(by_name)
+    del content["settings"]["text_embedder.digest"]
+    assert rehashed(content) == recorded(content).id == by_name.id
+    content["settings"]["text_embedder.model"]["value"] = "/elsewhere"
+    assert rehashed(content) != by_name.id
+
+
+def test_only_a_sha256_is_a_digest(model: Path) -> None:
+    check_refused(r"text_embedder\.digest=abc: expected a SHA-256", planned, model, "text_embedder.digest=abc")
+
+
+# Row names
+
+
+def test_a_row_is_named_by_recipe_repository_or_digest_and_never_by_a_path(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = digests.of_model(model)
+    assert digest is not None
+    assert planned(model).model == f"scripted_goals+local-{digest[:8]}"
+    assert planned("models/encoder").model == planned(model).model, "which looks like the name of a repository"
+    download = tmp_path / "hub" / "models--me--my-encoder" / "snapshots" / "1a2b"
+    shutil.copytree(model, download)
+    assert planned(download).model == "scripted_goals+my-encoder"
+    monkeypatch.setattr(recipes, "of_digest", {digest: recipes.recipe("sbert")}.get)
+    assert planned(model).model == "scripted_goals+sbert"
+
+
+# Where a digest comes from
+
+
+def test_files_that_are_not_those_of_the_command_are_refused_with_both_digests(model: Path) -> None:
+    digest = digests.of_model(model)
+    assert planned(model, f"text_embedder.digest={digest}").id == planned(model).id
+    says = rf"text_embedder\.digest={OTHER} is given, and the files of text_embedder\.model=.* the digest {digest}"
+    check_refused(says, planned, model, f"text_embedder.digest={OTHER}")
+    replayed = planned(model, f"text_embedder.digest={OTHER}", "models.mode=replay")
+    assert told(replayed) == (OTHER, "command line"), "nothing is loaded"
+
+
+def test_without_files_it_comes_from_command_record_recipe_or_recorded_calls_in_this_order(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = planned(model)
+    calls = cassette(tmp_path / "calls.sqlite", {"backend": "transformers", "digest": "c" * 64})
+    study = on_record(here, tmp_path / "study")
+    shutil.rmtree(model)
+    assert told(planned(model)) == (None, "default")
+    words = [f"models.cassette={calls}"]
+    assert told(planned(model, *words)) == ("c" * 64, "cassette")
+    published = recipes.recipe("sbert")
+    assert published is not None
+    monkeypatch.setattr(recipes, "recipe", lambda name: replace(published, digest="b" * 64, width=32))
+    assert told(planned(model, *words)) == ("b" * 64, "recipe")
+    again = planned(model, *words, f"output={study}")
+    assert told(again) == (told(here)[0], "record") and again.id == here.id
+    assert told(planned(model, *words, f"output={study}", f"text_embedder.digest={OTHER}")) == (OTHER, "command line")
+
+
+def test_a_study_with_a_name_of_its_ids_tells_its_digest_too(model: Path) -> None:
+    here = planned(model)
+    on_record(here, Path("runs") / "housekeep-ellm_exploration-smoke-123456")
+    shutil.rmtree(model)
+    assert planned(model).id == here.id
+    assert told(planned(model, "guide.weight=2"))[0] is None, "another cell's record tells nothing"
+
+
+def test_two_digests_on_record_are_refused_by_name(model: Path, tmp_path: Path) -> None:
+    both = [{"backend": "transformers", "digest": letter * 64} for letter in "cd"]
+    calls = cassette(tmp_path / "calls.sqlite", *both)
+    shutil.rmtree(model)
+    says = f"of two models in the role 'text_embedder', {'c' * 64} and {'d' * 64}.*say which one with text_embedder"
+    check_refused(says, planned, model, f"models.cassette={calls}")
+
+
+def test_a_call_that_is_recorded_under_another_role_tells_the_digest_of_an_equal_model(
+    model: Path, tmp_path: Path
+) -> None:
+    shutil.rmtree(model)
+    alike = {"backend": "transformers", "dtype": "float32", "trust_remote_code": False, "pool": "auto"}
+    alike |= {"text_tokens": None, "digest": "c" * 64}
+    for file, identity in (("same", alike), ("other", alike | {"pool": "mean"})):
+        calls = cassette(tmp_path / f"{file}.sqlite", identity, role="reader")
+        found = told(planned(model, f"models.cassette={calls}"))[0]
+        assert found == ("c" * 64 if file == "same" else None)
+
+
+# Without a digest
+
+
+def test_a_cell_whose_id_is_not_known_is_estimated_and_cannot_start(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (model / "model.safetensors").unlink()
+    command = ["run", *WORDS, f"text_embedder.model={model}"]
+    assert cli.main([*command, "--dry-run"]) == 1
+    said = capsys.readouterr().out
+    assert f"id: known once {model} is here" in said and "core-hours" in said and "about" in said
+    assert planned(model).id not in said, "it is not the cell's"
+    assert f"missing: text_embedder.model={model}: its files are not here, or not all of them" in said
+    assert cli.main([*command, "--dry-run", "--json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)["cells"]
+    assert (row["cell"], row["id"]) == (None, f"known once {model} is here") and row["hours"] > 0
+    assert cli.main(command) == 2
+    assert "nothing identifies it" in capsys.readouterr().err and not Path("runs").exists()
+    assert cli.main(["show", *WORDS, f"text_embedder.model={model}"]) == 0
+    assert f"cell: known once {model} is here" in capsys.readouterr().out
+
+
+def test_show_prints_the_digest(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", *WORDS, f"text_embedder.model={model}"]) == 0
+    said = capsys.readouterr().out
+    assert str(digests.of_model(model)) in said and f"cell {planned(model).id}" in said
+
+
+# Runs on record
+
+
+@pytest.fixture
+def lacking() -> Callable[..., list[str]]:
+    def missing(model: Path, study: Path, *words: str) -> list[str]:
+        plan = matrix.plan([*WORDS, f"text_embedder.model={model}", f"output={study}", *words])
+        return [reason for reason in readiness.missing(plan, study) if "digest" in reason]
+
+    return missing
+
+
+def test_runs_of_a_model_that_differs_now_are_refused_with_both_digests(
+    model: Path, tmp_path: Path, lacking: Callable[..., list[str]]
+) -> None:
+    study = on_record(planned(model), tmp_path / "study")
+    assert not lacking(model, study)
+    before = digests.of_model(model)
+    (model / "model.safetensors").write_bytes(b"noise!!")
+    (reason,) = lacking(model, study)
+    assert f"text_embedder.model={model} whose files had the digest {before}" in reason
+    assert f"they have {digests.of_model(model)} now" in reason
+    assert not lacking(encoder(tmp_path / "another", b"other"), study), "another name is another model"
+
+
+def test_runs_that_were_recorded_by_name_go_on_only_where_that_is_said(
+    model: Path, tmp_path: Path, lacking: Callable[..., list[str]]
+) -> None:
+    by_name = "text_embedder.digest=null"
+    (reason,) = lacking(model, tmp_path / "study", by_name)
+    assert "only a study whose runs were recorded by the name of the model goes on so" in reason
+    study = on_record(planned(model, by_name), tmp_path / "study")
+    (reason,) = lacking(model, study)
+    assert "recorded by this name alone" in reason and f"with {by_name}" in reason
+    assert not lacking(model, study, by_name)
+    shutil.rmtree(model)
+    assert planned(model, f"output={study}").id == planned(model, by_name).id
+
+
+def test_a_replay_with_calls_of_another_model_is_refused(
+    model: Path, tmp_path: Path, lacking: Callable[..., list[str]]
+) -> None:
+    calls = cassette(tmp_path / "calls.sqlite", {"backend": "transformers", "digest": OTHER})
+    words = ("models.mode=replay", f"models.cassette={calls}")
+    (reason,) = lacking(model, tmp_path / "study", *words)
+    assert str(digests.of_model(model)) in reason and f"only of {OTHER}" in reason
+    assert not lacking(model, tmp_path / "study", *words, f"text_embedder.digest={OTHER}")
+
+
+def test_the_digest_of_a_model_that_an_ablation_replaces_does_not_stay(tmp_path: Path) -> None:
+    models = [encoder(tmp_path / name, name.encode()) for name in ("one", "other")]
+    cell = planned(models[0], f"text_embedder.digest={digests.of_model(models[0])}")
+    plan = matrix.plan([*WORDS, f"text_embedder.model={models[0]}"])
+    layer = {"text_embedder.model": str(models[1])}
+    varied = variations._varied(cell, layer, "ablation", variations.Digests(plan.execution))
+    assert told(varied) == (digests.of_model(models[1]), "files")
+
+
+def test_files_that_were_changed_after_planning_are_found_before_a_model_is_asked(model: Path) -> None:
+    config = planned(model).section("text_embedder")
+    config.verify()
+    (model / "model.safetensors").write_bytes(b"noise!!")
+    with pytest.raises(UserError, match=rf"model={model}: its files have the digest .* on record is {config.digest}"):
+        config.verify()
+
+
+def test_outside_training_too_no_other_model_answers_under_a_recorded_digest(model: Path) -> None:
+    """As in `bench eval RUN models.mode=record`, long after the run."""
+    cell = planned(model)
+    (model / "model.safetensors").write_bytes(b"noise!!")
+    job = Job("eval", "", record(cell), (0,), models={"mode": "record"})
+    with (
+        pytest.raises(UserError, match=rf"on record is {cell.digests['text_embedder']}"),
+        asking.queues(["text_embedder"], job, cell, None),  # type: ignore[arg-type]
+    ):
+        pass
