@@ -151,9 +151,13 @@ class Cell:
         profile."""
         names = self.names
         suite = self.stage.names.suite if self.stage else names.suite
-        task = registry.get("suite", suite).pretraining or names.task
-        method = registry.get("method", names.method).pretraining
-        return {"": method, "suite": names.suite, "task": task, "profile": names.profile}
+        recipe = registry.get("method", names.method)
+        return {
+            "": recipe.pretraining,
+            "suite": names.suite,
+            "task": stage_task(recipe, suite, names.task),
+            "profile": names.profile,
+        }
 
     @property
     def models(self) -> tuple[Chosen, ...]:
@@ -398,6 +402,12 @@ def _class(kind: str, name: str) -> type:
     return found
 
 
+def stage_task(recipe: Method, suite: str, task: str) -> str:
+    """Return the task of a pre-training stage if the command names none: on its suite, before a run on `task`."""
+    own = str(registry.get("suite", suite).pretraining)
+    return task if recipe.pretrains_on_own_task else own or task
+
+
 def task_of(suite: str, name: str) -> str:
     """Return the task of a suite by name or alias. Raise UserError if there is none."""
     home = registry.get("suite", suite)
@@ -578,10 +588,6 @@ def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
 def validate(cell: Cell) -> None:
     """Raise UserError if the parts of a cell do not fit each other or the suite's spaces."""
     _ = cell.sections, cell.logs
-    for role, instead in cell.standing.roles:
-        if not instead:
-            kind = next(part.kind for part in cell.names.parts if part.role == role)
-            raise unfilled(cell.stand_ins.models, role, kind, cell.names.method, cell.names.suite)
     suite, place = cell.section("suite"), there(cell)
     for chosen in cell.names.parts:
         if reason := cell.section(chosen.role).fits(place):
@@ -592,6 +598,10 @@ def validate(cell: Cell) -> None:
                 + in_role(reason, chosen.kind, chosen.role)
                 + (f"; the suite's default for this task is {chosen.role}={own}" if mended else "")
             )
+    for role, instead in cell.standing.roles:
+        if not instead:
+            kind = next(part.kind for part in cell.names.parts if part.role == role)
+            raise unfilled(cell.stand_ins.models, role, kind, cell.names.method, cell.names.suite)
     _check_widths(cell)
     _check_losses(cell)
     _check_solver(cell)

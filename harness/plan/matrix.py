@@ -505,10 +505,10 @@ def _begun(
     sets = {config.MODELS: Given(config.MODELS, (combination.models,), False)} if combination.models else {}
     given = Words(own.names, {**taken, **parts, **own.parts}, {**inherited, **lacked, **own.settings}, own.stage)
     for suite in _names(own.names, "suite", (usual["suite"],)):
-        home = registry.get("suite", suite)
+        task = config.stage_task(registry.get("method", cell.names.method), suite, cell.names.task)
         names = {
             "profile": Given("profile", (usual["profile"],), False),
-            "task": Given("task", (home.pretraining or cell.names.task,), False),
+            "task": Given("task", (task,), False),
             **sets,
             **own.names,
         }
