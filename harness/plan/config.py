@@ -562,8 +562,8 @@ def _check_widths(cell: Cell) -> None:
     for key, role, width in _widths(cell):
         if (expected := cell.settings[key].value) != width:
             raise UserError(
-                f"its {role}'s vectors have {width} numbers, and {key}={expected}; leave {key} out, since it follows "
-                f"the embedder, or choose an embedder of {expected} numbers in the role {role}"
+                f"the {role}'s vectors have {width} numbers, and {key}={expected}; set {key}={width}, or leave {key} "
+                f"out: it follows the embedder"
             )
 
 

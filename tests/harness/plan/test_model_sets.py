@@ -266,7 +266,7 @@ def test_a_width_follows_the_embedder_that_gives_it_unless_the_command_sets_it()
     assert width("text_embedder.width=384") == 384
     assert width("text_embedder=transformers", "text_embedder.model=gpt2") == 768
     assert planned(*DSADF).settings["agent.width"].layer == "text_embedder 'scripted'"
-    says = r"its text_embedder's vectors have 1024 numbers, and agent\.width=384; leave agent\.width out"
+    says = r"the text_embedder's vectors have 1024 numbers, and agent\.width=384; set agent\.width=1024, or leave"
     check_refused(says, planned, *DSADF, "agent.width=384")
     unasked = planned(*DSADF, "agent=seeing_dual_system", "agent.images=false")
     assert unasked.section("agent").image_width == 768, "nothing gives a width that nobody asks for"
