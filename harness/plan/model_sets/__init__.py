@@ -48,13 +48,14 @@ class OpenRole(NamedTuple):
         return self.method.named(self.role, self.kind)
 
     def declared(self, name: str) -> Mapping[str, Any]:
-        """Return the words that the set `name` has for this role: those of the part that needs the role
-        (`AskingPart.model_sets`), and for a judge without such words that of the suite (`SuitePart.judges`)."""
+        """Return the words that the part which needs the role declares for the set `name` (`AskingPart.model_sets`)."""
         words = self.asker.model_sets.get(name, {}) if issubclass(self.asker, AskingPart) else {}
-        found = {key: value for key, value in words.items() if key.partition(".")[0] == self.role}
-        if not found and self.kind == "judge" and name in self.home.judges:
-            return {self.role: self.home.judges[name]}
-        return found
+        return {key: value for key, value in words.items() if key.partition(".")[0] == self.role}
+
+    def judge(self, name: str) -> str:
+        """Return the judge of clips that the suite has for the set `name` (`SuitePart.judges`), or "" if it has none or
+        this is no role of a judge."""
+        return self.home.judges.get(name, "") if self.kind == "judge" else ""
 
     def model(self, name: str) -> type[ModelPart]:
         """Return the configuration class of the part that `name` means in this role."""

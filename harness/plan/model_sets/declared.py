@@ -13,13 +13,15 @@ class Declared(ModelSet):
     """Parts that are declared for a set of this name, where the suite has what they need (`ModelPart.suits`).
 
     For a role without a declaration it is the method's own part if that part's backend has the set's name: a method
-    whose chat is hand-written needs to declare nothing.
+    whose chat is hand-written needs to declare nothing. A judge of clips without either is the suite's.
     """
 
     def words(self, role: OpenRole) -> Mapping[str, Any]:
         words = role.declared(self.name)
         if not words and role.own and role.model(role.own).backend == self.name:
             words = {role.role: role.own}
+        if not words and role.role not in getattr(role.asker, "puts", {}) and role.judge(self.name):
+            words = {role.role: role.judge(self.name)}
         return words if words and role.suited(words[role.role]) else {}
 
 

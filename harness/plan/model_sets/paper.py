@@ -16,4 +16,5 @@ class Paper(ModelSet):
     name: ClassVar[str] = PAPER
 
     def words(self, role: OpenRole) -> Mapping[str, Any]:
-        return {role.role: role.own} if role.own else role.declared(self.name)
+        named = role.own or role.judge(self.name)
+        return {role.role: named} if named else {}

@@ -132,7 +132,7 @@ def glimpses(plugin: Callable[..., Path], clip: Path) -> tuple[str, ...]:
     install(plugin)
     return (
         *SMALL, "method=glimpses", f"seer.model={clip}", f"reader.model={clip}", "seer.dtype=float32",
-        "reader.dtype=float32", "seer.delay=20", "seeds=[0,1]",
+        "reader.dtype=float32", "seer.delay=20", "models=paper", "seeds=[0,1]",
     )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from tests.refusals import check_refused
 
 DOORKEY = (
     "suite=minigrid_doorkey", "method=tadpole", "models=paper", "drawing.tile_size=8", "guide.stretch=16",
-    "training.steps=48", "evaluation.every=48", "evaluation.episodes=1", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
-    "learner.batch_size=16", "learner.learning_starts=32",
+    "training.steps=48", "evaluation.every=48", "evaluation.episodes=1", "learner.channels=4", "learner.features=8",
+    "learner.hidden=[8]", "learner.batch_size=16", "learner.learning_starts=32",
 )  # fmt: skip
 
 
