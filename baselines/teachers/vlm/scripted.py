@@ -72,4 +72,4 @@ def spread(image: Array) -> float:
     along = [(weight.sum(1), rows), (weight.sum(0), columns)]
     means = [(mass @ places) / total for mass, places in along]
     variance = sum((mass @ (places - mean) ** 2) / total for (mass, places), mean in zip(along, means, strict=True))
-    return float(np.sqrt(variance)) / image.shape[0]
+    return float(np.sqrt(variance) / image.shape[0])
