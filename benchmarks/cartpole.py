@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, rate, ratios, tell
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 
 CELL = {"suite": "classic", "task": "CartPole-v1", "profile": "paper", "method": "uer"}
@@ -40,7 +40,7 @@ def peer(seed: int) -> tuple[Any, dict[str, Any]]:
     from stable_baselines3 import DQN
 
     torch.set_num_threads(1)
-    names = Names(**CELL, parts=config.parts_of(chosen={}, **CELL))
+    names = Names(**CELL, parts=roles.parts_of(chosen={}, **CELL))
     suite = {key: value.value for key, value in config.base_settings(names).items()}
     settings = {
         "learning_rate": suite["learner.lr"],

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.cartpole import PEER, after_each_step, returns
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, ratios, tell
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 
 LEARNERS = ("sac", "td3")
@@ -54,7 +54,7 @@ class Where(NamedTuple):
 
     def settings(self, learner: str) -> Mapping[str, Any]:
         """Return every setting of our cell."""
-        parts = config.parts_of(self.suite, self.task, "uer", "paper", {"learner": learner})
+        parts = roles.parts_of(self.suite, self.task, "uer", "paper", {"learner": learner})
         names = Names(self.suite, self.task, "uer", "paper", parts)
         return {key: value.value for key, value in config.base_settings(names).items()}
 

@@ -30,7 +30,7 @@ from benchmarks.cartpole import after_each_step
 from benchmarks.turns import Contender, Turns, interleave, rate, ratios, tell, train
 from guidebench.harness.interfaces import Actions, Array, Observations, RunPhase, Step
 from guidebench.harness.loop import training
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 from guidebench.harness.registry import register
 from guidebench.harness.run.study import ring_bytes
@@ -135,7 +135,7 @@ def peer(seed: int) -> Any:
             return step.observation, step.reward, step.terminated, step.truncated, {}
 
     given = {**CELL, **CELLS["flat"]}
-    names = Names(**given, parts=config.parts_of(chosen=LEARNER, **given))
+    names = Names(**given, parts=roles.parts_of(chosen=LEARNER, **given))
     own = {key: value.value for key, value in config.base_settings(names).items()}
     return DQN(
         "MlpPolicy", Environment(), policy_kwargs={"net_arch": list(own["learner.hidden"])}, seed=seed, device="cpu",
@@ -207,7 +207,7 @@ def stored_bytes() -> dict[str, int]:
                 f"{kind}, embedded, without goal": (chosen, embedded | {"agent.goal": False}),
             }
         for name, (chosen, settings) in variants.items():
-            names = Names(**home, parts=config.parts_of(chosen=chosen, **home))
+            names = Names(**home, parts=roles.parts_of(chosen=chosen, **home))
             cell = config.resolve(names, settings, {})
             found[name] = ring_bytes(cell) // cell.section("training").capacity
     return found

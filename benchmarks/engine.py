@@ -27,7 +27,7 @@ from benchmarks.turns import last_timing
 from guidebench.harness.interfaces import Transition
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.building import make_build
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
 
@@ -35,7 +35,7 @@ METHODS = ("uer", "per", "vlm_rb")
 
 
 def cell(task: str, method: str, steps: int) -> Cell:
-    parts = config.parts_of("minigrid_doorkey", task, method, "paper", {"judge": "sprite"})
+    parts = roles.parts_of("minigrid_doorkey", task, method, "paper", {"judge": "sprite"})
     names = Names("minigrid_doorkey", task, method, "paper", parts)
     return config.resolve(names, {"training.steps": steps, "training.capacity": steps, "evaluation.every": steps}, {})
 

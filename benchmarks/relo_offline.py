@@ -26,7 +26,7 @@ import numpy as np
 
 from guidebench.harness.interfaces import Array, Batch, Moment, Observations, Span
 from guidebench.harness.loop.building import make_build
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 
 SUITE, TASK, PROFILE = "minigrid_doorkey", "5x5", "quick"
@@ -120,7 +120,7 @@ def worth(
 
 def learnt(data: Data, replay: str, settings: dict[str, Any], seeds: int, updates: int) -> dict[str, Any]:
     """Train one variant; return the errors of each seed during learning, and statistics of the replay's samples."""
-    names = Names(SUITE, TASK, replay, PROFILE, config.parts_of(SUITE, TASK, replay, PROFILE, {}))
+    names = Names(SUITE, TASK, replay, PROFILE, roles.parts_of(SUITE, TASK, replay, PROFILE, {}))
     every = int(config.base_settings(names)["learner.train_every"].value)
     given = {"training.steps": every * updates, "training.capacity": len(data.action), "learner.hidden": HIDDEN}
     cell = config.resolve(names, given | settings, {})
@@ -183,7 +183,7 @@ def measure(seeds: int, updates: int, transitions: int, variants: dict[str, Any]
 
     torch.set_num_threads(1)
     discount = float(
-        config.base_settings(Names(SUITE, TASK, "uer", PROFILE, config.parts_of(SUITE, TASK, "uer", PROFILE, {})))[
+        config.base_settings(Names(SUITE, TASK, "uer", PROFILE, roles.parts_of(SUITE, TASK, "uer", PROFILE, {})))[
             "learner.discount"
         ].value
     )

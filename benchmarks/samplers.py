@@ -24,7 +24,7 @@ import numpy as np
 from guidebench.harness import registry
 from guidebench.harness.interfaces import Moment, Transition, Update
 from guidebench.harness.loop.building import make_build
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 
 TRAIN_EVERY = 4
@@ -35,7 +35,7 @@ def round_seconds(replay: str, seeds: int, size: int, batch: int, rounds: int) -
     """Return the seconds of each round, early in the run, when AER's pool is four batches."""
     from guidebench.baselines.storage import Storage
 
-    parts = config.parts_of("minigrid_doorkey", "8x8", replay, "paper", {})
+    parts = roles.parts_of("minigrid_doorkey", "8x8", replay, "paper", {})
     names = Names("minigrid_doorkey", "8x8", replay, "paper", parts)
     cell = config.resolve(names, {"training.steps": size, "training.capacity": size}, {})
     rng = np.random.default_rng(0)

@@ -129,14 +129,14 @@ def train(
     from guidebench.harness.errors import Stopped
     from guidebench.harness.identity.cells import record, write_cell
     from guidebench.harness.loop.job import Job
-    from guidebench.harness.plan import config
+    from guidebench.harness.plan import config, roles
     from guidebench.harness.plan.names import Names
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.run.worker import work
 
     values = {name: given[name] for name in NAMES}
     chosen = {role: part for role, part in given.items() if role not in NAMES and "." not in role}
-    names = Names(**values, parts=config.parts_of(chosen=chosen, **values))
+    names = Names(**values, parts=roles.parts_of(chosen=chosen, **values))
     known, overrides = config.cell_fields(names), {}
     for key in given.keys() - set(NAMES) - set(chosen):
         section, field = key.split(".")

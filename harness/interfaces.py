@@ -192,8 +192,8 @@ class Suite(Protocol):
     defaults: ClassVar[Mapping[str, Any]]
     """Layer of settings for all profiles."""
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
-    """Profile -> layer of settings. It may also hold `tasks`, the tasks used if the command names none; `judge`, the
-    judge used if one is needed and neither method nor command names it; and `by_task`, task -> layer."""
+    """Profile -> layer of settings. It may also hold `tasks`, the tasks used if the command names none, and `by_task`,
+    task -> layer."""
 
     def spaces(self, task: str) -> tuple[Observations, Actions]: ...
 

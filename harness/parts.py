@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
 from guidebench.harness.interfaces import Actions, ArraySpec, Dialogue, Observations, Score, Suite
@@ -129,6 +130,8 @@ class SuitePart(Part):
 
     learners: ClassVar[Mapping[str, str]] = NOTHING
     """Task -> learner, for tasks that need another learner than the suite's default."""
+    judges: ClassVar[Mapping[str, str]] = MappingProxyType({"oracle": "oracle"})
+    """Set of models (`paper`, `scripted`, …) -> the judge of clips that it has on this suite."""
     dataset: ClassVar[str] = "scripted"
     """Default dataset of the suite's methods, if one needs it; this one holds episodes of the scripted policy."""
     aliases: ClassVar[Mapping[str, str]] = NOTHING
@@ -249,6 +252,12 @@ class AskingPart(Part):
     each_goal: ClassVar[bool] = False
     """Whether the part asks about each episode by its own instruction, so that it works on tasks whose goal changes
     from episode to episode (`SuitePart.by_turns`)."""
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
+    """Set of models (`scripted`, `oracle`, …) -> its words for the roles of `needs`: `ROLE` -> part, and `ROLE.FIELD`
+    -> value where the part needs it. `models=scripted` names these parts (`harness/plan/model_sets`)."""
+    widths: ClassVar[Mapping[str, str]] = NOTHING
+    """Setting of the part -> the role (of `needs`) of the embedder whose vectors have so many numbers. While the
+    embedder's width is known and a command sets no other, the setting follows it."""
     at_most: ClassVar[tuple[str, ...]] = ()
     """Roles for which `asked` is an upper bound rather than what to expect."""
 
@@ -366,6 +375,9 @@ class ModelPart(Part):
     part."""
     privileged: ClassVar[bool] = False
     """Whether the model reads privileged information that no method may use."""
+    suites: ClassVar[tuple[str, ...]] = ()
+    """Names of the suites that hand-written code is made for; () for any. On others a set of models takes another part;
+    a command may name it wherever it `fits`."""
     draws: ClassVar[bool] = False
     """Whether hand-written code draws frames of its own: `spawn` then gets the cell's drawing configuration as a third
     argument."""
@@ -384,6 +396,12 @@ class ModelPart(Part):
     Commands can set `delay` and `timeout` for models that declare them as fields."""
     timeout: float = 120.0
     """Seconds that one answer may take before the model's process is restarted."""
+
+    @classmethod
+    def suits(cls, suite: Any, task: str) -> bool:
+        """Return whether a suite, in its default settings, has what the model needs on a task. On others a set of
+        models takes another part. Makes no task and imports nothing heavy."""
+        return not cls.follows_solver or demonstrates(suite, task)
 
     def ready(self) -> None:
         """Raise UserError for a missing package, file, key or address. Loads no model and makes no call."""

@@ -38,6 +38,9 @@ class Method:
     pretraining: str = ""
     """Method of the pre-training stage, from whose policies the runs begin; "" for runs that begin with random
     parameters."""
+    pretrains_on_own_task: bool = False
+    """Whether the pre-training stage runs on the run's own task if the command names none, rather than on the suite's
+    task for stages (`SuitePart.pretraining`)."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """Role -> part, for roles that are not named after their kind and whose part differs from the one of that kind."""
     defaults: Layer = field(default_factory=dict)

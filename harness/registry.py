@@ -32,6 +32,7 @@ HELPERS: Mapping[str, tuple[str, str]] = {
     "call": ("guidebench.harness.models.calls.Call", "kind"),
     "encoder": ("guidebench.baselines.encoders.Encoder", ""),
     "tracker": ("guidebench.harness.trackers.Tracker", "name"),
+    "model_set": ("guidebench.harness.plan.model_sets.ModelSet", "name"),
 }
 """Registered kinds that are no parts of a cell: kind -> the class to inherit, and its attribute that holds the name."""
 BUILT_IN = tuple(
@@ -40,7 +41,7 @@ BUILT_IN = tuple(
         "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents",
         "baselines.teachers", "baselines.datasets", "baselines.encoders", "methods", "harness.models.judges",
         "harness.models.chats", "harness.models.embedders", "harness.models.calls", "harness.launchers",
-        "harness.trackers",
+        "harness.trackers", "harness.plan.model_sets",
     )
 )  # fmt: skip
 T = TypeVar("T")
@@ -162,6 +163,13 @@ def _check(kind: str, name: str, thing: Any) -> None:
             f"{kind} {name!r} does not inherit guidebench.harness.parts.{base.__name__}; make it the base class"
         )
     declared: Any = thing
+    if kind == "suite":
+        for profile, layer in getattr(declared, "profiles", {}).items():
+            if "judge" in layer:
+                raise UserError(
+                    f"suite {name!r} has a judge in its profile {profile!r}; name its judges by sets of models "
+                    f"instead: judges = {{'paper': …, 'scripted': …}}"
+                )
     if left_open := sorted(getattr(thing, "__abstractmethods__", ())):
         raise UserError(f"{kind} {name!r} lacks {' and '.join(left_open)}; define it as harness/parts.py describes")
     if kind == "launcher":  # it is in no cell
@@ -176,6 +184,20 @@ def _check(kind: str, name: str, thing: Any) -> None:
                 f"`consults` only roles that `needs` maps to {', '.join(MODELS[:-1])} or {MODELS[-1]}"
             )
     fields = {field.name for field in dataclasses.fields(thing)}
+    for models, words in getattr(declared, "model_sets", {}).items():
+        for word, value in words.items():
+            role, _, setting = word.partition(".")
+            if declared.needs.get(role) not in MODELS or role not in words or not (setting or isinstance(value, str)):
+                raise UserError(
+                    f"{kind} {name!r} has {word!r}: {value!r} in its set of models {models!r}; expected a role of its "
+                    f"`needs` that is one of a model -> name of a part, and ROLE.FIELD -> value beside it"
+                )
+    for setting, role in getattr(declared, "widths", {}).items():
+        if setting not in fields or declared.needs.get(role) != "embedder":
+            raise UserError(
+                f"{kind} {name!r} has {setting!r}: {role!r} in `widths`; expected one of its settings -> the role of "
+                f"an embedder in its `needs`"
+            )
     for role, setting in getattr(declared, "later", {}).items():
         if role not in declared.needs or setting not in fields:
             raise UserError(
@@ -276,6 +298,11 @@ class Register:
         """Register a tracker that follows the logs of runs (`guidebench.harness.trackers`)."""
         return _decorator("tracker", name)
 
+    def model_set(self, name: str) -> Callable[[T], T]:
+        """Register a set of models, which fills the roles that a command leaves open
+        (`guidebench.harness.plan.model_sets`)."""
+        return _decorator("model_set", name)
+
 
 register = Register()
 
@@ -292,7 +319,7 @@ def get(kind: str, name: str) -> Any:
                 f'{name} = "{_homes[kind, name]}" to [project.entry-points."guidebench.{kind}s"] of its package, '
                 f"and install the package again"
             )
-        raise unknown(kind, name, known)
+        raise unknown(kind.replace("model_set", "set of models"), name, known)
     return _entries[kind][name]
 
 

@@ -169,9 +169,9 @@ FOLDER = {
     """,
 }
 TINY = (
-    "method=scouting", "task=5x5", "profile=smoke", "drawing.tile_size=8", "training.steps=400", "evaluation.every=200",
-    "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
-    "learner.learning_starts=40", "seeds=2",
+    "method=scouting", "task=5x5", "profile=smoke", "models=paper", "drawing.tile_size=8", "training.steps=400",
+    "evaluation.every=200", "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
+    "learner.batch_size=16", "learner.learning_starts=40", "seeds=2",
 )  # fmt: skip
 KEPT = ("evaluations.parquet", "sightings.parquet", "policy.safetensors")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.text_acting import TEXT, TextAgent, tells, untold
@@ -56,6 +56,8 @@ class LanguageConditioned(Standard):
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("language_conditioned.bib")
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({**AgentPart.needs, ROLE: "embedder"})
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {ROLE: "scripted"}}
+    widths: ClassVar[Mapping[str, str]] = {"width": ROLE}
     shares: ClassVar[Mapping[str, type]] = {ROLE: TextVector}
     consults: ClassVar[tuple[str, ...]] = (ROLE,)
 
@@ -78,12 +80,6 @@ class LanguageConditioned(Standard):
             return reason
         if self.goal and GOAL in told.parts:
             return "the task's observations have a part 'goal' of their own; set agent.goal=false"
-        known = there[ROLE].dimensions()
-        if known is not None and known != self.width:
-            return (
-                f"its text_embedder's vectors have {known} numbers, and agent.width={self.width}; set "
-                f"agent.width={known}, or choose a text embedder of {self.width} numbers"
-            )
         return super().fits(there)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:

@@ -28,7 +28,7 @@ from benchmarks.turns import train
 from guidebench.baselines import captured
 from guidebench.baselines.captured import Captured, Learn
 from guidebench.harness import registry
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 
 SEEDS, ROUNDS = 5, 10
@@ -92,7 +92,7 @@ def _until(ask: Ask) -> float:
 
 def settings(where: Where, learner: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the learner and the capacity of the replay, as all contenders have them."""
-    parts = config.parts_of(where.suite, where.task, "uer", "paper", {"learner": learner})
+    parts = roles.parts_of(where.suite, where.task, "uer", "paper", {"learner": learner})
     names = Names(where.suite, where.task, "uer", "paper", parts)
     found = {key: value.value for key, value in config.base_settings(names).items()} | given
     told = {key.removeprefix("learner."): value for key, value in found.items() if key.startswith("learner.")}

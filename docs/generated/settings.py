@@ -19,6 +19,7 @@ INTRODUCTION = """\
 Where a setting stands in a command is said above each table. `bench show` prints the values that one cell has, with the
 layer that set each: the part's own default, the suite, the method, the profile or the command line.
 """
+SETS = ("paper", "scripted", "oracle")
 RUN = (("training", Training), ("evaluation", Evaluation), ("models", Models), ("", Execution))
 
 
@@ -79,6 +80,8 @@ def _suite(suite: Any) -> str:
     lines = []
     if drawn := _fields(suite.drawing):
         lines.append(f"Its frames are drawn as `drawing.SETTING=VALUE` says:\n{drawn}")
+    judges = ", ".join(f"`{judge}` with `models={models}`" for models, judge in suite.judges.items())
+    lines.append(f"Its judges of clips: {judges or 'none'}.\n")
     layers = {"every profile": suite.defaults, **{f"profile `{name}`": each for name, each in suite.profiles.items()}}
     rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
     if rows:
@@ -93,6 +96,8 @@ def _recipe(method: Method) -> str:
         for role, (kind, name) in _parts(method).items()
     )
     lines = [f"\nIts parts: {', '.join(parts)}.\n"]
+    if rows := list(_sets(method)):
+        lines.append(f"Its models by set (`models=NAME`):\n{table(('role', *SETS), rows)}")
     layers = {"every suite": method.defaults, **{f"suite `{name}`": each for name, each in method.on_suite.items()}}
     for suite, profiles in method.on_profile.items():
         layers |= {f"suite `{suite}`, profile `{name}`": layer for name, layer in profiles.items()}
@@ -109,6 +114,20 @@ def _recipe(method: Method) -> str:
             f"Its ablations, run by `bench ablate`:\n{table(('ablation', 'setting', 'value', 'source'), rows)}"
         )
     return "\n".join(lines)
+
+
+def _sets(method: Method) -> Iterator[tuple[str, ...]]:
+    """Yield for each role of a model the part that the method names and those that askers declare."""
+    parts = _parts(method)
+    for role, (kind, name) in parts.items():
+        if kind not in registry.MODELS:
+            continue
+        askers = (registry.get(*part) for part in parts.values() if part[1])
+        asker = next(asker for asker in askers if role in asker.needs)
+        declared = (getattr(asker, "model_sets", {}).get(models, {}).get(role, "") for models in SETS[1:])
+        meant = (registry.meant(kind, part, role) if part else "" for part in declared)
+        absent = "none" if name else "as the suite has it"
+        yield (code(role), *(code(part) if part else absent for part in (name, *meant)))
 
 
 def _parts(method: Method) -> dict[str, tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""List suites, methods and the parts of methods by kind, plug-ins included.
+"""List suites, methods and the parts of methods by kind, trackers and sets of models, plug-ins included.
 
   bench list chat      only the chats
 
@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 
-HELP = "list suites, methods, learners, replays, judges and other parts"
+HELP = "list suites, methods, learners, replays, judges and other parts, trackers and sets of models"
+OTHERS = {"tracker": "trackers (trackers=NAME)", "model_set": "sets of models (models=NAME)"}
+"""Kinds that are no parts of a cell -> heading."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "kind",
         nargs="?",
         help="only this kind: suite, method, learner, replay, guide, agent, judge, teacher, chat, embedder, dataset, "
-        "launcher",
+        "launcher, tracker, model_set",
     )
     parser.add_argument("--json", action="store_true", help="as JSON: kind -> names")
 
@@ -28,16 +30,17 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness import registry
     from guidebench.harness.errors import unknown
 
+    every = (*registry.KINDS, *OTHERS)
     kind = args.kind.removesuffix("s") if args.kind else None
-    if kind is not None and kind not in registry.KINDS:
-        raise unknown("kind", args.kind, registry.KINDS)
-    kinds = [kind] if kind else list(registry.KINDS)
+    if kind is not None and kind not in every:
+        raise unknown("kind", args.kind, every)
+    kinds = [kind] if kind else every
     found = {name: registry.names(name) for name in kinds}
     if args.json:
         print(json.dumps(found, indent=1))
         return 0
     for name in kinds:
-        print(f"{name}s" if name != "replay" else "replays")
+        print(OTHERS.get(name, f"{name}s"))
         for entry in found[name]:
             print(f"  {entry:<20} {describe(name, registry.get(name, entry))}".rstrip())
     return 0

@@ -4,6 +4,8 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
   suite, task, method, profile      what to run (profile: paper, quick, smoke)
   learner, replay, guide, agent, judge, teacher, chat, embedder
                                     replace a part of the method
+  models=scripted|oracle|paper      fill every role of a model that no other word names: hand-written, privileged, or
+                                    the paper's (bench list model_sets; usual: paper in profile=paper, else scripted)
   pretraining=METHOD                train METHOD first and begin from its policies; pretraining.task=… and other words
                                     with this prefix configure that stage
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4

@@ -20,7 +20,7 @@ from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.gym.recorder import Recorder
 from guidebench.harness.interfaces import Actions, Array, Observations
 from guidebench.harness.loop.evaluation import scored
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
 from guidebench.harness.settings import fields, given
@@ -40,7 +40,7 @@ def cell_of(name: str, profile: str, **settings: Any) -> Cell:
     if not slash:
         raise UserError(f"{name!r}: expected SUITE/TASK, such as minigrid_doorkey/8x8 (`bench list` names them)")
     home: Any = registry.get("suite", suite)
-    parts = config.parts_of(suite, task, METHOD, profile, {})
+    parts = roles.parts_of(suite, task, METHOD, profile, {})
     names = Names(suite, config.task_of(suite, task), METHOD, profile, parts)
     known = fields(home)
     for key in settings:

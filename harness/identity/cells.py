@@ -10,7 +10,7 @@ from guidebench.harness import logs
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell, Value
-from guidebench.harness.plan.names import Chosen, Names
+from guidebench.harness.plan.names import NO_STAND_INS, Chosen, Names, StandIns
 from guidebench.harness.records import parts
 from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.records.study import StudyDirectory
@@ -40,7 +40,12 @@ def record(cell: Cell) -> dict[str, Any]:
         "settings": {key: value._asdict() for key, value in cell.settings.items()},
         **({"stage": record(cell.stage)} if cell.stage else {}),
         **({config.KEEPS: list(cell.keeps)} if cell.keeps else {}),
+        **({"stand_ins": _plain(cell.standing)} if cell.standing.roles else {}),
     }
+
+
+def _plain(stand_ins: StandIns) -> dict[str, Any]:
+    return {"models": stand_ins.models, "roles": dict(stand_ins.roles)}
 
 
 def parts_of(cell: Cell) -> dict[str, dict[str, str]]:
@@ -82,6 +87,24 @@ def _kept(content: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _stand_ins(content: Mapping[str, Any], names: Names) -> StandIns:
+    """Return the roles in which another set of models stands in, by a record. Raise UserError for anything but a set
+    and roles of the cell with sets."""
+    if "stand_ins" not in content:
+        return NO_STAND_INS
+    found = content["stand_ins"]
+    roles = found.get("roles") if isinstance(found, dict) else None
+    if not isinstance(roles, dict) or not all(isinstance(text, str) for text in (found.get("models"), *roles.values())):
+        raise UserError(
+            f"the record of cell {content.get('cell')} has stand_ins {found!r}, which no set of models gives"
+        )
+    if unknown := roles.keys() - {part.role for part in names.parts}:
+        raise UserError(
+            f"the record of cell {content.get('cell')} has stand_ins for {min(unknown)!r}, no role of its own"
+        )
+    return StandIns(found["models"], tuple((part.role, roles[part.role]) for part in names.parts if part.role in roles))
+
+
 def recorded(content: Mapping[str, Any]) -> Cell:
     """Return the cell of a record. Raise UserError if the installed version would compute another id."""
     names = names_of(content)
@@ -102,7 +125,7 @@ def recorded(content: Mapping[str, Any]) -> Cell:
                 f"run the study anew, or check out the commit in its run.json"
             )
     stage = recorded(content["stage"]) if "stage" in content else None
-    cell = Cell(names, settings, content.get("overrides", {}), stage, _kept(content))
+    cell = Cell(names, settings, content.get("overrides", {}), stage, _kept(content), _stand_ins(content, names))
     if cell.id != content["cell"]:
         raise UserError(
             f"cell {content['cell']} was recorded by another version of its parts ({dict(content['versions'])}, "

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 
 from guidebench.harness import registry, settings
 from guidebench.harness.capabilities import demonstrates
-from guidebench.harness.errors import UserError, a, in_role, unknown
+from guidebench.harness.errors import UserError, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
 from guidebench.harness.parts import AskingPart, FilePart, Part, There
 from guidebench.harness.plan import answering, arrays
-from guidebench.harness.plan.names import Chosen, Names
+from guidebench.harness.plan.names import NO_STAND_INS, Chosen, Names, StandIns
+from guidebench.harness.plan.roles import learner_of, unfilled
 from guidebench.harness.recipes import Evaluation, Layer, Method, Training
 from guidebench.harness.records.schema import ASKING as WRITTEN_OF
 from guidebench.harness.records.schema import RESERVED, SCHEMA_VERSION
@@ -32,6 +33,8 @@ PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 PROFILES = ("paper", "quick", "smoke")
 PRETRAINING = "pretraining"
 """The word of a command that names the method of a pre-training stage, and the prefix of the stage's own words."""
+MODELS = "models"
+"""The word of a command that names the set of models, which fills the roles that the command leaves open."""
 KEEPS = "keeps"
 """The word after `pretraining.` that names the parameters which a run takes from its stage."""
 NONE = "none"
@@ -68,6 +71,8 @@ class Cell:
     keeps: tuple[str, ...] = ()
     """How the names begin of the parameters that a run takes from its stage's policy, such as `encoder`; the others
     begin at random. () for all."""
+    stand_ins: StandIns = NO_STAND_INS
+    """The roles in which the cell's set of models has no part. They are in its row name and not in its id."""
 
     @functools.cached_property
     def id(self) -> str:
@@ -96,7 +101,8 @@ class Cell:
 
     @property
     def variant(self) -> str:
-        """Return the overrides shown in the row name, in addition to `model`."""
+        """Return the overrides shown in the row name, in addition to `model`, and the roles in which another set of
+        models stands in."""
         return ", ".join(f"{key}={_brief(value)}" for key, value in sorted(self._shown.items()))
 
     @property
@@ -105,6 +111,8 @@ class Cell:
         differ from its own."""
         models = [f"{part.role}.model" for part in self.models]
         found = {key: value for key, value in self.overrides.items() if key not in models and not self._unnamed(key)}
+        if self.standing.roles:
+            found[MODELS] = self.standing
         if self.stage is None:
             return found | ({PRETRAINING: NONE} if registry.get("method", self.names.method).pretraining else {})
         before, usual = self.stage.names, dict[str, Any](self.staged)
@@ -117,10 +125,11 @@ class Cell:
         usual[KEEPS], told[KEEPS] = [], list(self.keeps)
         others = {key: value for key, value in told.items() if value != usual[key]}
         kept = {"suite", *(part.role for part in self.names.of(*CARRIED))}
+        own = {**self.overrides, **found}
         others |= {
             key: value
             for key, value in self.stage._shown.items()
-            if key.partition(".")[0] not in kept or self.overrides.get(key, _ABSENT) != value
+            if key.partition(".")[0] not in (MODELS, *kept) or own.get(key, _ABSENT) != value
         }
         return found | {f"{PRETRAINING}.{key}".rstrip("."): value for key, value in others.items()}
 
@@ -147,14 +156,28 @@ class Cell:
         return {part.role: self._digest(part.role) for part in self.file_parts}
 
     @property
+    def standing(self) -> StandIns:
+        """Return the stand-ins in roles that are asked under these settings."""
+        return self.stand_ins.among({part.role for part in self.models})
+
+    @property
+    def substitutes(self) -> int:
+        """Return in how many roles of the cell and its stages another set of models stands in."""
+        return sum(len(cell.standing.roles) for cell in (self, *self.stages))
+
+    @property
     def staged(self) -> dict[str, str]:
         """Return what its pre-training stage is unless the command says otherwise: "" (the method), suite, task and
         profile."""
         names = self.names
         suite = self.stage.names.suite if self.stage else names.suite
-        task = registry.get("suite", suite).pretraining or names.task
-        method = registry.get("method", names.method).pretraining
-        return {"": method, "suite": names.suite, "task": task, "profile": names.profile}
+        recipe = registry.get("method", names.method)
+        return {
+            "": recipe.pretraining,
+            "suite": names.suite,
+            "task": stage_task(recipe, suite, names.task),
+            "profile": names.profile,
+        }
 
     @property
     def models(self) -> tuple[Chosen, ...]:
@@ -288,6 +311,8 @@ LONGEST = 60
 
 
 def _brief(value: Any) -> str:
+    if isinstance(value, StandIns):
+        return str(value)
     text = settings.show(value)
     if len(text) <= LONGEST:
         return text
@@ -393,57 +418,10 @@ def _class(kind: str, name: str) -> type:
     return found
 
 
-def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str]) -> tuple[Chosen, ...]:
-    """Return the parts of a cell in the order of `Names`; `chosen`: role -> name, for parts named on the command line.
-    A name means the part that is registered for the role, if there is one (`registry.meant`).
-
-    The roles follow from the `needs` of the agent, and recursively from those of its parts. A part that neither the
-    command line nor the method names is the suite's default. The default judge depends on the profile: a quick profile
-    may replace the paper's model by a scripted judge.
-    """
-    recipe: Method = registry.get("method", method)
-    home = registry.get("suite", suite)
-    if profile not in home.profiles:
-        raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-    judge = str(home.profiles[profile].get("judge", ""))
-    suites = {"learner": learner_of(home, task), "judge": judge, "dataset": home.dataset}
-    found: dict[str, tuple[Chosen, str]] = {}
-    waiting = [("agent", "agent", f"method {method!r}")]
-    while waiting:
-        role, kind, who = waiting.pop(0)
-        if kind == registry.HUMAN:  # a person has no part
-            continue
-        if role in found:
-            known, first = found[role]
-            if known.kind != kind:
-                raise UserError(
-                    f"{first} needs {a(known.kind)} in the role {role!r}, but {who} needs {a(kind)} in it; "
-                    f"parts of one method can share a role only for the same kind of part; rename one of the two roles"
-                )
-            continue
-        name = chosen.get(role) or recipe.named(role, kind) or suites.get(kind, "")
-        if not name:
-            raise UserError(
-                f"method {method!r} needs {a(kind)} as {role!r}, but names none, and "
-                f"suite {suite!r} names none in its profile {profile!r}; name "
-                f"one with {role}=… (known: {', '.join(registry.names(kind))})"
-            )
-        part = Chosen(role, kind, name := registry.meant(kind, name, role))
-        found[role] = part, who
-        needs = registry.get(kind, name).needs
-        waiting += [(other, of, f"{kind} {name!r}") for other, of in needs.items()]
-    for role in recipe.roles.keys() - found.keys():  # another guide may need it; a role that no part needs is an error
-        if role not in registry.roles():
-            raise UserError(
-                f"method {method!r} names {recipe.roles[role]!r} for the role {role!r}, which no part needs; its "
-                f"own parts need the roles {', '.join(sorted(found))}"
-            )
-    return tuple(sorted((part for part, _ in found.values()), key=lambda p: (registry.KINDS.index(p.kind), p.role)))
-
-
-def learner_of(home: Any, task: str) -> str:
-    """Return a suite's default learner for a task."""
-    return str(home.learners.get(task, home.learner))
+def stage_task(recipe: Method, suite: str, task: str) -> str:
+    """Return the task of a pre-training stage if the command names none: on its suite, before a run on `task`."""
+    own = str(registry.get("suite", suite).pretraining)
+    return task if recipe.pretrains_on_own_task else own or task
 
 
 def task_of(suite: str, name: str) -> str:
@@ -508,8 +486,7 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
         raise unknown(f"profile of suite {names.suite!r}:", names.profile, home.profiles)
     profile = dict(home.profiles[names.profile])
     by_task = profile.pop("by_task", {}).get(names.task, {})
-    for name in ("tasks", "judge"):  # these select cells and parts; they are not settings
-        profile.pop(name, None)
+    profile.pop("tasks", None)  # it selects cells and is no setting
     yield f"suite {names.suite}", {k: v for k, v in home.defaults.items() if k != "by_task"}
     yield f"suite {names.suite} on {names.task}", home.defaults.get("by_task", {}).get(names.task, {})
     yield f"method {names.method}", recipe.defaults
@@ -541,7 +518,22 @@ def cell_fields(names: Names) -> Mapping[str, Mapping[str, Field]]:
     return found
 
 
-def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]) -> Cell:
+def filled_settings(names: Names, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a set of models gives besides parts, checked. Raise UserError for one that the part
+    lacks, and for an invalid value."""
+    found = {}
+    for key, value in given.items():
+        section, _, name = key.partition(".")
+        known = cell_fields(names).get(section, {})
+        if name not in known:
+            raise unknown(f"setting of {section} {names.part(section)!r} that a set of models gives:", name, known)
+        found[key] = settings.check(known[name], value, f"set of models: {key}")
+    return found
+
+
+def resolve(
+    names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any], stand_ins: StandIns = NO_STAND_INS
+) -> Cell:
     """Return the cell of these names with command-line `overrides` (`section.field` -> checked value).
 
     `named` holds parts that the command line replaced; they appear in the row name but are not settings.
@@ -549,10 +541,49 @@ def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]
     values = dict(base_settings(names))
     for key, value in overrides.items():
         values[key] = Value(value, COMMAND, "")
-    return evaluated_once(Cell(names, values, {**named, **overrides}))
+    return settled(Cell(names, values, {**named, **overrides}, stand_ins=stand_ins))
 
 
-def evaluated_once(cell: Cell) -> Cell:
+def settled(cell: Cell) -> Cell:
+    """Return the cell with the settings that follow from its others: widths of vectors, and a single evaluation
+    episode where all of a run's are equal."""
+    return _evaluated_once(_widths_followed(cell))
+
+
+def _widths_followed(cell: Cell) -> Cell:
+    """Return the cell in which parts expect vectors as wide as those of their embedders (`AskingPart.widths`), except
+    where an override sets a width."""
+    followed = {
+        key: Value(width, str(next(part for part in cell.names.parts if part.role == role)), "the width of its vectors")
+        for key, role, width in _widths(cell)
+        if key not in cell.overrides and cell.settings[key].value != width
+    }
+    return replace(cell, settings={**cell.settings, **followed}) if followed else cell
+
+
+def _widths(cell: Cell) -> Iterator[tuple[str, str, int]]:
+    """Yield each setting that is to be the width of an embedder's vectors, the embedder's role, and that width, where
+    the embedder is asked and tells it."""
+    for chosen in cell.names.of(*registry.ASKING):
+        widths = registry.get(chosen.kind, chosen.name).widths
+        for name, role in widths.items():
+            if role in cell.section(chosen.role).unasked:
+                continue
+            if (known := cell.section(role).dimensions()) is not None:
+                yield f"{chosen.role}.{name}", role, known
+
+
+def _check_widths(cell: Cell) -> None:
+    """Raise UserError if a part expects vectors of another width than its embedder gives."""
+    for key, role, width in _widths(cell):
+        if (expected := cell.settings[key].value) != width:
+            raise UserError(
+                f"the {role}'s vectors have {width} numbers, and {key}={expected}; set {key}={width}, or leave {key} "
+                f"out: it follows the embedder"
+            )
+
+
+def _evaluated_once(cell: Cell) -> Cell:
     """Return the cell, with one evaluation episode, regardless of its layers, if all episodes of a run are equal."""
     names = cell.names
     if cell.section("agent").stochastic or not cell.section("suite").repeats(names.task):
@@ -583,6 +614,11 @@ def validate(cell: Cell) -> None:
                 + in_role(reason, chosen.kind, chosen.role)
                 + (f"; the suite's default for this task is {chosen.role}={own}" if mended else "")
             )
+    for role, instead in cell.standing.roles:
+        if not instead:
+            kind = next(part.kind for part in cell.names.parts if part.role == role)
+            raise unfilled(cell.stand_ins.models, role, kind, cell.names.method, cell.names.suite)
+    _check_widths(cell)
     _check_losses(cell)
     _check_solver(cell)
     answering.check(cell.names.parts)

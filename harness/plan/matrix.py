@@ -22,16 +22,16 @@ from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.execution import Execution, Models
 from guidebench.harness.parts import LauncherPart
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, model_sets, roles
 from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.contents import Digests
-from guidebench.harness.plan.names import Names
+from guidebench.harness.plan.names import Names, StandIns
 from guidebench.harness.recipes import Method
 from guidebench.harness.records.schema import STAGES, label
 
 KINDS = registry.PARTS
 """Kinds of part; each is also the name of a role."""
-NAME_KEYS = ("suite", "task", "method", "profile", "seeds", config.PRETRAINING)
+NAME_KEYS = ("suite", "task", "method", "profile", config.MODELS, "seeds", config.PRETRAINING)
 NESTED = {"models": "models", "launching": "launcher"}
 """Field of `Execution` that holds settings -> their section in a command."""
 PATHS = ("output", "against", "models.cassette")
@@ -312,6 +312,24 @@ def parse_seeds(given: Given) -> tuple[int, ...]:
     return tuple(value)
 
 
+class _Combination(NamedTuple):
+    """Parts that a command names or leaves to its set of models, in a cell."""
+
+    names: Names
+    chosen: Mapping[str, str]
+    """Role -> part, of the parts that the command names and the cell has."""
+    models: str
+    """The set of models that the command names, or ""."""
+    filled: Mapping[str, Any]
+    """`role.field` -> value, not checked yet, which the set gives."""
+    stand_ins: StandIns
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Return what tells it from others of its command: a stage has a set of its own where `models` is ""."""
+        return self.names, self.models, json.dumps(self.filled, sort_keys=True, default=str)
+
+
 @dataclass
 class _Met:
     """What the cells of a command have met of its words."""
@@ -337,9 +355,16 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
     cells: dict[str, Cell] = {}
     for found in named:
         for cell in _cells_of(words, found, met, own):
-            cells.setdefault(cell.id, cell)
+            if cell.substitutes < cells.setdefault(cell.id, cell).substitutes:
+                cells[cell.id] = cell
             if len(cells) > MOST_CELLS:
                 raise _too_many()
+    if config.MODELS in words.names and config.MODELS not in met.used:
+        given = ",".join(_names(words.names, config.MODELS, ()))
+        raise UserError(
+            f"{config.MODELS}={given} is given, but the chosen methods ({_methods(cells.values())}) have no role of a "
+            f"model that it could fill; leave it out"
+        )
     stages = [name for name in _names(words.names, config.PRETRAINING, ()) if name != config.NONE]
     if stages and not any(cell.stage for cell in cells.values()):
         raise UserError(
@@ -348,13 +373,34 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
         )
     for key in words.said():
         if key not in met.used and key not in words.parts:
-            raise _unused(key, cells.values(), met.known)
+            raise _of_other_model(key, words, cells.values()) or _unused(key, cells.values(), met.known)
     unused = next((role for role in words.parts if role not in met.used), None)
     if unused:
         others = _roles_of(unused, cells.values())
         hint = f" in a role of that name; write {' or '.join(f'{role}=…' for role in others)}" if others else ""
         raise UserError(f"{unused}= is given, but none of the chosen methods has {a(unused)}{hint}")
     return list(cells.values())
+
+
+def _of_other_model(key: str, words: Words, cells: Iterable[Cell]) -> UserError | None:
+    """Return the error for a setting that the method's own model in a role has and the one of the set of models lacks;
+    None for any other setting."""
+    role, _, name = key.partition(".")
+    if role in words.parts:
+        return None
+    for cell in cells:
+        part = next((part for part in cell.names.of(*registry.MODELS) if part.role == role), None)
+        if part is None:
+            continue
+        own = registry.get("method", cell.names.method).named(role, part.kind)
+        filler = registry.get(part.kind, registry.meant(part.kind, own, role)) if own else None
+        if filler is not None and name in settings.fields(filler):
+            models = _names(words.names, config.MODELS, (model_sets.usual(cell.names.profile),))[0]
+            return UserError(
+                f"{key}= is given, but models={models} fills the role {role} with {part.name!r}, which has no such "
+                f"setting; add {role}={own}, or models=paper"
+            )
+    return None
 
 
 def _unused(key: str, cells: Iterable[Cell], known: Iterable[str]) -> UserError:
@@ -383,27 +429,33 @@ def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]
 
 def _combined(
     words: Words, suite: str, tasks: Sequence[str], method: str, profile: str, met: _Met
-) -> list[tuple[Names, dict[str, str]]]:
+) -> list[_Combination]:
     """Return every combination of parts of a method on these tasks, and note the words that set something in them."""
     registry.get("method", method)
-    found = list(_named(suite, tasks, method, profile, words.parts))
-    for names, chosen in found:
+    sets = _names(words.names, config.MODELS, ("",))
+    for name in sets:
+        if name:
+            registry.get("model_set", name)
+    found = list(_named(suite, tasks, method, profile, words.parts, sets))
+    for names, chosen, *_ in found:
         present = config.base_settings(names)
         met.known |= set(present)
         met.used |= set(chosen) | {key for key in words.settings if config.target_of(names, key) in present}
+        met.used |= {config.MODELS} if names.of(*registry.MODELS) else set()
     return found
 
 
 def _cells_of(
     words: Words,
-    named: Iterable[tuple[Names, dict[str, str]]],
+    named: Iterable[_Combination],
     met: _Met,
     own: frozenset[str],
     after: Sequence[str] = (),
 ) -> Iterable[Cell]:
     """Yield the cells of these combinations of parts, each with its stages. `own`: the words that set something in a
     cell of the command itself; `after`: what follows a stage, as method and task."""
-    for names, chosen in named:
+    for combination in named:
+        names = combination.names
         here = f"{names.method} on {names.suite}/{names.task}"
         if here in after:
             raise UserError(
@@ -413,19 +465,19 @@ def _cells_of(
         if len(after) > STAGES:
             raise UserError(f"{here} would be stage {len(after)} before {after[0]}; a run has at most {STAGES} stages")
         usual = registry.get("method", names.method).pretraining
-        for cell in _cells(names, config.base_settings(names), words.settings, chosen):
+        for cell in _cells(combination, config.base_settings(names), words.settings):
             for before in _names(words.names, config.PRETRAINING, (usual,)):
                 nothing = not (names.of("learner") or cell.section("agent").learns)  # that a stage could begin
                 if before in ("", config.NONE) or nothing:
                     yield met.digests.identified(cell)
                 else:
-                    yield from _begun(words, cell, chosen, before, met, own, (*after, here))
+                    yield from _begun(words, cell, combination, before, met, own, (*after, here))
 
 
 def _begun(
     words: Words,
     cell: Cell,
-    chosen: Mapping[str, str],
+    combination: _Combination,
     method: str,
     met: _Met,
     used: frozenset[str],
@@ -433,9 +485,9 @@ def _begun(
 ) -> Iterable[Cell]:
     """Yield the cell with each pre-training stage that the words describe, whose method is `method`.
 
-    A stage takes over what the command says of the suite, the agent, learners and models. Of other parts and settings
-    it takes the words that no cell of the command itself has, which are all but those `used`. Words with the prefix
-    `pretraining.` come before both.
+    A stage takes over what the command says of the suite, the agent, learners and models, and its set of models. Of
+    other parts and settings it takes the words that no cell of the command itself has, which are all but those `used`.
+    Words with the prefix `pretraining.` come before both.
     """
 
     def left(key: str) -> bool:
@@ -452,19 +504,21 @@ def _begun(
     }
     lacked = {key: item for key, item in words.settings.items() if left(key)}
     parts = {role: item for role, item in words.parts.items() if left(role)}
-    taken = {role: Given(role, (name,), False) for role, name in chosen.items() if role in kept}
+    taken = {role: Given(role, (name,), False) for role, name in combination.chosen.items() if role in kept}
+    sets = {config.MODELS: Given(config.MODELS, (combination.models,), False)} if combination.models else {}
     given = Words(own.names, {**taken, **parts, **own.parts}, {**inherited, **lacked, **own.settings}, own.stage)
     for suite in _names(own.names, "suite", (usual["suite"],)):
-        home = registry.get("suite", suite)
+        task = config.stage_task(registry.get("method", cell.names.method), suite, cell.names.task)
         names = {
             "profile": Given("profile", (usual["profile"],), False),
-            "task": Given("task", (home.pretraining or cell.names.task,), False),
+            "task": Given("task", (task,), False),
+            **sets,
             **own.names,
         }
         inner = _Met(digests=met.digests)
         try:
             found = [
-                _combined(given, suite, tasks, method, profile, inner)
+                _combined(replace(given, names=names), suite, tasks, method, profile, inner)
                 for profile, tasks in _protocols(replace(given, names=names), suite)
             ]
             its = frozenset(inner.used)
@@ -473,7 +527,7 @@ def _begun(
             raise _in_stage(error, method) from None
         met.known |= inner.known
         met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.said()})}
-        met.used |= inner.used & ({*lacked, *parts} - {*own.settings, *own.parts})
+        met.used |= inner.used & ({*lacked, *parts, *sets} - {*own.settings, *own.parts, *own.names})
         for stage, keeps in itertools.product(stages, _kept(own.names)):
             yield met.digests.identified(replace(cell, stage=stage, keeps=keeps))
 
@@ -569,33 +623,36 @@ def _too_many() -> UserError:
 
 
 def _named(
-    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Given]
-) -> Iterable[tuple[Names, dict[str, str]]]:
-    """Yield every combination of parts that the command line names for a method, on each task, with those in use."""
-    seen = set()
+    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Given], sets: Iterable[str]
+) -> Iterable[_Combination]:
+    """Return every combination of the parts and sets of models that the command line names for a method, on each
+    task."""
+    found: dict[tuple[object, ...], _Combination] = {}
     options = [[(role, name) for name in _names(parts, role, ())] for role in parts]
     for choice in itertools.product(*options):
         chosen = dict(choice)
         for role, name in chosen.items():
             if role in KINDS:
                 registry.get(role, name)
-        for task in tasks:
-            names = Names(suite, task, method, profile, config.parts_of(suite, task, method, profile, chosen))
-            if names not in seen:
-                seen.add(names)
-                yield names, {role: name for role in chosen if (name := names.part(role))}
+        for task, models in itertools.product(tasks, sets):
+            filled = roles.fill(suite, task, method, profile, chosen, models)
+            names = Names(suite, task, method, profile, filled.parts)
+            own = {role: name for role in chosen if (name := names.part(role))}
+            combination = _Combination(names, own, models, filled.settings, filled.stand_ins)
+            found.setdefault(combination.key, combination)
+    return found.values()
 
 
-def _cells(
-    names: Names, present: Mapping[str, Any], swept: Mapping[str, Given], chosen: Mapping[str, str]
-) -> Iterable[Cell]:
+def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping[str, Given]) -> Iterable[Cell]:
+    names, chosen = combination.names, combination.chosen
     # the row name shows a replaced model already
     models = {part.role: part.name for part in names.of(*registry.MODELS)}
     try:
-        recipe = config.parts_of(names.suite, names.task, names.method, names.profile, models)
+        recipe = roles.parts_of(names.suite, names.task, names.method, names.profile, models, combination.models)
     except UserError:  # the recipe alone is incomplete, e.g. without a judge: all named parts differ from it
         recipe = ()
     named = {part.role: part.name for part in names.parts if part.role in chosen.keys() - models and part not in recipe}
+    filled = config.filled_settings(names, combination.filled)
     axes = []
     for key, given in swept.items():
         target = config.target_of(names, key)
@@ -606,8 +663,8 @@ def _cells(
         axes.append([(target, settings.given(known, value, key)) for value in given.values])
     if math.prod(map(len, axes)) > MOST_CELLS:
         raise _too_many()
-    for combination in itertools.product(*axes):
-        yield config.resolve(names, dict(combination), named)
+    for values in itertools.product(*axes):
+        yield config.resolve(names, {**filled, **dict(values)}, named, combination.stand_ins)
 
 
 def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""The registered part in each role of a cell."""
+"""The registered part in each role of a cell, and the roles in which a set of models has none of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 
@@ -47,3 +48,24 @@ class Names(NamedTuple):
     def sections(self) -> tuple[str, ...]:
         """Return the sections that the settings of a cell with these parts may have."""
         return ("training", "evaluation", "suite", *(part.role for part in self.parts), "drawing")
+
+
+class StandIns(NamedTuple):
+    """The roles of a cell in which its set of models has no part, so that another set stands in."""
+
+    models: str = ""
+    """Name of the set, which fills the roles that the command leaves open; "" for the usual one of the profile."""
+    roles: tuple[tuple[str, str], ...] = ()
+    """Each such role and the set that stands in, or "" where none has a part, in the order of the cell's parts."""
+
+    def among(self, roles: Collection[str]) -> StandIns:
+        """Return those whose role is one of these."""
+        return self._replace(roles=tuple((role, instead) for role, instead in self.roles if role in roles))
+
+    def __str__(self) -> str:
+        """Return them as row names show them: `oracle (scorer: scripted; text_embedder: scripted)`; "" for none."""
+        told = "; ".join(f"{role}: {instead}" for role, instead in self.roles)
+        return f"{self.models} ({told})" if told else ""
+
+
+NO_STAND_INS = StandIns()

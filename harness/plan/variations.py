@@ -13,10 +13,11 @@ from typing import Literal
 
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError, unknown
-from guidebench.harness.plan import config
-from guidebench.harness.plan.config import NONE, PRETRAINING, Cell
+from guidebench.harness.plan import config, roles
+from guidebench.harness.plan.config import MODELS, NONE, PRETRAINING, Cell
 from guidebench.harness.plan.contents import Digests
 from guidebench.harness.plan.matrix import PREFIX, InMatrix, Plan
+from guidebench.harness.plan.model_sets import ORACLE, PAPER, SCRIPTED
 from guidebench.harness.plan.names import Names
 from guidebench.harness.recipes import Layer
 from guidebench.harness.settings import DIGEST
@@ -25,15 +26,19 @@ FULL = "full"
 STANDARD = "standard"
 """Row name of frames without perturbation."""
 PERTURBATION = "drawing.perturbation"
+NO_MODEL = (SCRIPTED, ORACLE)
+"""Backends of parts that need no foundation model."""
 
 
 def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     """Return `plan` with the declared ablations of each cell's method added.
 
     `only` selects ablations by full name ("lambda_max=0.5") or group, the text before "=". A method without ablations,
-    or with none that `only` selects, runs as it is beside one that has some. Raise UserError if none has any, and for
-    an ablation that does not fit its cell.
+    or with none that `only` selects, runs as it is beside one that has some. Where the command names a set of models
+    other than `paper`, ablations that name a foundation model have the set's part in its place. Raise UserError if none
+    has any, and for an ablation that does not fit its cell.
     """
+    named = any(word.startswith(f"{MODELS}=") for word in plan.command)
     methods = dict.fromkeys(cell.names.method for cell in plan.cells)
     declared = {method: registry.get("method", method).ablations for method in methods}
     _check_only(only, declared)
@@ -41,12 +46,13 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     places: dict[str, InMatrix] = {}
     digests = Digests(plan.execution)
     for cell in plan.cells:
-        chosen = {
-            name: layer
-            for name, layer in declared[cell.names.method].items()
-            if (not only or _chosen(name, only)) and not (cell.stage is None and any(map(_of_stage, layer)))
-        }
-        variations = {name: _ablated(cell, name, layer, digests) for name, layer in chosen.items()}
+        variations = {}
+        for name, layer in declared[cell.names.method].items():
+            if (only and not _chosen(name, only)) or (cell.stage is None and any(map(_of_stage, layer))):
+                continue
+            kept = _without_models(cell, layer) if named and cell.stand_ins.models != PAPER else layer
+            title = name if kept == layer else f"{name} ({MODELS}={cell.stand_ins.models})"
+            variations[title] = _ablated(cell, name, kept, digests)
         if not variations:
             cells.append(cell)
             continue
@@ -64,8 +70,9 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
 def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     """Return `plan` with, for each cell that has a judge, variations in which the judge sees perturbed frames.
 
-    `only` selects from the perturbations that the suite's drawing defines. Raise UserError if no cell has a judge, if a
-    judge does not see frames, for a suite without perturbations and for an unknown perturbation.
+    A cell whose judges see no frames runs once, as one without a judge does. `only` selects from the perturbations that
+    the suite's drawing defines. Raise UserError if no cell has a judge, if none of the judges sees frames, for a suite
+    without perturbations and for an unknown perturbation.
     """
     if any(word.startswith(f"{PERTURBATION}=") for word in plan.command):
         raise UserError(
@@ -75,8 +82,14 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     if not judged:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
         raise UserError(f"no chosen method has a judge ({methods}), and perturbations change only what a judge sees")
+    seeing = [cell for cell in judged if _judge_sees_frames(cell)]
+    if not seeing:
+        raise UserError(
+            f"{judged[0].names.of('judge')[0]} reads the task's events and sees no frames, so perturbations cannot "
+            f"affect it; choose another judge, or another set of models (models=…)"
+        )
     drawn: dict[tuple[str, str], str] = {}
-    for cell in judged:
+    for cell in seeing:
         look = repr(cell.section("drawing"))
         if drawn.setdefault((cell.names.suite, cell.names.task), look) != look:
             raise UserError("drawing.* is given several values, but a study has one set of sample frames: give one")
@@ -85,7 +98,7 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     digests = Digests(plan.execution)
     for cell in plan.cells:
         variations = {}
-        if cell.names.of("judge"):
+        if _judge_sees_frames(cell):
             for name in _perturbations(cell, only):
                 variations[name] = _varied(cell, {PERTURBATION: name}, f"perturbation {name}", digests)
             _enter(cells, places, "perturbation", cell, STANDARD, variations)
@@ -122,6 +135,17 @@ def _groups(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name.partition("=")[0] for name in names))
 
 
+def _without_models(cell: Cell, layer: Layer) -> Layer:
+    """Return an ablation without the foundation models that it names, and without their settings."""
+    kinds = {part.role: part.kind for part in cell.names.of(*registry.MODELS)}
+    named = {
+        key
+        for key, value in layer.items()
+        if key in kinds and registry.get(kinds[key], registry.meant(kinds[key], value, key)).backend not in NO_MODEL
+    }
+    return {key: value for key, value in layer.items() if key.partition(".")[0] not in named}
+
+
 def _ablated(cell: Cell, name: str, layer: Layer, digests: Digests) -> Cell:
     try:
         return _varied(cell, layer, f"ablation {name}", digests)
@@ -133,11 +157,13 @@ def _ablated(cell: Cell, name: str, layer: Layer, digests: Digests) -> Cell:
         ) from None
 
 
+def _judge_sees_frames(cell: Cell) -> bool:
+    return any(cell.section(judge.role).backend != "oracle" for judge in cell.names.of("judge"))
+
+
 def _perturbations(cell: Cell, only: Sequence[str]) -> list[str]:
     """Return the perturbations of the cell's frames that `only` selects, without the unperturbed setting."""
-    suite, judges = cell.names.suite, cell.names.of("judge")
-    if all(cell.section(judge.role).backend == "oracle" for judge in judges):
-        raise UserError(f"{judges[0]} reads the task's events and sees no frames, so perturbations cannot affect it")
+    suite = cell.names.suite
     field = config.cell_fields(cell.names)["drawing"].get(PERTURBATION.partition(".")[2])
     if field is None:
         raise UserError(f"suite {suite!r} defines no perturbations of its frames")
@@ -170,7 +196,8 @@ def _varied(cell: Cell, layer: Layer, source: str, digests: Digests) -> Cell:
     layer = {key: value for key, value in layer.items() if key != PRETRAINING and not key.startswith(PREFIX)}
     swapped = {role: name for role, name in layer.items() if "." not in role}
     parts = {part.role: part.name for part in names.parts} | swapped
-    names = names._replace(parts=config.parts_of(names.suite, names.task, names.method, names.profile, parts))
+    filled = roles.fill(names.suite, names.task, names.method, names.profile, parts, cell.stand_ins.models)
+    names = names._replace(parts=filled.parts)
     if missing := next((role for role in swapped if not names.part(role)), None):
         raise UserError(
             f"it names a {missing}, which {names.suite}/{names.task} with {_described(names)} does not have"
@@ -185,11 +212,15 @@ def _varied(cell: Cell, layer: Layer, source: str, digests: Digests) -> Cell:
         if key in values:
             values[key] = cell.settings[key]
     overrides |= swapped
+    for key, given in config.filled_settings(names, filled.settings).items():
+        overrides[key], values[key] = given, config.Value(given, source, "")
     for key, value in config.laid(names, {key: layer[key] for key in layer if key not in swapped}, source):
         if value is None:
             raise UserError(f"it sets {key}, which {names.suite}/{names.task} with {_described(names)} does not have")
         overrides[key], values[key] = value.value, value
-    found = config.evaluated_once(Cell(names, values, overrides, stage, cell.keeps if stage else ()))
+    kept = cell.stand_ins.among([part.role for part in names.parts if part.role not in swapped]).roles
+    stand_ins = filled.stand_ins._replace(roles=(*kept, *filled.stand_ins.roles))
+    found = config.settled(Cell(names, values, overrides, stage, cell.keeps if stage else (), stand_ins))
     found = digests.identified(found)
     config.validate(found)
     return found

@@ -147,9 +147,10 @@ def run(*overrides: str, **settings: Any) -> Study:
     """Train the runs that `bench run` would train, and return the study.
 
     `guidebench.run("suite=classic", "method=uer", seeds=3)`: settings are strings in the command line's grammar, or
-    keywords (`method=["uer", "per"]` sweeps; dotted names by `**{"learner.lr": 1e-4}`). Raises UserError for invalid
-    settings before training. A failed run does not raise; see `study.runs`. Reports and comparisons are written by
-    `bench report` and `bench compare`, so `report` and `against` have no effect here.
+    keywords (`method=["uer", "per"]` sweeps; `models="oracle"` fills the roles of models; dotted names by
+    `**{"learner.lr": 1e-4}`). Raises UserError for invalid settings before training. A failed run does not raise; see
+    `study.runs`. Reports and comparisons are written by `bench report` and `bench compare`, so `report` and `against`
+    have no effect here.
     """
     texts = [
         *overrides,

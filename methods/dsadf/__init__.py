@@ -77,6 +77,7 @@ register.method("dsadf_transfer")(
         learner="dueling_dqn",
         suite="crafter_ood",
         pretraining="dsadf",
+        pretrains_on_own_task=True,
         defaults={**MODELS, "agent.trains": cite(False, "DSADF, §5.3.2: tasks that were not trained on")},
         on_suite={
             "crafter_ood": {**ON_CRAFTER, "evaluation.every": cite(2_000_000, LAST)},

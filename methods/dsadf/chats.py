@@ -149,6 +149,7 @@ class KnowsSubgoals(Privileged):
     """What the chats have in common that know the task's own sub-goals (`HasSubgoals`)."""
 
     citation: ClassVar[str] = "% no model, it is told the task's sub-goals"
+    suites: ClassVar[tuple[str, ...]] = ("crafter_ood",)
 
 
 @register.chat("oracle_planner")

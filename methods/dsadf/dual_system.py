@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.text_acting import TEXT, tells
@@ -141,6 +141,10 @@ class DualSystem(Plans, Standard):
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({
         **AgentPart.needs, PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat", SCORER: "chat", TEXTS: "embedder",
     })  # fmt: skip
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        **Plans.model_sets, "scripted": {**Plans.model_sets["scripted"], SCORER: "scripted", TEXTS: "scripted"},
+    }  # fmt: skip
+    widths: ClassVar[Mapping[str, str]] = {"width": TEXTS}
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
     consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER, SCORER, TEXTS)
     logs: ClassVar[Mapping[str, Log]] = LOGS
@@ -214,12 +218,6 @@ class DualSystem(Plans, Standard):
             )
         if GOAL in told.parts:
             return f"the task's observations have a part {GOAL!r} of their own; choose agent=standard"
-        known = there[TEXTS].dimensions()
-        if known is not None and known != self.width:
-            return (
-                f"its text_embedder's vectors have {known} numbers, and agent.width={self.width}; set "
-                f"agent.width={known}, or choose a text embedder of {self.width} numbers"
-            )
         return Standard.fits(self, there)
 
     def ready(self, there: There) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.baselines.text_acting import tells
 from guidebench.harness.capabilities import NamesDeeds
@@ -48,6 +48,11 @@ class SeeingDualSystem(DualSystem):
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({
         **DualSystem.needs, CAPTIONER: "embedder", IMAGE_ENCODER: "embedder",
     })  # fmt: skip
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        **DualSystem.model_sets,
+        "scripted": {**DualSystem.model_sets["scripted"], CAPTIONER: "scripted", IMAGE_ENCODER: "scripted"},
+    }
+    widths: ClassVar[Mapping[str, str]] = {**DualSystem.widths, "image_width": IMAGE_ENCODER}
     consults: ClassVar[tuple[str, ...]] = (*DualSystem.consults, CAPTIONER, IMAGE_ENCODER)
     at_most: ClassVar[tuple[str, ...]] = (*DualSystem.at_most, IMAGE_ENCODER)
     shows_frames: ClassVar[bool] = True
@@ -96,12 +101,6 @@ class SeeingDualSystem(DualSystem):
             return f"the task's observations have a part {IMAGE!r} of their own; choose agent=dual_system"
         if self.captions == "captioner" and not isinstance(there.suite, NamesDeeds):
             return "its captioner chooses among the suite's deeds, and the suite names none; set agent.captions=task"
-        known = there[IMAGE_ENCODER].dimensions() if self.images else None
-        if known is not None and known != self.image_width:
-            return (
-                f"its image_encoder's vectors have {known} numbers, and agent.image_width={self.image_width}; set "
-                f"agent.image_width={known}, or choose an image encoder of {self.image_width} numbers"
-            )
         return ""
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:

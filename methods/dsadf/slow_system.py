@@ -93,6 +93,7 @@ class Performs(AgentPart):
 
     stochastic: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({PERFORMER: "chat"})
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {name: {PERFORMER: name} for name in ("scripted", "oracle")}
     consults: ClassVar[tuple[str, ...]] = (PERFORMER,)
     at_most: ClassVar[tuple[str, ...]] = (PERFORMER,)
     logs: ClassVar[Mapping[str, Log]] = LOGS
@@ -158,6 +159,9 @@ class Plans(Performs):
     reached as others are, and a further plan follows (DSADF, algorithm 2: false)."""
 
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat"})
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        name: {PLANNER: name, REFLECTOR: name, PERFORMER: name} for name in ("scripted", "oracle")
+    }
     consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER)
     logs: ClassVar[Mapping[str, Log]] = {**deliberation.LOGS, **LOGS}
 

@@ -101,6 +101,10 @@ class Ellm(AskingPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {ROLE: "chat", TEXTS: "embedder"}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "scripted": {ROLE: "scripted", TEXTS: "scripted"}, "oracle": {ROLE: "oracle"},
+    }  # fmt: skip
+    widths: ClassVar[Mapping[str, str]] = {"width": TEXTS}
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
     consults: ClassVar[tuple[str, ...]] = (ROLE, TEXTS)
     logs: ClassVar[Mapping[str, Log]] = LOGS
@@ -117,12 +121,6 @@ class Ellm(AskingPart):
             return (
                 "it rewards what the task's captions say, and the suite does not name the captions that can be goals "
                 "(`deeds`); choose a suite that does, such as crafter_ood"
-            )
-        known = there[TEXTS].dimensions()
-        if known is not None and known != self.width:
-            return (
-                f"its text_embedder's vectors have {known} numbers, and guide.width={self.width}; set "
-                f"guide.width={known}, or choose a text embedder of {self.width} numbers"
             )
         return ""
 
@@ -211,14 +209,16 @@ class OracleGoals(ModelPart):
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told what can be achieved next"
 
+    @classmethod
+    def suits(cls, suite: Any, task: str) -> bool:
+        """Return whether the suite measures which of its deeds are possible next."""
+        return not _unmeasured(suite, task)
+
     def fits(self, there: There) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
         if elsewhere := _elsewhere(there, self):
             return elsewhere
-        suite, task = there.suite, there.task
-        known = suite.measures(task) if isinstance(suite, HasMeasures) else {}
-        deeds = suite.deeds(task) if isinstance(suite, NamesDeeds) else ()
-        if missing := [deed for deed in deeds if deed not in known]:
+        if missing := _unmeasured(there.suite, there.task):
             return f"the suite does not measure whether {missing[0]!r} is possible next; choose another goals=…"
         return ""
 
@@ -228,6 +228,13 @@ class OracleGoals(ModelPart):
 
         assert isinstance(suite, HasMeasures) and isinstance(suite, NamesDeeds), "`fits` refuses other suites"
         return KnownGoals(tuple(suite.measures(task)), suite.deeds(task), self.senseless)
+
+
+def _unmeasured(suite: Any, task: str) -> list[str]:
+    """Return the deeds of a suite of which it does not measure whether they are possible next."""
+    known = suite.measures(task) if isinstance(suite, HasMeasures) else {}
+    deeds = suite.deeds(task) if isinstance(suite, NamesDeeds) else ()
+    return [deed for deed in deeds if deed not in known]
 
 
 def _elsewhere(there: There, chat: ModelPart) -> str:

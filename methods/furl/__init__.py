@@ -40,15 +40,10 @@ class Liv(AskingPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": "scripted"}}
+    widths: ClassVar[Mapping[str, str]] = {"width": "embedder"}
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("liv.bib")
-
-    def fits(self, there: There) -> str:
-        """Return why this guide cannot work there, or ""."""
-        known = getattr(there["embedder"], "dimensions", lambda: None)()
-        if known is not None and known != self.width:
-            return f"its embedder's vectors have {known} numbers; set guide.width={known}"
-        return ""
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.furl.guide import LivGuide

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.capabilities import Locates
 from guidebench.harness.errors import UserError
@@ -16,7 +16,7 @@ from guidebench.harness.interfaces import Suite
 from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
-from guidebench.methods.kagi.questions import WAYPOINTS
+from guidebench.methods.kagi.questions import COLOURED, WAYPOINTS
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Message
@@ -44,6 +44,7 @@ class ScriptedWaypoints(ModelPart):
     version: ClassVar[int] = 2
     citation: ClassVar[str] = "% hand-written: it looks for the colour that an instruction names"
     backend: ClassVar[str] = "scripted"
+    suites: ClassVar[tuple[str, ...]] = COLOURED
     title: ClassVar[str] = "hand-written: it looks for the colour that the instruction names"
 
     def fits(self, there: There) -> str:
@@ -91,6 +92,11 @@ class OracleWaypoints(ModelPart):
     backend: ClassVar[str] = "oracle"
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told where things are"
+
+    @classmethod
+    def suits(cls, suite: Any, task: str) -> bool:
+        """Return whether the suite says where things are and where they are to be."""
+        return isinstance(suite, Locates)
 
     def fits(self, there: There) -> str:
         """Return why this chat cannot answer in this cell, or ""."""

@@ -12,6 +12,12 @@ from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi.blocks import Block, Grid
 
 SEGMENTER, WAYPOINTS, TRACKER = "segmenter", "waypoints", "tracker"
+MODEL_SETS: Mapping[str, Mapping[str, str]] = {
+    name: {SEGMENTER: name, WAYPOINTS: name} for name in ("scripted", "oracle")
+}
+"""The parts that sets of models have for the roles of the two who are asked about an episode's first state."""
+COLOURED = ("bin_sorting",)
+"""Suites whose instructions name a colour and a place that the hand-written models know."""
 """Roles of the model that finds the candidates, of the chat that chooses waypoints, and of the model that follows the
 object."""
 POINTS = 9

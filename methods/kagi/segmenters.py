@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
+from guidebench.harness.capabilities import Locates
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Suite
 from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
-from guidebench.methods.kagi.questions import SEGMENTER, TRACKER
+from guidebench.methods.kagi.questions import COLOURED, SEGMENTER, TRACKER
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Json, SegmentCall, TrackCall
@@ -46,6 +47,7 @@ class Scripted(ModelPart, ABC):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = SEES
     backend: ClassVar[str] = "scripted"
+    suites: ClassVar[tuple[str, ...]] = COLOURED
     role: ClassVar[str]
 
     def fits(self, there: There) -> str:
@@ -105,6 +107,11 @@ class OracleSegmenter(ModelPart):
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told where things are"
     answers: ClassVar[tuple[str, ...]] = ("segment",)
+
+    @classmethod
+    def suits(cls, suite: Any, task: str) -> bool:
+        """Return whether the suite says where things are and where they are to be."""
+        return isinstance(suite, Locates)
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
         """Return the function that finds keypoints."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.baselines.agents.offline_online import ON_PROFILE, ON_SUITE
 from guidebench.baselines.agents.offline_online import ROLE as OFFLINE
@@ -17,7 +17,7 @@ from guidebench.harness.parts import There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit, cite
-from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, oracles
+from guidebench.methods.kagi.questions import MODEL_SETS, SEGMENTER, TRACKER, WAYPOINTS, oracles
 from guidebench.methods.robofume import FEWER, PRACTISED, SEEN, SuccessClassifier, instructions, online_steps
 from guidebench.methods.robofume.dialogue import FRAMES
 from guidebench.methods.robofume.dialogue import ROLE as CLASSIFIER
@@ -113,6 +113,10 @@ class Waypoints(SuccessClassifier):
     needs: ClassVar[Mapping[str, str]] = {
         SEGMENTER: "embedder", WAYPOINTS: "chat", TRACKER: "embedder", **SuccessClassifier.needs
     }  # fmt: skip
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "scripted": {**MODEL_SETS["scripted"], TRACKER: "scripted", **SuccessClassifier.model_sets["scripted"]},
+        "oracle": {**MODEL_SETS["oracle"], **SuccessClassifier.model_sets["oracle"]},
+    }
     later: ClassVar[Mapping[str, str]] = {TRACKER: "object"}
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         SEGMENTER: ("segment",), TRACKER: ("track",), **SuccessClassifier.puts
@@ -274,9 +278,9 @@ register.method("kagi")(
             "start=false": {"guide.start": False},
             "onward": {"guide.onward": True},
             "object": {"guide.object": True},
-            "model=gpt-4v": {"waypoints.openai.model": "gpt-4-turbo"},
-            "model=gemini-1.5": {"waypoints.openai.model": "gemini-1.5-pro"},
-            "model=qwen2.5-vl": {"waypoints.openai.model": "qwen2_5_vl_7b"},
+            "model=gpt-4v": {"waypoints": "openai", "waypoints.model": "gpt-4-turbo"},
+            "model=gemini-1.5": {"waypoints": "openai", "waypoints.model": "gemini-1.5-pro"},
+            "model=qwen2.5-vl": {"waypoints": "openai", "waypoints.model": "qwen2_5_vl_7b"},
             **FEWER,
         },
         citation=Waypoints.citation,

@@ -193,6 +193,11 @@ class Lagea(Furl):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder", "text_embedder": "embedder", "feedback": "chat"}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "scripted": {"embedder": "scripted", "text_embedder": "scripted", "feedback": "scripted"},
+        "oracle": {"feedback": "oracle"},
+    }
+    widths: ClassVar[Mapping[str, str]] = {**Furl.widths, "text_width": "text_embedder"}
     logs: ClassVar[Mapping[str, Log]] = LOGS
     citation: ClassVar[str | Path] = Path(__file__).with_name("lagea.bib")
 
@@ -219,9 +224,6 @@ class Lagea(Furl):
                 f"{there['training'].capacity:,} transitions; set training.capacity to at least "
                 f"{there.suite.horizon(there.task) + late:,}"
             )
-        known = getattr(there["text_embedder"], "dimensions", lambda: None)()
-        if known is not None and known != self.text_width:
-            return f"its text_embedder's vectors have {known} numbers; set guide.text_width={known}"
         return super().fits(there)
 
     def spawn(self, build: Build) -> Guide:

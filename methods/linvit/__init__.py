@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.encoders import Reading
@@ -50,6 +50,10 @@ class PriorGuided(Standard):
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = CITATION
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({**AgentPart.needs, PRIOR: "chat"})
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "scripted": {PRIOR: "scripted"},
+        "oracle": {PRIOR: "oracle"},
+    }
     consults: ClassVar[tuple[str, ...]] = (PRIOR,)
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:

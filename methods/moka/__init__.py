@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.capabilities import Locates, Projects, Steers
 from guidebench.harness.interfaces import Agent, Build, Dialogue, Suite
@@ -16,7 +16,7 @@ from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 from guidebench.methods.kagi.keypoints import Keypoints
-from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, oracles
+from guidebench.methods.kagi.questions import MODEL_SETS, SEGMENTER, WAYPOINTS, oracles
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
@@ -48,6 +48,7 @@ class OpenLoop(AgentPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({SEGMENTER: "embedder", WAYPOINTS: "chat"})
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = MODEL_SETS
     consults: ClassVar[tuple[str, ...]] = (SEGMENTER, WAYPOINTS)
     at_most: ClassVar[tuple[str, ...]] = (SEGMENTER, WAYPOINTS)
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({SEGMENTER: ("segment",)})

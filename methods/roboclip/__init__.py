@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.models.backends import recipes
@@ -42,6 +42,7 @@ class RoboClip(AskingPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": "scripted"}}
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("embed", "video")}
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("roboclip.bib")
@@ -84,7 +85,7 @@ register.method("roboclip")(
             for suite in METAWORLD
         },
         ablations={
-            "model=xclip": {"embedder.model": "xclip"},
+            "model=xclip": {"embedder": "transformers", "embedder.model": "xclip"},
             "similarity=cosine": {"guide.similarity": "cosine"},
             "every=1": {"guide.every": 1},
             "every=16": {"guide.every": 16},

@@ -48,6 +48,7 @@ class SuccessClassifier(AskingPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {ROLE: "judge"}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {ROLE: "scripted"}, "oracle": {ROLE: "oracle"}}
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {ROLE: ("judge",)}
     shows_frames: ClassVar[bool] = True
     several_stores: ClassVar[bool] = True

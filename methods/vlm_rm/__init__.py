@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.parts import AskingPart, There
@@ -44,6 +44,7 @@ class VlmRm(AskingPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": "scripted"}}
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm_rm.bib")
 
@@ -89,7 +90,7 @@ register.method("vlm_rm")(
             "alpha=0.25": {"guide.alpha": 0.25},
             "alpha=0.75": {"guide.alpha": 0.75},
             "alpha=1": {"guide.alpha": 1.0},
-            "model=clip": {"embedder.model": "clip"},
+            "model=clip": {"embedder": "transformers", "embedder.model": "clip"},
         },
         citation=VlmRm.citation,
     )

@@ -125,9 +125,10 @@ _CELL_ENTRIES = {
     ),
     "logs": _mapping(_object({"meaning": _TEXT | {"maxLength": MEANING}, "columns": _mapping(_COLUMN, COLUMNS)}), LOGS),
     "settings": _mapping(_object({"value": _VALUE, "layer": _TEXT, "source": _LONG}), 1_000),
+    "stand_ins": _object({"models": _TEXT, "roles": _mapping(_TEXT, parts.MOST)}),
 }
 _KEPT = {"type": "array", "maxItems": 100, "items": _TEXT}
-_OPTIONAL = ("parts", "overrides", "score", "logs")
+_OPTIONAL = ("parts", "overrides", "score", "logs", "stand_ins")
 OF_CELL = _object(_CELL_ENTRIES, optional=_OPTIONAL)
 for _ in range(STAGES):
     OF_CELL = _object({**_CELL_ENTRIES, "stage": OF_CELL, "keeps": _KEPT}, optional=(*_OPTIONAL, "stage", "keeps"))

@@ -11,7 +11,7 @@ from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, recorded, rehashed
 from guidebench.harness.interfaces import SUCCESS
-from guidebench.harness.plan import config
+from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.files import read_json
 
@@ -113,7 +113,7 @@ def _unstated(cell: Cell) -> Iterator[str]:
         part.role: part.name if part.kind in registry.MODELS else str(cell.overrides.get(part.role, ""))
         for part in names.parts
     }
-    own = names._replace(parts=config.parts_of(names.suite, names.task, names.method, names.profile, given))
+    own = names._replace(parts=roles.parts_of(names.suite, names.task, names.method, names.profile, given))
     for part in {*names.parts} ^ {*own.parts}:
         yield f"its {part.role} is {names.part(part.role)!r} and not {own.part(part.role)!r}"
     known = config.cell_fields(names)

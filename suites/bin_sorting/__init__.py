@@ -157,10 +157,10 @@ class BinSorting(SuitePart):
         "evaluation.episodes": cite(20, "KAGI, §IV-A: 20 trials"),
         "judge.trained_classifier.tasks": cite(("forward", "backward"), "KAGI, §IV-B: demonstrations of both"),
     }
+    judges: ClassVar[Mapping[str, str]] = {"paper": "transformers", "oracle": "oracle"}
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {"tasks": ("sorting",), "judge": "transformers"},
+        "paper": {"tasks": ("sorting",)},
         "quick": {
-            "judge": "oracle",
             "tasks": ("sorting",),
             "suite.observation": cite("state", QUICK),
             "suite.start": cite("grasped", f"{QUICK}; the easier task"),
@@ -191,7 +191,6 @@ class BinSorting(SuitePart):
             "learner.sac.learning_starts": cite(500, QUICK),
         },
         "smoke": {
-            "judge": "oracle",
             "tasks": ("sorting",),
             "suite.observation": cite("state", SMOKE),
             "training.steps": cite(200, SMOKE),
@@ -371,6 +370,7 @@ class ScriptedClassifier(ModelPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written: it reads the frames' colours"
     backend: ClassVar[str] = "scripted"
+    suites: ClassVar[tuple[str, ...]] = ("bin_sorting",)
     title: ClassVar[str] = "hand-written for bin_sorting: the block's colour in its place"
 
     def fits(self, there: There) -> str:

@@ -76,10 +76,10 @@ class MiniGridDoorKey(SuitePart):
         "judge.transformers.prompt": cite(PROMPT, PROMPT_SOURCE),
         "judge.openai.prompt": cite(PROMPT, PROMPT_SOURCE),
     }
+    judges: ClassVar[Mapping[str, str]] = {"paper": "transformers", "scripted": "sprite", "oracle": "oracle"}
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {"tasks": ("8x8", "12x12", "16x16"), "judge": "transformers"},
+        "paper": {"tasks": ("8x8", "12x12", "16x16")},
         "quick": {
-            "judge": "sprite",
             "tasks": ("5x5",),
             "learner.dqn.lr": cite(3e-4, f"{QUICK}; table 3's needs several times the steps"),
             "learner.dqn.channels": cite(32, QUICK),
@@ -100,7 +100,6 @@ class MiniGridDoorKey(SuitePart):
             },
         },
         "smoke": {
-            "judge": "sprite",
             "tasks": ("5x5",),
             "training.steps": cite(600, SMOKE),
             "evaluation.every": cite(200, SMOKE),
@@ -174,6 +173,7 @@ class Sprite(ModelPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written for this task"
     backend: ClassVar[str] = "scripted"
+    suites: ClassVar[tuple[str, ...]] = ("minigrid_doorkey",)
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 

@@ -108,10 +108,10 @@ class OgbenchScene(SuitePart):
         "judge.transformers.prompt": cite(PROMPT, PROMPT_SOURCE),
         "judge.openai.prompt": cite(PROMPT, PROMPT_SOURCE),
     }
+    judges: ClassVar[Mapping[str, str]] = {"paper": "transformers", "scripted": "motion", "oracle": "oracle"}
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {"tasks": PAPER, "judge": "transformers"},
+        "paper": {"tasks": PAPER},
         "quick": {
-            "judge": "motion",
             "tasks": ("drawer",),
             "training.steps": cite(50_000, QUICK),
             "evaluation.every": cite(2_500, QUICK),
@@ -122,7 +122,6 @@ class OgbenchScene(SuitePart):
                         for task in PAPER},
         },
         "smoke": {
-            "judge": "motion",
             "tasks": ("drawer",),
             "training.steps": cite(600, SMOKE),
             "training.capacity": cite(600, SMOKE),
@@ -237,6 +236,7 @@ class Motion(ModelPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written for this task"
     backend: ClassVar[str] = "scripted"
+    suites: ClassVar[tuple[str, ...]] = ("ogbench_scene",)
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 

@@ -10,7 +10,7 @@ from guidebench.harness.interfaces import Build, Sampler
 from guidebench.harness.parts import ReplayPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Unit, cite
 
 
 @register.replay("ero")
@@ -49,10 +49,20 @@ class Ero(ReplayPart):
         return EroSampler(self, build)
 
 
+SMOKE = {
+    "bin_sorting": 50, "crafter": 100, "crafter_ood": 100, "housekeep": 100, "metaworld": 200, "metaworld_mt10": 200,
+    "metaworld_pbrl": 200,
+}  # fmt: skip
+"""Suite whose profile `smoke` has too few evaluations to learn from -> steps between them."""
+
 register.method("ero")(
     Method(
         summary="the suite's default learner with a replay policy learnt from evaluation returns",
         replay="ero",
+        on_profile={
+            suite: {"smoke": {"evaluation.every": cite(every, "smoke profile: it learns from changes between three")}}
+            for suite, every in SMOKE.items()
+        },
         citation=Ero.citation,
     )
 )

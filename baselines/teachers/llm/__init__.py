@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.capabilities import HasSurroundings, coordinates, demonstrates
 from guidebench.harness.interfaces import Build, Dialogue, Suite
@@ -68,6 +68,7 @@ class Llm(TeacherPart):
 
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"chat": "scripted"}}
     citation: ClassVar[str | Path] = Path(__file__).with_name("llm.bib")
 
     def fits(self, there: There) -> str:
@@ -164,7 +165,9 @@ class Scripted(ModelPart):
 
     def fits(self, there: There) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return "" if isinstance(there["teacher"], Llm) else "it reads the prompts of teacher 'llm' alone"
+        if isinstance(there["teacher"], Llm):
+            return ""
+        return "it reads the prompts of teacher 'llm' alone; for teacher 'vlm' choose chat=scripted_vlm"
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
         """Return the callable that answers. It is given neither suite nor task, only the messages of the

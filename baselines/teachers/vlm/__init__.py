@@ -1,21 +1,24 @@
 """The teacher `vlm`: a vision-language model compares a frame of each segment and labels which is nearer to the
-goal."""
+goal.
+
+The chat `scripted_vlm`, a hand-written substitute for such a model, lives beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import Build, Dialogue, Suite
-from guidebench.harness.parts import TeacherPart, There
+from guidebench.harness.parts import ModelPart, TeacherPart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Text
+from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
 if TYPE_CHECKING:
     from guidebench.baselines.preference.teaching import Teacher
-    from guidebench.harness.models.calls import Usage
+    from guidebench.harness.models.calls import Message, Usage
 
 TOKENS = (1_100, 300)
 """Tokens read and written per pair in one order: two images of 256 pixels at 255 tokens each, our two prompts, and an
@@ -43,6 +46,7 @@ class Vlm(TeacherPart):
 
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"chat": "scripted_vlm"}}
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm.bib")
 
@@ -78,3 +82,38 @@ class Vlm(TeacherPart):
         from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 
         return ImageDialogue(self, suite.make(task).instruction)
+
+
+@register.chat("scripted_vlm")
+@dataclass(frozen=True)
+class ScriptedVlm(ModelPart):
+    """Hand-written: prefers of two frames the one whose coloured things lie closer together, and errs at the configured
+    rate. It knows no task and no goal, so it shows that everything runs."""
+
+    error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.1
+    """Probability that it takes the worse frame of a pair for the better one, in both orders (choice: as the chat
+    `scripted`)."""
+    equal: Annotated[float, Bounds(0, 1), Unit("of the frame's side")] = 0.002
+    """Difference of the two distances below which it sees no difference (choice: a fifth of a pixel of 100)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1
+    """Environment steps between a question and the use of its answer; null uses each answer on arrival, which is not
+    reproducible (choice: as the other chats)."""
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
+    """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes
+    milliseconds)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% hand-written: it compares how far apart the coloured pixels of two frames lie"
+    backend: ClassVar[str] = "scripted"
+    title: ClassVar[str] = "hand-written: how far apart coloured things lie in two frames"
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        return "" if isinstance(there["teacher"], Vlm) else "it reads the prompts of teacher 'vlm' alone"
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
+        """Return the callable that answers. It is given neither suite nor task, only the messages of the
+        conversation."""
+        from guidebench.baselines.teachers.vlm.scripted import FrameComparer
+
+        return FrameComparer(self.error, self.equal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,11 @@ class EventOracle(ModelPart):
     backend: ClassVar[str] = "oracle"
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told the task's own events"
+
+    @classmethod
+    def suits(cls, suite: Any, task: str) -> bool:
+        """Return whether events may occur in the task."""
+        return bool(suite.events) and task not in suite.goalless
 
     def fits(self, there: There) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.capabilities import HasMeasures
 from guidebench.harness.interfaces import Suite
@@ -75,12 +75,16 @@ class OracleFeedback(ModelPart):
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told what the task measures"
 
+    @classmethod
+    def suits(cls, suite: Any, task: str) -> bool:
+        """Return whether the suite measures all that it reads."""
+        return not _unmeasured(suite, task)
+
     def fits(self, there: There) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
         if elsewhere := _elsewhere(there, self):
             return elsewhere
-        known = there.suite.measures(there.task) if isinstance(there.suite, HasMeasures) else {}
-        if missing := [name for name in READ if name not in known]:
+        if missing := _unmeasured(there.suite, there.task):
             return (
                 f"the suite does not measure {', '.join(missing)}, from which it writes feedback; choose a suite of "
                 f"MetaWorld, or another feedback=…"
@@ -93,6 +97,12 @@ class OracleFeedback(ModelPart):
 
         assert isinstance(suite, HasMeasures), "`fits` refuses other suites"
         return MeasureReader(tuple(suite.measures(task)), self.error, suite.make(task).instruction)
+
+
+def _unmeasured(suite: Any, task: str) -> list[str]:
+    """Return the measures that the oracle reads and a suite does not have."""
+    known = suite.measures(task) if isinstance(suite, HasMeasures) else {}
+    return [name for name in READ if name not in known]
 
 
 def _elsewhere(there: There, chat: ModelPart) -> str:

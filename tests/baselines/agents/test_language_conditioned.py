@@ -101,23 +101,16 @@ def test_observations_without_sentences_are_refused_with_what_to_set(observation
     )
 
 
-def test_an_embedder_of_another_width_is_refused_with_both_widths(bert: Path) -> None:
-    message = r"vectors have {} numbers, and agent\.width=384; set agent\.width={}, or .* of 384 numbers"
-    check_refused(message.format(1024, 1024), planned, "suite.observation=text", "text_embedder=scripted")
-    check_refused(
-        message.format(768, 768),
-        planned,
-        "suite.observation=text",
-        "text_embedder=transformers",
-        "text_embedder.model=gpt2",
-    )
-    check_refused(
-        message.format(32, 32),
-        planned,
-        "suite.observation=text",
-        "text_embedder=transformers",
-        f"text_embedder.model={bert}",
-    )
+def test_its_width_follows_the_embedder_and_another_one_is_refused(bert: Path) -> None:
+    here = ("suite.observation=text", "text_embedder=transformers")
+    for words, width in (
+        ((here[0], "text_embedder=scripted"), 1024),
+        ((*here, "text_embedder.model=gpt2"), 768),
+        ((*here, f"text_embedder.model={bert}"), 32),
+    ):
+        assert planned(*words).section("agent").width == width
+        message = rf"vectors have {width} numbers, and agent\.width=64; set agent\.width={width}"
+        check_refused(message, planned, *words, "agent.width=64")
 
 
 def test_ellms_encoder_is_the_default_and_has_the_declared_width() -> None:

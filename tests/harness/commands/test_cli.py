@@ -68,12 +68,14 @@ def test_every_registered_name_stands_in_the_list_as_a_json_string(bench) -> Non
     code, out, _ = bench("list", "--json")
     listed = json.loads(out)
     assert code == 0
-    assert listed == {kind: registry.names(kind) for kind in registry.KINDS}
+    assert listed == {kind: registry.names(kind) for kind in (*registry.KINDS, "tracker", "model_set")}
+    assert {"mlflow", "wandb"} < {*listed["tracker"]} and {"oracle", "paper", "scripted"} <= {*listed["model_set"]}
 
 
 def test_one_kind_can_be_listed_in_the_singular_or_plural(bench) -> None:
     assert json.loads(bench("list", "judges", "--json")[1]) == {"judge": registry.names("judge")}
     assert "sprite" in bench("list", "judge")[1]
+    assert "trackers (trackers=NAME)\n  mlflow" in bench("list", "trackers")[1]
     assert "did you mean 'judge'" in one_screen(*bench("list", "juge"))
 
 

@@ -122,8 +122,8 @@ PLANNING = '''
     register.method("planning")(Method(summary="plans", agent="planning", citation="% a test"))
 '''
 TINY = (
-    "suite=classic", "task=CartPole-v1", "method=planning", "planner.temperature=0.7", "planner.model=m",
-    "training.steps=90", "evaluation.every=30", "evaluation.episodes=2", "learner.hidden=[8]",
+    "suite=classic", "task=CartPole-v1", "method=planning", "planner=openai", "planner.temperature=0.7",
+    "planner.model=m", "training.steps=90", "evaluation.every=30", "evaluation.episodes=2", "learner.hidden=[8]",
     "learner.batch_size=16", "learner.learning_starts=20",
 )  # fmt: skip
 KEPT = ("evaluations.parquet", "plans.parquet", "policy.safetensors")

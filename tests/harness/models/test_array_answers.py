@@ -132,7 +132,7 @@ def glimpses(plugin: Callable[..., Path], clip: Path) -> tuple[str, ...]:
     install(plugin)
     return (
         *SMALL, "method=glimpses", f"seer.model={clip}", f"reader.model={clip}", "seer.dtype=float32",
-        "reader.dtype=float32", "seer.delay=20", "seeds=[0,1]",
+        "reader.dtype=float32", "seer.delay=20", "models=paper", "seeds=[0,1]",
     )  # fmt: skip
 
 
@@ -229,8 +229,8 @@ def test_arrays_of_a_finished_run_are_dropped_where_that_is_asked_for_and_a_repl
     clip: Path, tmp_path: Path
 ) -> None:
     words = (
-        *SMALL, "profile=smoke", "method=vlm_rm", f"embedder.model={clip}", "embedder.dtype=float32",
-        "guide.stretch=8", "seeds=1", "report=false",
+        *SMALL, "profile=smoke", "method=vlm_rm", "embedder=transformers", f"embedder.model={clip}",
+        "embedder.dtype=float32", "guide.stretch=8", "seeds=1", "report=false",
     )  # fmt: skip
     first = tmp_path / "first"
     done = study.carry_out(matrix.plan([*words, f"output={first}", "models.keep_arrays=finished"]))

@@ -55,7 +55,7 @@ def test_the_calls_of_each_role(words: tuple[str, ...], expected: dict[str, int]
 
 def test_a_dry_run_says_what_is_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("task=wood_sword", "method=dsadf", "profile=smoke", "seeds=2", *SIZES, "learner.learning_starts=32")
-    words += (*SERVED, "text_embedder=scripted", "text_embedder.width=384", "--dry-run")
+    words += ("models=paper", *SERVED, "text_embedder=scripted", "text_embedder.width=384", "--dry-run")
     assert cli.main(["run", *words]) == 0
     told = capsys.readouterr().out
     assert "qwen2_5_vl_7b is asked at most about 144 times (18,720 tokens read and 720 written)" in told
@@ -67,10 +67,10 @@ def test_a_dry_run_says_what_is_a_bound(capsys: pytest.CaptureFixture[str]) -> N
 def test_without_a_performer_none_is_needed_or_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Variation II asks none, so its server need not be there and no row is named after it."""
     given = [word for word in SCRIPTED if not word.startswith("performer")]
-    words = ["run", *given, "task=wood_sword", "method=dsadf", "profile=smoke", "--dry-run"]
+    words = ["run", *given, "task=wood_sword", "method=dsadf", "profile=smoke", "models=paper", "--dry-run"]
     assert cli.main(words) == 1 and "performer.base_url=" in capsys.readouterr().out
     assert cli.main([*words, "agent.router=rl"]) == 0 and "qwen" not in capsys.readouterr().out
-    cell = planned(*given, "method=dsadf", "agent.router=rl")
+    cell = planned(*given, "method=dsadf", "models=paper", "agent.router=rl")
     assert "performer" in cell.names.sections, "it stays in the cell's identity"
     assert {part.role for part in cell.models} == {"planner", "reflector", "scorer", "text_embedder"} == cell.consulted
     assert estimates.by_model(cell) == []

@@ -42,7 +42,7 @@ def planned(*words: str) -> Any:
 
 
 def test_the_papers_embedder_and_a_served_chat_are_the_default() -> None:
-    cell = planned()
+    cell = planned("models=paper")
     assert (cell.names.suite, cell.section("text_embedder").model, cell.section("guide").width) == (
         "crafter_ood", "sbert", 384
     )  # fmt: skip
@@ -72,7 +72,7 @@ def test_the_estimate_of_calls_is_what_random_play_measured() -> None:
             "the suite does not measure whether 'grab spatula' is possible next",
         ),
         (
-            ["text_embedder=scripted", "text_embedder.width=64"],
+            ["text_embedder=scripted", "text_embedder.width=64", "guide.width=384"],
             r"vectors have 64 numbers, and guide\.width=384; set guide\.width=64, or",
         ),
     ],

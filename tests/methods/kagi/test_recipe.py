@@ -89,7 +89,7 @@ def test_the_guide_works_with_sac_on_other_suites_that_project(suite: str, task:
 
 def test_every_ablation_is_a_cell_of_its_own() -> None:
     plan = variations.ablations(
-        matrix.plan(["suite=bin_sorting", "method=kagi", "profile=smoke", *SCRIPTED[:1], "seeds=1"])
+        matrix.plan(["suite=bin_sorting", "method=kagi", "profile=smoke", *SCRIPTED[:1], "waypoints=openai", "seeds=1"])
     )
     called = {name for name in registry.get("method", "kagi").ablations}
     assert len({cell.id for cell in plan.cells}) == len(plan.cells) == 1 + len(called)

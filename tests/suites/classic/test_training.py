@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from guidebench.harness.plan import config, matrix
+from guidebench.harness.plan import config, matrix, roles
 from guidebench.harness.plan.names import Names
 from guidebench.suites.classic import ClassicDrawing
 from guidebench.suites.mujoco import gl
@@ -13,7 +13,7 @@ SMALL = ("training.steps=200", "evaluation.every=100", "evaluation.episodes=1", 
 
 
 def settings(task: str, learner: str, profile: str = "paper") -> dict[str, object]:
-    parts = config.parts_of("classic", task, "uer", profile, {"learner": learner})
+    parts = roles.parts_of("classic", task, "uer", profile, {"learner": learner})
     names = Names("classic", task, "uer", profile, parts)
     return {key: value.value for key, value in config.base_settings(names).items()}
 

@@ -34,7 +34,8 @@ def test_step_limits_and_instruction_are_minigrids():
 def test_the_protocol_is_the_papers():
     values = {key: cited.value for key, cited in MiniGridDoorKey.defaults.items() if key[:6] != "judge."}
     assert values == {"training.steps": 1_000_000, "evaluation.every": 2_000, "evaluation.episodes": 32}
-    assert MiniGridDoorKey.profiles["paper"] == {"tasks": ("8x8", "12x12", "16x16"), "judge": "transformers"}
+    assert MiniGridDoorKey.profiles["paper"] == {"tasks": ("8x8", "12x12", "16x16")}
+    assert MiniGridDoorKey.judges == {"paper": "transformers", "scripted": "sprite", "oracle": "oracle"}
 
 
 def test_the_judge_is_labelled_as_what_it_is():

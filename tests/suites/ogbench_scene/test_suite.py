@@ -25,7 +25,8 @@ def test_the_protocol_is_the_papers():
         "training.steps": 1_000_000, "training.capacity": 1_000_000, "training.demonstrations": 10,
         "evaluation.every": 2_000, "evaluation.episodes": 32,
     }  # fmt: skip
-    assert OgbenchScene.profiles["paper"] == {"tasks": ("task3", "task4", "task5"), "judge": "transformers"}
+    assert OgbenchScene.profiles["paper"] == {"tasks": ("task3", "task4", "task5")}
+    assert OgbenchScene.judges == {"paper": "transformers", "scripted": "motion", "oracle": "oracle"}
 
 
 @pytest.mark.parametrize("learner", ["sac", "td3"])

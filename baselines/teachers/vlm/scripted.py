@@ -1,0 +1,75 @@
+"""A hand-written substitute for a vision-language model, which answers the two calls of teacher `vlm` in free text.
+
+    spread      the root mean square distance of a frame's coloured pixels from their centre, in sides of the frame; a
+                pixel counts by its saturation, max − min of its channels, from half of the largest one on
+    judgement   the frame with the smaller spread is better; no difference where the spreads differ by less than `equal`
+    error       with probability `error`, by a hash of the two frames in either order: the opposite, both times
+
+The second call holds the text of the first answer alone, from which the label is read. In a maze with a coloured ball
+and target, the spread falls as the ball comes near. Elsewhere it says little: the chat checks that a method runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from guidebench.baselines.conversing import chance
+from guidebench.harness.interfaces import Array
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Message
+
+SATURATED = 128
+"""Saturation, of 255, from which a pixel is coloured."""
+VERDICTS = (
+    "I see no difference that matters.",
+    "More of the task is achieved in Image 1.",
+    "More of the task is achieved in Image 2.",
+)
+"""What an analysis ends with -> its index is the label."""
+LOST = "I see neither two images nor a comparison of them in what you write."
+
+
+class FrameComparer:
+    """Answers the last question of a conversation; equal questions get equal answers."""
+
+    def __init__(self, error: float, equal: float) -> None:
+        self._error, self._equal = error, equal
+
+    def __call__(self, messages: tuple[Message, ...]) -> str:
+        """Return the analysis of a message with two images uint8 [height, width, 3], or else the label that an analysis
+        in the conversation means."""
+        shown = [part for message in messages for part in message.content if not isinstance(part, str)]
+        if len(shown) >= 2:
+            return self._compared(shown[0], shown[1])
+        said = "\n".join(part for message in messages for part in message.content if isinstance(part, str))
+        found = re.findall("|".join(map(re.escape, VERDICTS)), said)
+        return str(VERDICTS.index(found[0])) if found else LOST
+
+    def _compared(self, one: Array, other: Array) -> str:
+        spreads = spread(one), spread(other)
+        apart = spreads[0] - spreads[1]
+        label = 0 if not abs(apart) >= self._equal else 2 if apart > 0 else 1  # a frame without colours has no spread
+        pair = sorted(hashlib.blake2b(np.ascontiguousarray(image).tobytes()).hexdigest() for image in (one, other))
+        if label and chance("pair", *pair) < self._error:
+            label = 3 - label
+        told = (f"In Image {index} the coloured things are {far:.4f} apart." for index, far in enumerate(spreads, 1))
+        return " ".join((*told, VERDICTS[label]))
+
+
+def spread(image: Array) -> float:
+    """Return the root mean square distance of the coloured pixels of a frame uint8 [height, width, 3] from their
+    centre, weighted by saturation, in sides of the frame; NaN without a coloured pixel."""
+    saturation = image.max(-1).astype(np.float64) - image.min(-1)
+    weight = np.where(saturation >= SATURATED, saturation, 0.0)
+    if not (total := weight.sum()):
+        return float("nan")
+    rows, columns = np.arange(image.shape[0]), np.arange(image.shape[1])
+    along = [(weight.sum(1), rows), (weight.sum(0), columns)]
+    means = [(mass @ places) / total for mass, places in along]
+    variance = sum((mass @ (places - mean) ** 2) / total for (mass, places), mean in zip(along, means, strict=True))
+    return float(np.sqrt(variance) / image.shape[0])

@@ -1,0 +1,116 @@
+"""Which part fills each role of a cell: the one that the command names, or that its method or its suite does.
+
+The roles follow from the `needs` of the agent, and recursively from those of its parts. Roles of models that the
+command leaves open are filled by a set of models (`guidebench.harness.plan.model_sets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError, a, unknown
+from guidebench.harness.parts import Part
+from guidebench.harness.plan import model_sets
+from guidebench.harness.plan.model_sets import OpenRole
+from guidebench.harness.plan.names import Chosen, StandIns
+from guidebench.harness.recipes import Method
+
+
+class Roles(NamedTuple):
+    """The parts of a cell, and what the set of models gave besides."""
+
+    parts: tuple[Chosen, ...]
+    """In the order of `Names`."""
+    settings: Mapping[str, Any]
+    """`role.field` -> value that the set gives, not checked yet."""
+    stand_ins: StandIns
+    """The set, and the roles in which another one stands in."""
+
+
+def parts_of(
+    suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str], models: str = ""
+) -> tuple[Chosen, ...]:
+    """Return the parts of a cell in the order of `Names`; arguments and errors as of `fill`."""
+    return fill(suite, task, method, profile, chosen, models).parts
+
+
+def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str], models: str = "") -> Roles:
+    """Fill every role of a cell.
+
+    `chosen`: role -> name, for parts that the command names; a name means the part that is registered for the role, if
+    there is one (`registry.meant`). `models`: the set of models, or "" for the one that is usual in the profile. A role
+    in which no set has a part gets the method's own, since perhaps nothing asks it; `config.validate` refuses it
+    otherwise. Raise UserError for an unknown name, two parts that need one role for different kinds, and a role that
+    nothing fills.
+    """
+    recipe: Method = registry.get("method", method)
+    home = registry.get("suite", suite)
+    if profile not in home.profiles:
+        raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
+    models = models or model_sets.usual(profile)
+    suites = {"learner": learner_of(home, task), "dataset": home.dataset}
+    found: dict[str, tuple[Chosen, str]] = {}
+    settings: dict[str, Any] = {}
+    instead: dict[str, str] = {}
+    waiting: list[tuple[str, str, str, type[Part]]] = [("agent", "agent", f"method {method!r}", Part)]
+    while waiting:
+        role, kind, who, asker = waiting.pop(0)
+        if kind == registry.HUMAN:  # a person has no part
+            continue
+        if role in found:
+            known, first = found[role]
+            if known.kind != kind:
+                raise UserError(
+                    f"{first} needs {a(known.kind)} in the role {role!r}, but {who} needs {a(kind)} in it; "
+                    f"parts of one method can share a role only for the same kind of part; rename one of the two roles"
+                )
+            continue
+        name = chosen.get(role, "")
+        if not name and kind in registry.MODELS:
+            given = model_sets.filling(models, OpenRole(role, kind, asker, recipe, suite, task))
+            if given is not None:
+                name = given.part
+                settings |= given.settings
+            elif not recipe.named(role, kind):
+                raise unfilled(models, role, kind, method, suite)
+            if given is None or given.instead:
+                instead[role] = given.instead if given else ""
+        name = name or recipe.named(role, kind) or suites.get(kind, "")
+        if not name:
+            raise UserError(
+                f"method {method!r} needs {a(kind)} as {role!r}, but names none, and suite {suite!r} names none; name "
+                f"one with {role}=… (known: {', '.join(registry.names(kind))})"
+            )
+        part = Chosen(role, kind, name := registry.meant(kind, name, role))
+        found[role] = part, who
+        config = registry.get(kind, name)
+        waiting += [(other, of, f"{kind} {name!r}", config) for other, of in config.needs.items()]
+    for role in recipe.roles.keys() - found.keys():  # another guide may need it; a role that no part needs is an error
+        if role not in registry.roles():
+            raise UserError(
+                f"method {method!r} names {recipe.roles[role]!r} for the role {role!r}, which no part needs; its "
+                f"own parts need the roles {', '.join(sorted(found))}"
+            )
+    parts = tuple(sorted((part for part, _ in found.values()), key=lambda p: (registry.KINDS.index(p.kind), p.role)))
+    standing = tuple((part.role, instead[part.role]) for part in parts if part.role in instead)
+    return Roles(parts, settings, StandIns(models, standing))
+
+
+def unfilled(models: str, role: str, kind: str, method: str, suite: str) -> UserError:
+    """Return the error for a role in which neither the set of models nor one that stands in for it has a part."""
+    sets = [models, *registry.get("model_set", models).substitutes]
+    tried = " nor ".join(f"models={name}" for name in sets)
+    others = [name for name in registry.names("model_set") if name not in sets]
+    further = f", or choose models={' or '.join(others)}" if others else ""
+    return UserError(
+        f"method {method!r} needs {a(kind)} as {role!r}, for which {'neither ' * (len(sets) > 1)}{tried} has "
+        f"{'a' if len(sets) > 1 else 'no'} part on suite {suite!r}; name one with {role}=… "
+        f"(known: {', '.join(registry.names(kind))}){further}"
+    )
+
+
+def learner_of(home: Any, task: str) -> str:
+    """Return a suite's default learner for a task."""
+    return str(home.learners.get(task, home.learner))

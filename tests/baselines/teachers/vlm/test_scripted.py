@@ -1,0 +1,76 @@
+"""The hand-written chat of teacher `vlm`: what it sees in two frames, how often it errs, and that it is understood."""
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.baselines.teachers.vlm import ScriptedVlm, Vlm
+from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
+from guidebench.baselines.teachers.vlm.scripted import LOST, spread
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import CallResult, ChatCall, Message
+
+NOWHERE: Any = None
+
+
+def frame(*columns: int, colour: tuple[int, int, int] = (255, 0, 0)) -> Array:
+    """A grey frame of 10 × 10 pixels with coloured ones in these columns of the fifth row."""
+    image = np.full((10, 10, 3), 90, np.uint8)
+    image[4, list(columns)] = colour
+    return image
+
+
+def preferred(one: Array, other: Array, **settings: float) -> Any:
+    """What the teacher's dialogue, with its check in the other order, makes of the chat's answers."""
+    chat = ScriptedVlm(**{"error": 0.0, **settings}).spawn(NOWHERE, "")
+
+    async def ask(call: Any) -> CallResult:
+        assert isinstance(call, ChatCall)
+        return CallResult(chat(call.messages))
+
+    dialogue = ImageDialogue(Vlm(double_check=True), "move the ball to the target")
+    return asyncio.run(dialogue(None, np.stack([one, other]), ask))
+
+
+def test_the_spread_is_the_distance_of_coloured_pixels_from_their_centre_in_sides_of_the_frame() -> None:
+    assert spread(frame(2, 6)) == pytest.approx(0.2), "two pixels that are four apart lie two from their centre"
+    assert spread(frame(5)) == 0.0
+    assert spread(frame(2, 6, colour=(127, 0, 0))) != spread(frame(2, 6)), "a saturation of 127 of 255 is no colour"
+    assert np.isnan(spread(frame()))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "label"),
+    [
+        (frame(2, 4), frame(2, 8), 1),
+        (frame(2, 8), frame(2, 4), 2),
+        (frame(2, 4), frame(5, 7), 0),
+        (frame(2, 4), frame(), 0),
+    ],
+)
+def test_the_frame_whose_coloured_things_lie_closer_together_is_preferred_in_both_orders(
+    one: Array, other: Array, label: int
+) -> None:
+    found = preferred(one, other)
+    assert found["first"] == label and found["retries"] == 0
+    assert found["outcome"] == ("labelled" if label else "equal")
+
+
+def test_it_errs_on_the_share_of_pairs_that_is_set_and_alike_in_both_orders() -> None:
+    """Of 200 pairs, 0.3 are expected wrong; the bounds are four standard deviations wide."""
+    wrong = 0
+    for number in range(200):
+        one, other = frame(2, 4), frame(2, 8)
+        one[0, 0, 0] = other[0, 0, 0] = number // 2  # another grey, which makes another pair
+        one[0, 1, 1] = number
+        found = preferred(one, other, error=0.3)
+        assert found["outcome"] == "labelled", "an inconsistent pair would be discarded"
+        wrong += found["first"] == 2
+    assert abs(wrong - 60) < 4 * np.sqrt(200 * 0.3 * 0.7)
+
+
+def test_what_it_cannot_read_it_does_not_label() -> None:
+    chat = ScriptedVlm().spawn(NOWHERE, "")
+    assert chat((Message("user", ("Which of the two is better?",)),)) == LOST
