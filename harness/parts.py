@@ -197,6 +197,10 @@ class AskingPart(Part):
     later: ClassVar[Mapping[str, str]] = NOTHING
     """Role (of `needs`) that was added when cells without it were on record -> the setting of the part, marked `Later`,
     that has it asked. While that setting has its default, the role is excluded from the cell id."""
+    essential: ClassVar[Mapping[str, str]] = NOTHING
+    """Role (of `needs`) -> what is said of a run in which less than nine in ten of the questions in this role had a
+    usable answer, such as `routed without scores`; its row has no rank. Only for a role without whose answers the run
+    is another method; of any other role the row's share of answers counts."""
     shares: ClassVar[Mapping[str, type]] = NOTHING
     """Role -> class of the dialogue, made without arguments, that the part has in that role. Parts that name the same
     class may share the role."""

@@ -33,6 +33,7 @@ from guidebench.harness.machine import cores
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
     from guidebench.harness.plan.matrix import Plan
+    from guidebench.harness.records.role_counts import RoleCount
     from guidebench.harness.run.study import Run, Study
 
 ERRORS = 2
@@ -82,14 +83,15 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
 
 
 def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None], comparison: Any) -> int:
-    from guidebench.harness.run import progress, study
+    from guidebench.harness.run import progress, study, unanswered
 
     display = progress.display(plan, quiet=args.json)
     with display:
         outcome = study.carry_out(plan, display)
     add(outcome)
+    counts = unanswered.counted((run.cell, run.directory) for run in outcome.runs)
     if args.json:
-        print(json.dumps(_outcome(outcome), indent=1))
+        print(json.dumps(_outcome(outcome, counts), indent=1))
     else:
         _summarise(outcome)
     if outcome.stopped:
@@ -105,7 +107,10 @@ def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None],
             print()
             _run(comparison, [str(outcome.directory), "--against", str(plan.execution.against)])
         _close(outcome)
-    return 0 if outcome.finished else 1
+    if counts.questions and not args.json:
+        print(unanswered.sentence(counts))
+    mute = counts.questions > 0 and counts.failures == counts.questions
+    return 0 if outcome.finished and not mute else 1
 
 
 def dry_run(plan: Plan, as_json: bool) -> int:
@@ -240,11 +245,13 @@ def _hours(hours: float) -> str:
     return f"{hours:.1f} hours" if hours < 100 else f"{hours:,.0f} hours"
 
 
-def _outcome(outcome: Study) -> dict[str, object]:
+def _outcome(outcome: Study, counts: RoleCount) -> dict[str, object]:
     return {
         "study": outcome.name,
         "output": str(outcome.directory),
         "stopped": outcome.stopped,
+        "questions": counts.questions,
+        "unanswered": counts.failures,
         **({} if outcome.submitted is None else {"submitted": outcome.submitted}),
         "runs": [
             {"cell": run.cell.id, "method": run.cell.names.method, "task": run.cell.names.task, "seed": run.seed,

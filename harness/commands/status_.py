@@ -84,6 +84,7 @@ def _row(
     """Return the status of a run: live values from its worker, else those of its last checkpoint. `record`: that of its
     cell; `queued`: run directory -> what its scheduler says of it."""
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
+    from guidebench.harness.run.unanswered import last_row
 
     content = found.read()
     status = content.get("status", "waiting")
@@ -168,16 +169,3 @@ def _line(row: dict[str, Any], standing: Standing) -> str:
     parts += [f"{duration(standing.left)} left"] if standing.left is not None else []
     parts += [f"silent for {duration(silent)}"] if (silent := row["seconds_silent"] or 0) > SILENT else []
     return "  ".join(parts)
-
-
-def last_row(path: Path) -> dict[str, Any]:
-    """Return the last complete line of a log as an object, or {} if there is none."""
-    if not path.exists():
-        return {}
-    for line in reversed(path.read_bytes().splitlines()):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):  # an interrupted write, or a foreign file
-            continue
-        return row if isinstance(row, dict) else {}
-    return {}

@@ -24,10 +24,13 @@ from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.loop.job import Job
 from guidebench.harness.loop.probes import Point
 from guidebench.harness.models.questions import Account, Backend, Due
+from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan.config import Cell
+from guidebench.harness.records import role_counts
 from guidebench.harness.records.files import Rows, sync, write_bytes
 from guidebench.harness.records.leases import Fenced, Lease
-from guidebench.harness.records.schema import EVALUATION, LOGS, SCORE, Identity, evaluation
+from guidebench.harness.records.role_counts import RoleCount
+from guidebench.harness.records.schema import EVALUATION, LOGS, ROLES, SCORE, Identity, evaluation
 from guidebench.harness.records.study import RunDirectory
 from guidebench.harness.run.pace import Pace
 
@@ -129,9 +132,21 @@ class RunJournal:
         for rows in self._rows:
             rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
         for rows, *mine in zip(self._rows, *accounts.values(), strict=True) if accounts else ():
-            rows["ledger"].append({"step": step, **_spent(functools.reduce(Account.plus, mine))})
+            counts = dict(zip(accounts, mine, strict=True))
+            whole = functools.reduce(Account.plus, mine)
+            rows["ledger"].append({"step": step, **_spent(whole), ROLES: role_counts.written(self._roles(counts))})
             for role, account in zip(accounts, mine, strict=True) if len(mine) > 1 else ():
                 rows["spending"].append({"step": step, "role": role, **_spent(account)})
+
+    def _roles(self, accounts: Mapping[str, Account]) -> dict[str, RoleCount]:
+        """Return how many questions were answered in each role, and what the asking parts say of too few."""
+        remarks: dict[str, str] = {}
+        for part in self._cell.sections.values():
+            remarks |= part.essential if isinstance(part, AskingPart) else {}
+        return {
+            role: RoleCount(asked, failed, "" if role_counts.enough(asked, failed) else remarks.get(role, ""))
+            for role, (asked, failed) in ((role, (each.questions, each.failures)) for role, each in accounts.items())
+        }
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
         self._secure()

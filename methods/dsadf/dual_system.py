@@ -50,7 +50,7 @@ LOGS: Mapping[str, Log] = {
             "subgoal": Column(str, "name of the sub-goal; empty if the task itself is the goal"),
             "by": Column(str, "learner, System 1, or performer"),
             "why": Column(str, "why it was routed so"),
-            "proficiency": share("its proficiency in memory; left out for one that is not there", optional=True),
+            "proficiency": share("its proficiency in memory; left out for one without", optional=True),
             "steps": count("steps for which it was the present sub-goal"),
             "emergencies": count("steps of these in which a danger was near, so that the performer was asked"),
             "reached": Column(bool, "whether the next sub-goal followed; the last one's end is the episode's"),
@@ -86,8 +86,8 @@ LOGS: Mapping[str, Log] = {
             "attempts": count("attempts at it so far"),
             "completed": count("attempts of these that reached it"),
             "told": Column(str, "what the scorer was told of them"),
-            "proficiency": share("its proficiency from now on"),
-            "failed": Column(bool, "whether there was no usable answer, so that the former proficiency stands"),
+            "proficiency": share("its proficiency from now on; left out for one without a score", optional=True),
+            "failed": Column(bool, "whether there was no usable answer, so that a former proficiency stands"),
         },
     ),
 }
@@ -141,6 +141,7 @@ class DualSystem(Plans, Standard):
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({
         **AgentPart.needs, PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat", SCORER: "chat", TEXTS: "embedder",
     })  # fmt: skip
+    essential: ClassVar[Mapping[str, str]] = MappingProxyType({SCORER: "routed without scores"})
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
     consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER, SCORER, TEXTS)
     logs: ClassVar[Mapping[str, Log]] = LOGS

@@ -198,7 +198,9 @@ class Plans(Performs):
             return super().dialogue(suite, task, role)
         assert isinstance(suite, NamesActions), "`fits` refuses other suites"
         given = (suite.make(task).instruction, Deeds(suite, task), self.hint, self.longest)
-        return PlannerDialogue(*given, self.plan_retries) if role == PLANNER else ReflectorDialogue(*given)
+        if role == PLANNER:
+            return PlannerDialogue(*given, self.plan_retries)
+        return ReflectorDialogue(*given, self.again == "revised")
 
 
 CRAFTER_HINT = """\

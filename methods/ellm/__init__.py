@@ -157,7 +157,7 @@ class Ellm(AskingPart):
         from guidebench.methods.ellm.dialogue import GoalsDialogue
 
         assert isinstance(suite, NamesDeeds), "`fits` refuses other suites"
-        return GoalsDialogue(suite.deeds(task), self.most)
+        return GoalsDialogue(suite.deeds(task), self.most, self.formed)
 
     def array(self, there: There, role: str) -> ArraySpec | None:
         """Return the declaration of a text's vector; the chat answers in JSON."""

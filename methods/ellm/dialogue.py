@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
-from guidebench.methods.ellm.goals import Words
+from guidebench.methods.ellm.goals import Words, read
 
 NAMED, LONGEST = 256, 200
 """Most goals of an answer, and most characters of one; an answer beyond them is not in the schema."""
@@ -62,14 +62,20 @@ class GoalsDialogue:
 
     calls = 1
 
-    def __init__(self, deeds: Sequence[str], most: int) -> None:
-        """`deeds`: what steps of the task can achieve; `most`: goals that are wanted at most."""
-        self._deeds, self._words, self._most = deeds, Words.of(deeds), most
+    def __init__(self, deeds: Sequence[str], most: int, formed: bool = True) -> None:
+        """`deeds`: what steps of the task can achieve; `most`: goals that are wanted at most; `formed`: whether goals
+        of other words are kept out."""
+        self._deeds, self._words, self._most, self._formed = deeds, Words.of(deeds), most, formed
 
     async def __call__(
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> list[str] | None:
-        """Return the goals for the state `content`, as the model wrote them; None if it gave no valid answer."""
+    ) -> list[str] | Unusable | None:
+        """Return the goals for the state `content`, as the model wrote them; `Unusable` if it named some and none of
+        them is a goal of the task; None if it gave no valid answer."""
         asked = Message("user", (prompt(content, self._deeds, self._words, self._most),))
         found = await ask(ChatCall((asked,), SCHEMA))
-        return None if found.failure else [*found.value["goals"]]
+        if found.failure:
+            return None
+        goals = [*found.value["goals"]]
+        usable = not goals or read(goals, self._deeds, self._words, self._most, self._formed).goals
+        return goals if usable else Unusable(goals)

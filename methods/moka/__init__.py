@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,10 +110,13 @@ class OpenLoop(AgentPart):
         return Usage(tested * (1 + (self.retries if role == WAYPOINTS else 0)))
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """Return the dialogue of a role: those of KAGI's guide."""
-        from guidebench.methods.kagi.dialogue import WaypointDialogue
+        """Return the dialogue of a role: those of KAGI's guide, with paths that the gripper can follow."""
+        if role == SEGMENTER:
+            return Keypoints()
+        from guidebench.methods.moka import motion
+        from guidebench.methods.moka.dialogue import PathDialogue
 
-        return Keypoints() if role == SEGMENTER else WaypointDialogue(self.retries)
+        return PathDialogue(self.retries, functools.partial(motion.led, self, suite, task))
 
 
 register.method("moka")(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from guidebench.harness.interfaces import Unusable
 from guidebench.harness.models.calls import CallResult, ChatCall, Message
 from guidebench.methods.ellm.dialogue import NAMED, SCHEMA, STATE, GoalsDialogue, prompt
 from guidebench.methods.ellm.goals import Words
@@ -67,14 +68,16 @@ def test_it_errs_at_the_stated_rate_and_always_alike() -> None:
 
 
 def test_a_dialogue_is_one_call_with_a_schema_and_returns_what_the_model_wrote() -> None:
-    calls, results = list[Any](), [CallResult({"goals": ["Chop tree", "fly"]}, ""), CallResult(None, "malformed")]
+    answers = (["Chop tree", "fly"], ["fly", "eat the moon"], [])
+    calls, results = list[Any](), [*(CallResult({"goals": each}) for each in answers), CallResult(None, "malformed")]
 
     async def ask(call: Any) -> CallResult:
         calls.append(call)
         return results[len(calls) - 1]
 
     dialogue = GoalsDialogue(DEEDS, 5)
-    assert [asyncio.run(dialogue("you see tree.", None, ask)) for _ in results] == [["Chop tree", "fly"], None]
+    found = [asyncio.run(dialogue("you see tree.", None, ask)) for _ in results]
+    assert found == [answers[0], Unusable(answers[1]), [], None], "goals of which none is one of the task are no answer"
     call = calls[0]
     assert isinstance(call, ChatCall) and call.schema == SCHEMA
     assert call.messages[0].content[0].splitlines()[-1] == f"{STATE}you see tree."  # type: ignore[union-attr]
