@@ -357,6 +357,14 @@ class ArraySpec(NamedTuple):
         return TransitionColumn(self.name, "late", self.shape, self.dtype, initial, batched)
 
 
+class Unusable(NamedTuple):
+    """What a dialogue returns if no reply could be used and the asking part goes on with its fallback. The question
+    counts as unanswered, and the part receives `value`."""
+
+    value: Any
+    """As a dialogue's answer: what the part records of the replies."""
+
+
 class Dialogue(Protocol):
     """The calls that answer one question, possibly depending on each other; they run in the model process.
 
@@ -369,7 +377,8 @@ class Dialogue(Protocol):
     async def __call__(self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]) -> Any:
         """Return the answer to a question with this `content` and these `frames`, uint8 [L, height, width, 3]: a JSON
         value or, if the part declares one (`AskingPart.array`), an array of floating-point numbers. Return None if the
-        model gave no usable answer. `ask` makes one call; a call without an answer returns a CallResult with a
+        model gave no usable answer, or `Unusable` if the part is to learn what was wrong with the replies; both count
+        as unanswered. `ask` makes one call; a call without an answer returns a CallResult with a
         `failure`."""
 
 

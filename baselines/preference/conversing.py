@@ -8,6 +8,7 @@ from typing import Any
 
 from guidebench.baselines.conversing import LONGEST, Misread, Said
 from guidebench.baselines.preference.teaching import Verdict
+from guidebench.harness.interfaces import Unusable
 
 ENUMERATED = re.compile(r"^[\s>*#_]*[0-9]+[.)](?=\s+\S)", re.ASCII)
 """Pattern of a list item's number, which is no verdict: `2. Which one is better?`"""
@@ -81,6 +82,12 @@ async def weigh(
         if second.value != 3 - first.value:
             return first, found | {"outcome": second.fault or "inconsistent"}
     return first, found | {"outcome": "labelled"}
+
+
+def concluded(found: dict[str, Any] | None) -> dict[str, Any] | Unusable | None:
+    """Return the result of `weigh` as a dialogue's answer: unusable if a verdict could not be read or did not come, so
+    that the pair has no label."""
+    return Unusable(found) if found is not None and found["outcome"] in ("unreadable", "failed") else found
 
 
 def weighed(value: Any, twice: bool) -> Verdict:

@@ -35,6 +35,7 @@ from guidebench.harness.machine import cores
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
     from guidebench.harness.plan.matrix import Plan
+    from guidebench.harness.records.role_counts import RoleCount
     from guidebench.harness.run.study import Run, Study
 
 ERRORS = 2
@@ -84,14 +85,15 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
 
 
 def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None], comparison: Any) -> int:
-    from guidebench.harness.run import progress, study
+    from guidebench.harness.run import progress, study, unanswered
 
     display = progress.display(plan, quiet=args.json)
     with display:
         outcome = study.carry_out(plan, display)
     add(outcome)
+    counts = unanswered.counted((run.cell, run.directory) for run in outcome.runs)
     if args.json:
-        print(json.dumps(_outcome(outcome), indent=1))
+        print(json.dumps(_outcome(outcome, counts), indent=1))
     else:
         _summarise(outcome)
     if outcome.stopped:
@@ -107,7 +109,10 @@ def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None],
             print()
             _run(comparison, [str(outcome.directory), "--against", str(plan.execution.against)])
         _close(outcome)
-    return 0 if outcome.finished else 1
+    if counts.questions and not args.json:
+        print(unanswered.sentence(counts))
+    mute = counts.questions > 0 and counts.failures == counts.questions
+    return 0 if outcome.finished and not mute else 1
 
 
 def dry_run(plan: Plan, as_json: bool) -> int:
@@ -116,7 +121,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     from guidebench.harness.episodes import demonstrations
     from guidebench.harness.models import keeping
     from guidebench.harness.plan import contents, matrix
-    from guidebench.harness.run import estimates, readiness, study
+    from guidebench.harness.run import call_bounds, estimates, readiness, study
 
     places = matrix.launcher_of(plan.execution).slots(plan.execution)
     jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
@@ -138,7 +143,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             }
         )
     asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
-    bounded = {model for cell in plan.trained for model in estimates.bounded(cell)}
+    contacted = plan.execution.models.mode != "replay"
+    most = call_bounds.by_model(plan.trained, len(plan.seeds), contacted) if asked else {}
     short = ""
     if plan.execution.models.budgeted:
         whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
@@ -161,6 +167,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 for what in needed
             ],
             "models": [{"model": model, **usage._asdict()} for model, usage in asked],
+            "models_at_most": {model: usage._asdict() for model, usage in most.items()},
             "missing": missing,
             "warnings": [short] if short else [],
             "cells": rows,
@@ -191,8 +198,9 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         )
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
-        often = "at most " * (model in bounded) + _volume(usages, len(plan.seeds))
-        lines.append(f"{model} is asked {often}; its time is not part of the estimate below")
+        lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not part of the estimate below")
+        if model in most:
+            lines.append(f"  and at most {_volume([most[model]], 1)}, if every attempt, repair and retry is needed")
     if short:
         lines.append(f"warning: {short}")
     lines.append(
@@ -249,11 +257,13 @@ def _hours(hours: float) -> str:
     return f"{hours:.1f} hours" if hours < 100 else f"{hours:,.0f} hours"
 
 
-def _outcome(outcome: Study) -> dict[str, object]:
+def _outcome(outcome: Study, counts: RoleCount) -> dict[str, object]:
     return {
         "study": outcome.name,
         "output": str(outcome.directory),
         "stopped": outcome.stopped,
+        "questions": counts.questions,
+        "unanswered": counts.failures,
         **({} if outcome.submitted is None else {"submitted": outcome.submitted}),
         "runs": [
             {"cell": run.cell.id, "method": run.cell.names.method, "task": run.cell.names.task, "seed": run.seed,

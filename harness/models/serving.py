@@ -28,7 +28,7 @@ import numpy as np
 
 from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, UserError, count, in_role
 from guidebench.harness.execution import Models
-from guidebench.harness.interfaces import Array, Dialogue
+from guidebench.harness.interfaces import Array, Dialogue, Unusable
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Asker, Call, CallResult, JudgeCall, Model, Usage
 from guidebench.harness.models.hosts.client import HostedModel
@@ -222,7 +222,7 @@ async def _answer(
             told = await _converse(spoken, spoken.dialogue, desk, frames, item, run)
         else:
             assert frames is not None, "a clip has snapshots"
-            asker = Asker(run, item.ordinal, item.step, item.role, item.scope)
+            asker = Asker(run, item.ordinal, item.step, item.role, item.scope, item.probe)
             told = await desk.answer(JudgeCall(frames, spoken.prompt), asker)
         memory = Memory.of_process() if hosted is None else hosted.memory
         message = ProcessReply(item.number, told, drawing, memory)
@@ -242,8 +242,9 @@ async def _answer(
 async def _converse(
     spoken: Spoken, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
 ) -> CallResult:
-    """Run a dialogue and return its value with the usage of all its calls; if it returns None, return the kind of its
-    last failed call. Raise UserError for an array that differs from the asking part's declaration."""
+    """Run a dialogue and return its value with the usage of all its calls; if it returns None or `Unusable`, the
+    question has failed, with the kind of its last failed call, else `malformed`. Raise UserError for an array that
+    differs from the asking part's declaration."""
     told: dict[int, CallResult] = {}
     begun = itertools.count()
 
@@ -253,11 +254,15 @@ async def _converse(
                 f"the dialogue in the role {item.role!r} makes more than the {count(dialogue.calls, 'call')} that it "
                 f"says it makes; correct its `calls`"
             )
-        asker = Asker(run, item.ordinal * dialogue.calls + number, item.step, item.role, item.scope)
+        ordinal = item.ordinal * dialogue.calls + number
+        asker = Asker(run, ordinal, item.step, item.role, item.scope, item.probe)
         told[number] = await desk.answer(spoken.sampled(call), asker)
         return told[number]
 
     value, wrong = await dialogue(_read(item, spoken.speaker), frames, ask), ""
+    unusable = isinstance(value, Unusable)
+    if unusable:
+        value = value.value
     if spoken.array is None:
         arrays.undeclared(value, spoken.speaker, item.role)
     elif value is not None:
@@ -266,7 +271,7 @@ async def _converse(
     usage = functools.reduce(Usage.plus, (each.usage for each in made), Usage())
     billed = functools.reduce(Usage.plus, (each.billed for each in made), Usage())
     failures = [] if wrong else [each.failure for each in made if each.failure]
-    failure = (failures or ["malformed"])[-1] if value is None else ""
+    failure = (failures or ["malformed"])[-1] if value is None or unusable else ""
     return CallResult(value, failure, usage, billed, {"message": wrong} if wrong else {})
 
 

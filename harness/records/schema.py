@@ -49,11 +49,14 @@ LEDGER: dict[str, type] = {
     },
 }  # fmt: skip
 """Cumulative usage of a run's questions to models up to a step. Columns without prefix count recorded answers as if
-they had been calls; columns with `billed_` count only calls that were made. `failures` counts questions without a
-usable answer."""
+they had been calls; columns with `billed_` count what was really sent to foundation models for the run's questions,
+whether its answer was used or lost when the run was stopped. `failures` counts questions without a
+usable answer, those that a fallback of the asking part stands for included."""
 
 QUESTIONS: dict[str, type] = {"questions": int}
 """Ledger column that early records lack: all completed questions, of which `failures` had no usable answer."""
+ROLES = "roles"
+"""Ledger column that early records lack: the questions of each role that was asked, as `role_counts` writes them."""
 
 _SPENT = {
     **{name: (count if kind is int else amount)(f"{name} so far") for name, kind in LEDGER.items()},
@@ -73,6 +76,9 @@ LOGS: Mapping[str, Log] = {
         {
             "step": count("environment step"),
             **_SPENT,
+            ROLES: Column(
+                str, "questions so far by role, and of these the ones without a usable answer", optional=True
+            ),
         },
     ),
     "spending": Log(

@@ -284,11 +284,13 @@ class DualAgent(RecallingAgent):
         if not told:
             return {}
         found = [memory.skills.values() for memory in self.memories]
-        proficient = [sum(skill.proficiency >= self.config.threshold for skill in skills) for skills in found]
+        scores = [[skill.proficiency for skill in skills if skill.proficiency is not None] for skills in found]
+        proficient = [sum(p >= self.config.threshold for p in known) for known in scores]
         return {
             **told, "texts/distinct": self.vectors.met, "texts/failed": self.vectors.failed,
             "memory/subgoals": np.array([*map(len, found)], np.float64),
             "memory/proficient": np.array(proficient, np.float64),
+            "memory/unscored": np.array([*map(len, found)], np.float64) - [*map(len, scores)],
         }  # fmt: skip
 
     def _try(self, transition: Transition, captions: Sequence[str], ctx: Context) -> None:
@@ -320,7 +322,8 @@ class DualAgent(RecallingAgent):
 
     def _score(self, ctx: Context) -> None:
         """Ask the scorer about the sub-goals in memory whose attempts it has not seen all, in one batch. Where it gives
-        no usable answer, the former proficiency stands, and the next time it is asked again."""
+        no usable answer, a former proficiency stands, a sub-goal without one stays unscored, and the next time it is
+        asked again."""
         asked = [
             (row, name, skill, scoring.behaviour(skill))
             for row, memory in enumerate(self.memories)
@@ -339,7 +342,7 @@ class DualAgent(RecallingAgent):
                 "memory", row,
                 {
                     "verb": verb, "noun": noun, "attempts": skill.attempts, "completed": skill.completed, "told": told,
-                    "proficiency": skill.proficiency, "failed": answer is None,
+                    "failed": answer is None, **({} if (p := skill.proficiency) is None else {"proficiency": p}),
                 },
             )  # fmt: skip
         for memory in self.memories:

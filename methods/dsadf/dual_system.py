@@ -18,7 +18,7 @@ from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dial
 from guidebench.harness.logs import Column, Log, amount, count, share
 from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, check_settings
+from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 from guidebench.methods.dsadf import expected
 from guidebench.methods.dsadf.deeds import shows
 from guidebench.methods.dsadf.deliberation import NUMBER, PLANNER, REFLECTOR, TRIAL
@@ -50,7 +50,7 @@ LOGS: Mapping[str, Log] = {
             "subgoal": Column(str, "name of the sub-goal; empty if the task itself is the goal"),
             "by": Column(str, "learner, System 1, or performer"),
             "why": Column(str, "why it was routed so"),
-            "proficiency": share("its proficiency in memory; left out for one that is not there", optional=True),
+            "proficiency": share("its proficiency in memory; left out for one without", optional=True),
             "steps": count("steps for which it was the present sub-goal"),
             "emergencies": count("steps of these in which a danger was near, so that the performer was asked"),
             "reached": Column(bool, "whether the next sub-goal followed; the last one's end is the episode's"),
@@ -86,8 +86,8 @@ LOGS: Mapping[str, Log] = {
             "attempts": count("attempts at it so far"),
             "completed": count("attempts of these that reached it"),
             "told": Column(str, "what the scorer was told of them"),
-            "proficiency": share("its proficiency from now on"),
-            "failed": Column(bool, "whether there was no usable answer, so that the former proficiency stands"),
+            "proficiency": share("its proficiency from now on; left out for one without a score", optional=True),
+            "failed": Column(bool, "whether there was no usable answer, so that a former proficiency stands"),
         },
     ),
 }
@@ -145,6 +145,10 @@ class DualSystem(Plans, Standard):
         **Plans.model_sets, "scripted": {**Plans.model_sets["scripted"], SCORER: "scripted", TEXTS: "scripted"},
     }  # fmt: skip
     widths: ClassVar[Mapping[str, str]] = {"width": TEXTS}
+    max_tokens: ClassVar[Mapping[str, Any]] = MappingProxyType({
+        **Plans.max_tokens, SCORER: cite(16, "choice: a JSON object with one number"),
+    })  # fmt: skip
+    essential: ClassVar[Mapping[str, str]] = MappingProxyType({SCORER: "routed without scores"})
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
     consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER, SCORER, TEXTS)
     logs: ClassVar[Mapping[str, Log]] = LOGS

@@ -32,8 +32,8 @@ class Skill:
     """Steps taken, and whether u was reached, of the last attempts, the oldest first."""
     rewarded: bool = False
     """Whether an attempt was rewarded, so that u is in M."""
-    proficiency: float = 0.0
-    """The scorer's p in [0, 1]; 0 until it has answered."""
+    proficiency: float | None = None
+    """The scorer's p in [0, 1]; None until it has given a usable score."""
     scored: bool = False
     """Whether p accounts for all attempts."""
 
@@ -61,18 +61,23 @@ class Memory:
         return self._skills.setdefault(name, Skill())
 
     def proficiency(self, name: str) -> float | None:
-        """Return p of a sub-goal; None if it is not in M."""
+        """Return p of a sub-goal; None if it is not in M or has no score."""
+        skill = self.find(name)
+        return None if skill is None else skill.proficiency
+
+    def find(self, name: str) -> Skill | None:
+        """Return a sub-goal in M; None if it is not there."""
         skill = self._skills.get(name)
-        return skill.proficiency if skill is not None and skill.rewarded else None
+        return skill if skill is not None and skill.rewarded else None
 
     @property
     def skills(self) -> dict[str, Skill]:
         """Return name -> skill of the sub-goals in M."""
         return {name: skill for name, skill in self._skills.items() if skill.rewarded}
 
-    def subspaces(self) -> dict[str, dict[str, float]]:
-        """Return verb -> noun -> p: the subspaces U_i of M."""
-        found: dict[str, dict[str, float]] = {}
+    def subspaces(self) -> dict[str, dict[str, float | None]]:
+        """Return verb -> noun -> p: the subspaces U_i of M; None for a sub-goal without a score."""
+        found: dict[str, dict[str, float | None]] = {}
         for name, skill in self.skills.items():
             verb, _, noun = name.partition(" ")
             found.setdefault(verb, {})[noun] = skill.proficiency
@@ -141,10 +146,13 @@ def _skill(name: str, stored: Any) -> Skill:
         raise ValueError(f"{name}: recent attempts {str(recent)[:60]}")
     if rewarded not in (0, 1) or scored not in (0, 1):
         raise ValueError(f"{name}: rewarded {str(rewarded)[:20]}, scored {str(scored)[:20]}")
-    if type(proficiency) not in (int, float) or not 0 <= proficiency <= 1:
-        raise ValueError(f"{name}: proficiency {str(proficiency)[:20]} is not in [0, 1]")
+    if proficiency is not None and not (type(proficiency) in (int, float) and 0 <= proficiency <= 1):
+        raise ValueError(f"{name}: proficiency {str(proficiency)[:20]} is neither null nor in [0, 1]")
+    if proficiency is None and scored:
+        raise ValueError(f"{name}: it counts as scored, and has no proficiency")
     tried = [(int(steps), bool(done)) for steps, done in recent]
-    return Skill(attempts, completed, tried, bool(rewarded), float(proficiency), bool(scored))
+    p = None if proficiency is None else float(proficiency)
+    return Skill(attempts, completed, tried, bool(rewarded), p, bool(scored))
 
 
 def _attempt(told: Any) -> bool:

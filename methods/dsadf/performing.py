@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from guidebench.baselines.conversing import AskModel, Misread, converse
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.texts import JSON
 from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.planning import one_line
@@ -24,9 +24,9 @@ class PerformerDialogue:
         self._goal, self._actions, self._retries = goal, tuple(actions), retries
         self.calls = 1 + retries
 
-    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
-        """Return {"action": name, `done`, or "" if no reply named a possible one, "faults": the fault of each refused
-        reply, "said": the last reply}. None without any reply.
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
+        """Return {"action": name or `done`, "faults": the fault of each refused reply, "said": the last reply};
+        `Unusable` with the action "" if no reply named a possible one. None without any reply.
 
         `content`: {"text": sentences of the state, "possible": numbers of the actions that are possible, "subgoal": the
         present one or "", "recent": the last actions, "may_end": whether it may be declared reached}, and where there
@@ -51,7 +51,8 @@ class PerformerDialogue:
         if said.value is None and said.messages[-1].role == "assistant":
             faults.append(said.fault)
         reply = next(str(message.content[0]) for message in reversed(said.messages) if message.role == "assistant")
-        return {"action": said.value or "", "faults": faults, "said": one_line(reply[:LONGEST])}
+        told = {"action": said.value or "", "faults": faults, "said": one_line(reply[:LONGEST])}
+        return told if said.value else Unusable(told)
 
 
 def named(reply: str, possible: Sequence[str], actions: Sequence[str], may_end: bool) -> str:

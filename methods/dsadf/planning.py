@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from guidebench.baselines.conversing import LONGEST, AskModel, Misread, converse, first_object
 from guidebench.harness import texts
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import ChatCall, Message
 from guidebench.methods.dsadf import plans, prompts
 from guidebench.methods.dsadf.plans import Subgoal, Vocabulary
@@ -54,14 +54,14 @@ class PlannerDialogue:
         self._retries = retries
         self.calls = 1 + retries
 
-    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
-        """Return {"plan": [[name, times]], "thoughts", "fault", "retries"}; the plan is empty and `fault` says why if
-        no reply had a usable one. None without any reply.
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
+        """Return {"plan": [[name, times]], "thoughts", "fault", "retries"}; `Unusable` with an empty plan, and a
+        `fault` that says why, if no reply had a usable one. None without any reply.
 
         `content`: {"text": sentences of the state}; for the final plan also "plan", the first one as a numbered list,
         and "reflection". Or {"history": sampled steps} alone, which asks for the target and returns {"target", "fault",
-        "retries"}, with the target "" and a `fault` if no reply had a usable one. Both may have "goal", the target that
-        was inferred.
+        "retries"}; `Unusable` with the target "" and a `fault` if no reply had a usable one. Both may have "goal", the
+        target that was inferred.
         """
         goal = content.get("goal", self._goal)
         if "history" in content:
@@ -80,13 +80,15 @@ class PlannerDialogue:
         if said.fault == "failed":
             return None
         plan, thoughts = said.value or ((), "")
-        return {"plan": stored(plan), "thoughts": thoughts, "fault": said.fault, "retries": said.retries}
+        told = {"plan": stored(plan), "thoughts": thoughts, "fault": said.fault, "retries": said.retries}
+        return Unusable(told) if said.fault else told
 
-    async def _inferred(self, asked: Message, ask: AskModel) -> dict[str, Any] | None:
+    async def _inferred(self, asked: Message, ask: AskModel) -> dict[str, Any] | Unusable | None:
         said = await converse(ask, (asked,), target, prompts.target_reminder, self._retries)
         if said.fault == "failed":
             return None
-        return {"target": said.value or "", "fault": said.fault, "retries": said.retries}
+        told = {"target": said.value or "", "fault": said.fault, "retries": said.retries}
+        return Unusable(told) if said.fault else told
 
 
 class ReflectorDialogue:
@@ -94,12 +96,16 @@ class ReflectorDialogue:
 
     calls = 1
 
-    def __init__(self, goal: str, deeds: Steps, hint: str, longest: int) -> None:
+    def __init__(self, goal: str, deeds: Steps, hint: str, longest: int, revised: bool = False) -> None:
+        """`revised`: whether the revised plan is followed, so that a reflection whose plan cannot be read is
+        unusable."""
         self._goal, self._deeds, self._hint, self._longest = goal, deeds, hint, longest
+        self._revised = revised
 
-    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
         """Return {"strengths", "weaknesses", "plan": [[name, times]], "fault"}; the plan is the revised one, empty if
-        there is none or, with a `fault`, if it cannot be used. None if the call was not answered.
+        there is none or, with a `fault`, if it cannot be used. `Unusable` if it was to be followed and cannot be used,
+        or if the reply is blank. None if the call was not answered.
 
         `content`: {"text": sentences of the state, "plan": the first plan as a numbered list}, and "goal" as of
         `PlannerDialogue`.
@@ -110,7 +116,9 @@ class ReflectorDialogue:
         if told.failure:
             return None
         vocabulary = Vocabulary(self._deeds.names, (goal, text, self._hint), self._deeds.things)
-        return reflection(str(told.value), vocabulary, self._longest)
+        found = reflection(str(told.value), vocabulary, self._longest)
+        blank = not str(told.value).strip()
+        return Unusable(found) if blank or (self._revised and found["fault"]) else found
 
 
 def target(reply: str) -> str:

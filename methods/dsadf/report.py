@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.methods.dsadf.routing import ABSENT, NOT_PROFICIENT, UNSCORED
 from guidebench.reports.rendering import figures, tables
 from guidebench.reports.rendering.figures import Drawing
 from guidebench.reports.sections import EVALUATIONS, Section, Source, training
@@ -43,10 +44,17 @@ PLANNED_NOTE = (
     "steps lack by the hint's rules, before the reflection and after it; with gaps: the share of plans that lack any; "
     "without a plan: the share of them whose planner gave no usable plan, so that the task itself was the goal."
 )
-ROUTED = ("System 1's", "reached by System 1", "performer's", "reached by the performer")
+ROUTED = (
+    "System 1's", "reached by System 1", "performer's", "reached by the performer", "not proficient", "not in memory",
+    "unscored",
+)  # fmt: skip
+WHY = (NOT_PROFICIENT, ABSENT, UNSCORED)
+"""Reasons of the log `routes`, in the order of the last columns of `ROUTED`."""
 ROUTED_NOTE = (
     "Means over runs, of each run's last evaluation: sub-goals that an episode came to, by the system to which they "
-    "were routed, and the share of them that was reached. Unless plans are partial, as on Housekeep, the "
+    "were routed, and the share of them that was reached. The last columns are shares of all of these sub-goals: those "
+    "that the performer got because System 1 is not proficient, because they are not in memory, and because the scorer "
+    "gave them no usable score. Unless plans are partial, as on Housekeep, the "
     "last sub-goal of a plan never counts as reached: its end is the episode's."
 )
 KNOWN_NOTE = (
@@ -106,7 +114,8 @@ class Known(NamedTuple):
     where: str
     cell: str
     subgoals: Mapping[str, tuple[int, int, float]]
-    """Sub-goal -> attempts and completed ones of all runs, and the mean proficiency; most attempted first."""
+    """Sub-goal -> attempts and completed ones of all runs, and the mean proficiency, NaN where no run has a score; most
+    attempted first."""
 
 
 # Who acted
@@ -182,7 +191,7 @@ def of_plans(rows: pd.DataFrame) -> dict[str, float]:
 
 def routed(source: Source) -> list[Numbers]:
     """Return to whom sub-goals were routed in the last evaluations, one entry per cell."""
-    return _over_runs(source, _last(source.rows("routes", "trial", "by", "reached")), ROUTED, of_routes)
+    return _over_runs(source, _last(source.rows("routes", "trial", "by", "why", "reached")), ROUTED, of_routes)
 
 
 def of_routes(rows: pd.DataFrame) -> dict[str, float]:
@@ -192,6 +201,7 @@ def of_routes(rows: pd.DataFrame) -> dict[str, float]:
     for by in ("learner", "performer"):
         mine = rows[rows["by"] == by]
         found += [len(mine) / episodes, float(mine["reached"].astype(bool).mean()) if len(mine) else NAN]
+    found += [float((rows["why"] == why).mean()) for why in WHY]
     return dict(zip(ROUTED, found, strict=True))
 
 
@@ -220,8 +230,8 @@ def known(source: Source) -> list[Known]:
 
 
 def of_memory(rows: pd.DataFrame) -> dict[str, tuple[int, int, float]]:
-    """Return sub-goal -> attempts and completed ones of all runs, and mean proficiency, by each run's last record;
-    most attempted first. `rows`: those of one cell, with the column `subgoal`."""
+    """Return sub-goal -> attempts and completed ones of all runs, and mean proficiency of those with a score, by each
+    run's last record; most attempted first. `rows`: those of one cell, with the column `subgoal`."""
     last = rows.sort_values("step").groupby(["seed", "subgoal"]).tail(1)
     found = {
         str(name): (int(mine["attempts"].sum()), int(mine["completed"].sum()), float(mine["proficiency"].mean()))
@@ -231,7 +241,8 @@ def of_memory(rows: pd.DataFrame) -> dict[str, tuple[int, int, float]]:
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(subgoal=(rows["verb"] + " " + rows["noun"]).str.strip())
+    found = rows.assign(subgoal=(rows["verb"] + " " + rows["noun"]).str.strip())
+    return found if "proficiency" in found else found.assign(proficiency=NAN)
 
 
 def known_listings(found: Sequence[Known]) -> list[Listing]:
@@ -239,7 +250,8 @@ def known_listings(found: Sequence[Known]) -> list[Listing]:
     lines = []
     for each in found:
         for name, (attempts, completed, p) in [*each.subgoals.items()][:MOST]:
-            lines.append((each.label, each.where, name, f"{attempts:,}", f"{completed:,}", f"{p:.2f}"))
+            score = maybe(None if np.isnan(p) else p, 2)
+            lines.append((each.label, each.where, name, f"{attempts:,}", f"{completed:,}", score))
         if (left := len(each.subgoals) - MOST) > 0:
             lines.append((each.label, each.where, f"{left} further ones, left out", "", "", ""))
     columns = ("task", "sub-goal", "attempts", "completed", "p")
@@ -412,7 +424,9 @@ def plain(found: Sequence[Numbers]) -> list[dict[str, Any]]:
 
 def routed_plain(found: Sequence[Numbers]) -> list[dict[str, Any]]:
     """Return how sub-goals were routed, per row and task, as JSON data."""
-    keys = ("learner", "learner_reached", "performer", "performer_reached")
+    keys = (
+        "learner", "learner_reached", "performer", "performer_reached", "not_proficient", "not_in_memory", "unscored",
+    )  # fmt: skip
     return [
         {
             "label": each.label, "task": each.where, "runs": each.runs,
@@ -428,7 +442,7 @@ def known_plain(found: Sequence[Known]) -> list[dict[str, Any]]:
         {
             "label": each.label, "task": each.where,
             "subgoals": {
-                name: {"attempts": attempts, "completed": completed, "proficiency": p}
+                name: {"attempts": attempts, "completed": completed, "proficiency": None if np.isnan(p) else p}
                 for name, (attempts, completed, p) in each.subgoals.items()
             },
         }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
-from guidebench.methods.ellm.goals import Words
+from guidebench.methods.ellm.goals import Words, read
 
 NAMED, LONGEST = 256, 200
 """Most goals of an answer, and most characters of one; an answer beyond them is not in the schema."""
@@ -50,11 +51,16 @@ def prompt(state: str, deeds: Sequence[str], words: Words, most: int) -> str:
         f"{NOUNS}{', '.join(words.nouns)}",
         *([f"{ALONE}{', '.join(words.alone)}"] if words.alone else []),
         "A goal has to be possible now: the thing is in sight, or the player has what it needs for it. Leave out what "
-        f"makes no sense. Name at most {most} goals, the most useful first.",
-        *(f"Example. {state} -> {', '.join(goals)}" for state, goals in EXAMPLES if set(goals) <= set(deeds)),
+        f"makes no sense. Name at most {most} goals, the most useful first, as a JSON object.",
+        *(f"Example. {state} -> {_answer(goals)}" for state, goals in EXAMPLES if set(goals) <= set(deeds)),
         f"{STATE}{state or 'nothing is in sight.'}",
     ]
     return "\n".join(told)
+
+
+def _answer(goals: Sequence[str]) -> str:
+    """Return goals in the form in which they are asked for (`SCHEMA`)."""
+    return json.dumps({"goals": list(goals)})
 
 
 class GoalsDialogue:
@@ -62,14 +68,20 @@ class GoalsDialogue:
 
     calls = 1
 
-    def __init__(self, deeds: Sequence[str], most: int) -> None:
-        """`deeds`: what steps of the task can achieve; `most`: goals that are wanted at most."""
-        self._deeds, self._words, self._most = deeds, Words.of(deeds), most
+    def __init__(self, deeds: Sequence[str], most: int, formed: bool = True) -> None:
+        """`deeds`: what steps of the task can achieve; `most`: goals that are wanted at most; `formed`: whether goals
+        of other words are kept out."""
+        self._deeds, self._words, self._most, self._formed = deeds, Words.of(deeds), most, formed
 
     async def __call__(
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> list[str] | None:
-        """Return the goals for the state `content`, as the model wrote them; None if it gave no valid answer."""
+    ) -> list[str] | Unusable | None:
+        """Return the goals for the state `content`, as the model wrote them; `Unusable` if it named some and none of
+        them is a goal of the task; None if it gave no valid answer."""
         asked = Message("user", (prompt(content, self._deeds, self._words, self._most),))
         found = await ask(ChatCall((asked,), SCHEMA))
-        return None if found.failure else [*found.value["goals"]]
+        if found.failure:
+            return None
+        goals = [*found.value["goals"]]
+        usable = not goals or read(goals, self._deeds, self._words, self._most, self._formed).goals
+        return goals if usable else Unusable(goals)

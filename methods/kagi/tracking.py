@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import Call, CallResult, Json, TrackCall
 from guidebench.methods.kagi.sight import Project, views
 
@@ -30,9 +30,9 @@ class Tracking:
 
     async def __call__(
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> list[Json] | None:
+    ) -> list[Json] | Unusable | None:
         """Return [u, v, h] of each frame, fractions of a view's side, and None for a frame in which a view has lost the
-        object; None if the model failed.
+        object; `Unusable` if that is every frame, and None if the model failed.
 
         `content`: {"instruction": str, "point": [u, v] in the view from above, "side": [column, row] in the side view,
         as fractions}, both of the first frame; `column_beside` tells the column. `frames`: an episode, uint8 [L, size,
@@ -49,10 +49,11 @@ class Tracking:
                 return None
             found.append(told.value)
         above, side = found
-        return [
+        followed = [
             [float(u) / size, float(v) / size, float(h) / size] if kept and shown else None
             for (u, v, kept), (_, h, shown) in zip(above.tolist(), side.tolist(), strict=True)
         ]
+        return followed if any(each is not None for each in followed) else Unusable(followed)
 
 
 def positions(answer: Sequence[Json]) -> Array:

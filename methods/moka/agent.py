@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actor, Array, Build, Context, Place, Question
 from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, Asked, Candidates, oracles
 from guidebench.methods.kagi.sight import Sight
@@ -36,24 +35,8 @@ class OpenLoopAgent(FixedPolicyAgent):
         return OpenLoopActor(self, places)
 
     def legs(self, keypoints: Any, answer: Any) -> list[Leg]:
-        """Return the movements of an episode by the answers of its models, none where there is no usable answer. A
-        point that no place of the set height is at gives none either."""
-        if answer is None:
-            return []
-        config, camera = self.config, self.suite.cameras_of(self.task)[0]
-        grasp, target = (np.array(keypoints[name][answer[name] - 1]) for name in ("grasp", "target"))
-
-        def at(points: Array, height: float) -> Array:
-            return motion.placed(self.suite, self.task, camera, points, height)
-
-        between = motion.along(np.array(answer["waypoints"]), grasp, target)
-        try:
-            return motion.legs(
-                at(grasp, config.grasp_height)[0], [*at(between, config.travel_height)],
-                at(target, config.release_height)[0], config.travel_height, config.wait,
-            )  # fmt: skip
-        except UserError:
-            return []
+        """Return the movements of an episode by the answers of its models (`motion.led`)."""
+        return motion.led(self.config, self.suite, self.task, keypoints, answer)
 
 
 class Trial:

@@ -7,12 +7,15 @@ set in advance, instead of those that a model reads from a side view (KAGI, appe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
+
+if TYPE_CHECKING:
+    from guidebench.methods.moka import OpenLoop
 
 STEP = 1e-3
 """Distance over which the projection's slope is measured, metres."""
@@ -67,6 +70,28 @@ def legs(grasp: Array, between: Sequence[Array], release: Array, travel: float, 
         Leg(over(grasp), True, 0), *(Leg(over(place), True, 0) for place in between), Leg(over(release), True, 0),
         Leg(np.asarray(release), True, 0), Leg(np.asarray(release), False, wait), Leg(over(release), False, 0),
     ]  # fmt: skip
+
+
+def led(config: OpenLoop, suite: Any, task: str, keypoints: Any, answer: Any) -> list[Leg]:
+    """Return the movements of an episode by its `keypoints` {"grasp", "target"} and the answer of the waypoints' model
+    (`kagi.questions.answer`). Return none without an answer, and where no place of the set heights is at one of its
+    points."""
+    if answer is None:
+        return []
+    camera = suite.cameras_of(task)[0]
+    grasp, target = (np.array(keypoints[name][answer[name] - 1]) for name in ("grasp", "target"))
+
+    def at(points: Array, height: float) -> Array:
+        return placed(suite, task, camera, points, height)
+
+    between = along(np.array(answer["waypoints"]), grasp, target)
+    try:
+        return legs(
+            at(grasp, config.grasp_height)[0], [*at(between, config.travel_height)],
+            at(target, config.release_height)[0], config.travel_height, config.wait,
+        )  # fmt: skip
+    except UserError:
+        return []
 
 
 def along(waypoints: Array, grasp: Array, target: Array) -> Array:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.records import schema
+from guidebench.harness.records.parts import RecordedPart
 from guidebench.reports.summary import ledger
 from guidebench.reports.summary.ledger import Answered
 from guidebench.results import RunRecord, StudyRecord
@@ -29,13 +31,23 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
     """Sum the last ledger records of these runs and of their stages; return nothing if they contain no counts or cannot
     be read."""
     total = Answered(0, 0)
-    for path in (path for run in runs for path in _ledgers(study, run)):
+    texts: dict[str, list[Any]] = {}
+    parts: dict[str, Mapping[str, RecordedPart]] = {}
+    for id, own, path in ((*place, path) for run in runs for place, path in _ledgers(study, run)):
         if path is not None:
             with contextlib.suppress(UserError):  # `costs` refuses it by name.
                 row = _row(path)
                 questions, failures = row.get("questions"), row.get("failures")
                 if type(questions) is int and type(failures) is int and 0 <= failures <= questions < 2**53:
-                    total = Answered(total.questions + questions, total.failures + failures)
+                    total = total.plus(Answered(questions, failures))
+                    texts.setdefault(id, []).append(row.get(schema.ROLES))
+                    parts[id] = own
+    for id, mine in texts.items():
+        try:
+            roles, remarks = ledger.by_role(mine, parts[id])
+        except ValueError as error:
+            return total._replace(unread=f"the column {schema.ROLES!r} of a ledger: {error}")
+        total = total.plus(Answered(0, 0, roles=roles, remarks=remarks))
     return total
 
 
@@ -45,7 +57,7 @@ def costs(study: StudyRecord) -> dict[str, CellCost]:
     found: dict[str, CellCost] = {}
     silent: set[str] = set()
     begun = (run for run in study.runs if run.status != "waiting")
-    for run, path in ((each, path) for each in begun for path in _ledgers(study, each)):
+    for run, path in ((each, path) for each in begun for _, path in _ledgers(study, each)):
         if path is not None:
             row = _last(path)
             before = found.get(run.cell.id, CellCost(0, 0.0))
@@ -55,15 +67,19 @@ def costs(study: StudyRecord) -> dict[str, CellCost]:
     return {id: cost for id, cost in found.items() if id not in silent}
 
 
-def _ledgers(study: StudyRecord, run: RunRecord) -> Iterator[Path | None]:
-    """Yield the ledgers of a run and of its stages that ask a foundation model; None where there is none."""
+def _ledgers(
+    study: StudyRecord, run: RunRecord
+) -> Iterator[tuple[tuple[str, Mapping[str, RecordedPart]], Path | None]]:
+    """Yield the id and the parts of a run's cell, and of those of its stages that ask a foundation model, and the
+    ledger of the run there; None where there is none."""
     directories = {cell.id: cell.directory for cell in study.cells}
-    homes = [run.directory] if ledger.is_billed(run.cell) else []
+    homes = [((run.cell.id, run.cell.parts), run.directory)] if ledger.is_billed(run.cell) else []
     for stage in filter(ledger.asks, run.cell.stages):
-        homes.append(f"{directories[stage.id]}/seed-{run.seed}" if stage.id in directories else "")
-    for home in homes:
+        home = f"{directories[stage.id]}/seed-{run.seed}" if stage.id in directories else ""
+        homes.append(((stage.id, stage.parts), home))
+    for whose, home in homes:
         path = study.directory / home / "ledger.jsonl"
-        yield path if home and path.is_file() else None
+        yield whose, path if home and path.is_file() else None
 
 
 def _row(path: Path) -> Mapping[str, Any]:

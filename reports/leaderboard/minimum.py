@@ -22,7 +22,8 @@ WORDS = (
     f"Ranked is a row with at least {SEEDS} seeds on every task that the suite has for the profile, at least "
     f"{EPISODES} episodes in the final evaluation of each run (one where every episode of a run is the same), every "
     f"run finished with as many training steps as the profile asks for, {ENOUGH_ANSWERED:.0%} of its questions to "
-    "foundation models answered where its runs counted them, under the suite's present version. A row of one "
+    "foundation models answered, in all and in each role, where its runs counted them (a reply that could not be used, "
+    "so that a fallback stood for it, is no answer), under the suite's present version. A row of one "
     "task alone is ranked among those of that task. Where a suite is not installed here, tasks, steps and version are "
     "those of most of its rows. Other rows are listed apart, with the reason."
 )

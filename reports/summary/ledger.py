@@ -5,14 +5,16 @@ Hand-written models, oracles and persons are left out: they cost nothing, and `j
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench import results
 from guidebench.harness.errors import UserError, count
-from guidebench.harness.records import schema
+from guidebench.harness.records import role_counts, schema
+from guidebench.harness.records.parts import RecordedPart
+from guidebench.harness.records.role_counts import RoleCount
 from guidebench.reports.summary import judges
 from guidebench.reports.summary.listings import Listing, maybe
 from guidebench.results import CellRecord, StageRecord, StudyRecord
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REMARK = (
-    "Sums over runs, as if no answer had come from a cassette; billed: what was really asked of the model for what the "
-    "runs used. What crashes lost, and the clips of probes, stand in the study's cassette alone (bench models stats)."
+    "Sums over runs, as if no answer had come from a cassette; billed: every call that was really sent for the runs' "
+    "questions, those included whose answers were lost when a run was stopped or killed. The first call to each model, "
+    "before training, and the clips of probes are in neither; bench models stats counts them apart."
 )
 
 
@@ -34,7 +37,7 @@ class Spent(NamedTuple):
     model: str
     runs: int
     failures: int
-    """Questions without a usable answer."""
+    """Questions without a usable answer, those that a fallback stands for included."""
     calls: int
     tokens_in: int
     tokens_out: int
@@ -61,12 +64,24 @@ def asks(stage: StageRecord) -> bool:
 
 
 class Answered(NamedTuple):
-    """The number of a cell's questions to models that are complete, over its runs, and of those without an answer."""
+    """The number of a cell's questions to models that are complete, over its runs, and of those without a usable
+    answer."""
 
     questions: int
     failures: int
     unread: str = ""
     """Why the number is unknown: the error in the ledger's file."""
+    roles: tuple[tuple[str, RoleCount], ...] = ()
+    """The same for each role that a foundation model fills, those of stages included; () where records lack it."""
+    remarks: tuple[str, ...] = ()
+    """What asking parts say of a run with too few answers, such as `routed without scores`."""
+
+    def plus(self, other: Answered) -> Answered:
+        """Return the numbers of two cells together, such as of a stage and of the cell that begins from it."""
+        return Answered(
+            self.questions + other.questions, self.failures + other.failures, self.unread or other.unread,
+            self.roles + other.roles, tuple(dict.fromkeys(self.remarks + other.remarks)),
+        )  # fmt: skip
 
     @property
     def share(self) -> float:
@@ -74,14 +89,41 @@ class Answered(NamedTuple):
 
     @property
     def enough(self) -> bool:
-        """Return whether a row with this cell may be ranked and marked as leading."""
-        return not self.unread and self.share >= schema.ENOUGH_ANSWERED
+        """Return whether a row with this cell may be ranked and marked as leading: whether nine in ten of all
+        questions, and of those in each role, were answered, and no part says otherwise."""
+        return not (self.unread or self.remarks or self.short) and role_counts.enough(self.questions, self.failures)
+
+    @property
+    def short(self) -> list[tuple[str, RoleCount]]:
+        """Return the roles in which too few questions were answered."""
+        return [(role, each) for role, each in self.roles if not role_counts.enough(each.questions, each.failures)]
 
     def __str__(self) -> str:
         if self.unread:
             return f"how many questions to models got no answer cannot be read: {self.unread}"
         counted = f"{self.failures:,} of {count(self.questions, 'question')}"
-        return f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"
+        told = [f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"]
+        if len(self.roles) > 1 and (short := self.short):
+            told.append(", ".join(f"{each.failures:,} of {each.questions:,} as {role}" for role, each in short))
+        return "; ".join([*self.remarks, *told])
+
+
+def by_role(
+    texts: Iterable[Any], parts: Mapping[str, RecordedPart]
+) -> tuple[tuple[tuple[str, RoleCount], ...], tuple[str, ...]]:
+    """Return the questions of runs in each role that a foundation model fills, and what asking parts say of the runs,
+    given the last value of each run's column `roles`. `parts`: role -> part of the cell. Raise ValueError for an
+    invalid value."""
+    sums: dict[str, RoleCount] = {}
+    remarks: dict[str, None] = {}
+    for text in texts:
+        for role, each in role_counts.read(text).items():
+            remarks |= dict.fromkeys([each.remark] if each.remark else [])
+            if parts and (role not in parts or parts[role].backend in ("", *judges.KINDS)):
+                continue
+            before = sums.get(role, RoleCount(0, 0))
+            sums[role] = RoleCount(before.questions + each.questions, before.failures + each.failures)
+    return tuple(sums.items()), tuple(remarks)
 
 
 def answered(study: StudyRecord) -> dict[str, Answered]:
@@ -91,10 +133,7 @@ def answered(study: StudyRecord) -> dict[str, Answered]:
     every = dict(own)
     for cell in study.cells:
         if found := [own[id] for id in (*(stage.id for stage in cell.stages), cell.id) if id in own]:
-            every[cell.id] = Answered(
-                sum(each.questions for each in found), sum(each.failures for each in found),
-                next((each.unread for each in found if each.unread), ""),
-            )  # fmt: skip
+            every[cell.id] = functools.reduce(Answered.plus, found)
     return every
 
 
@@ -105,7 +144,7 @@ def _of_cells(study: StudyRecord) -> dict[str, Answered]:
         return _answered(asking)
     except UserError as error:
         if len(asking.cells) > 1:
-            alone = (results.select(asking, partial(operator.eq, cell)) for cell in asking.cells)
+            alone = (results.select(asking, functools.partial(operator.eq, cell)) for cell in asking.cells)
             return {id: each for one in alone for id, each in _of_cells(one).items()}
         return {asking.cells[0].id: Answered(0, 0, str(error))}
 
@@ -115,8 +154,19 @@ def _answered(study: StudyRecord) -> dict[str, Answered]:
     if rows is None or "questions" not in rows:
         return {}
     last = rows[rows["questions"].notna()].sort_values("step").groupby(["cell", "seed"]).tail(1)
-    sums = last.groupby("cell")[["questions", "failures"]].sum()
-    return {str(cell): Answered(int(row["questions"]), int(row["failures"])) for cell, row in sums.iterrows()}
+    parts = {cell.id: cell.parts for cell in study.cells}
+    found = {}
+    for cell, mine in last.groupby("cell"):
+        texts = mine.get(schema.ROLES, ())
+        try:
+            roles, remarks = by_role(texts, parts[str(cell)])
+        except ValueError as error:
+            raise UserError(
+                f"{study.directory}: a ledger's column {schema.ROLES!r}: {error}; restore the file"
+            ) from None
+        counted = int(mine["questions"].sum()), int(mine["failures"].sum())
+        found[str(cell)] = Answered(*counted, roles=roles, remarks=remarks)
+    return found
 
 
 def spent(

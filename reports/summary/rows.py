@@ -175,6 +175,14 @@ def _id(cell: CellRecord) -> str:
     return cell.id
 
 
+def _few(answered: Answered) -> str:
+    """Return what too few answers mean for a row."""
+    if answered.remarks:
+        return " and ".join(answered.remarks)
+    roles = ", ".join(role for role, _ in answered.short) if len(answered.roles) > 1 else ""
+    return f"less than {schema.ENOUGH_ANSWERED:.0%} of its questions{f' as {roles}' * bool(roles)} answered"
+
+
 def lacking(row: ReportRow) -> str:
     """Return which planned seeds have failed or are missing, and whether too few questions were answered or their
     number is unknown."""
@@ -183,6 +191,5 @@ def lacking(row: ReportRow) -> str:
         numbers = ", ".join(map(str, row.missing))
         found.append(f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far")
     if row.answered is not None and not row.answered.enough:
-        few = f"less than {schema.ENOUGH_ANSWERED:.0%} of its questions answered"
-        found.append("a ledger that cannot be read" if row.answered.unread else few)
+        found.append("a ledger that cannot be read" if row.answered.unread else _few(row.answered))
     return " and ".join(found)

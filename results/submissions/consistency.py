@@ -15,7 +15,7 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.gym import recorder
 from guidebench.harness.plan import config
-from guidebench.harness.records.schema import LEDGER, QUESTIONS
+from guidebench.harness.records.schema import LEDGER, QUESTIONS, ROLES
 from guidebench.harness.records.study import frames_file
 from guidebench.results import limits, policies, rows
 from guidebench.results.evaluations import evaluations
@@ -205,7 +205,7 @@ def _check_order(file: Path, run: RunRecord, where: str) -> None:
 
 def _check_columns(file: Path, where: str) -> None:
     """Raise UserError if a ledger row has an unknown column, which would become a column of all rows."""
-    own = {"step", *LEDGER, *QUESTIONS}
+    own = {"step", *LEDGER, *QUESTIONS, ROLES}
     with open(file, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:

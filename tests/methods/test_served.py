@@ -18,7 +18,7 @@ from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.dialogue import WaypointDialogue
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 from tests.harness.models.canned import completion, serving
-from tests.harness.models.conversing import held
+from tests.harness.models.conversing import held, said
 from tests.methods.kagi import test_dialogue as kagi
 from tests.methods.kagi.scenes import ASKED, CANDIDATES, painted
 from tests.methods.lagea.feedback import replies as lagea
@@ -94,7 +94,8 @@ def test_a_vision_language_model_that_runs_here_ends_without_an_answer(
     import torch
 
     torch.manual_seed(0)
-    found, billed = converse(CASES[name], tmp_path, babbling, Models())
-    assert billed == 2 and (found is None) == (name == "kagi")
+    told, billed = converse(CASES[name], tmp_path, babbling, Models())
+    found, answered = said(told)
+    assert billed == 2 and not answered and (found is None) == (name == "kagi")
     assert found is None or (found["empty"], found["text"], found["retries"]) == (True, "", 1)
-    assert converse(CASES[name], tmp_path, babbling, Models(mode="replay")) == (found, 0)
+    assert converse(CASES[name], tmp_path, babbling, Models(mode="replay")) == (told, 0)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guidebench.baselines.conversing import AskModel, Misread, Said, converse, filled
-from guidebench.baselines.preference.conversing import verdict, weigh
+from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.llm import prompts, reading, trajectories
-from guidebench.harness.interfaces import Array, Coordinates, Surroundings
+from guidebench.harness.interfaces import Array, Coordinates, Surroundings, Unusable
 from guidebench.harness.models.calls import Message
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ class PairDialogue:
         self._settings, self._things, self._goal, self._around = settings, things, goal, around
         self.calls = (1 + settings.retries) * (1 + settings.double_check + (settings.augment == "llm"))
 
-    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
         """Answer a question with `content` {"segments": [2][H][D]}.
 
         Return `first` and `second` answer, `outcome` and `retries`; with a preference also `imagined`, the outcome of
-        the imagined trajectory, and, if it is usable, its `states` [H][D]. Return None if the first call got no answer.
+        the imagined trajectory, and, if it is usable, its `states` [H][D]. `Unusable` if a verdict could not be read,
+        or if nothing is learnt from the pair since only the imagined trajectory would be kept and it could not be used.
+        Return None if the first call got no answer.
         """
         pair = np.asarray(content["segments"], np.float32)
 
@@ -45,13 +47,15 @@ class PairDialogue:
 
         first, found = await weigh(prefer, self._settings.double_check)
         if found is None or found["outcome"] != "labelled" or self._settings.augment != "llm":
-            return found
+            return concluded(found)
         assert first.value
         preferred = pair[first.value - 1]
         imagined = await self._imagine(ask, first, preferred)
         found |= {"retries": found["retries"] + imagined.retries, "imagined": imagined.fault or "kept"}
         if imagined.value is not None:
             found["states"] = trajectories.states(self._things, preferred, imagined.value).tolist()
+        elif not self._settings.keep_sampled:
+            return Unusable(found)
         return found
 
     async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:

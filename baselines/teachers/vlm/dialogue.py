@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from guidebench.baselines.conversing import ECHOED, AskModel, Said, converse, filled
-from guidebench.baselines.preference.conversing import verdict, weigh
+from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.vlm import prompts
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import ChatCall, Message
 
 if TYPE_CHECKING:
@@ -28,14 +28,15 @@ class ImageDialogue:
         self._settings, self._goal = settings, goal
         self.calls = (2 + settings.retries) * (1 + settings.double_check)
 
-    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
-        """Return the result of `weigh` for frames uint8 [2, height, width, 3]; None if the first call got no answer."""
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
+        """Return the result of `weigh`, `concluded`, for frames uint8 [2, height, width, 3]; None if the first call got
+        no answer."""
         assert frames is not None and len(frames) == 2, "a pair has two frames"
 
         async def prefer(one: int, other: int) -> Said[int]:
             return await self._prefer(ask, frames[one], frames[other])
 
-        return (await weigh(prefer, self._settings.double_check))[1]
+        return concluded((await weigh(prefer, self._settings.double_check))[1])
 
     async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
         """Ask which of two images [height, width, 3] is better, shown in this order."""

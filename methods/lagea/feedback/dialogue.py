@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from guidebench.baselines.conversing import AskModel, converse
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
 from guidebench.methods.lagea.feedback import prompts, reading
 
 
@@ -21,9 +21,9 @@ class ReflectionDialogue:
         self._embedded, self._instruction = embedded, instruction
         self.calls = 1 + retries
 
-    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
-        """Return the reflection on an episode (`reading.reflection`), empty if no reply was valid; None if no call
-        was answered.
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
+        """Return the reflection on an episode (`reading.reflection`); `Unusable` with an empty one if no reply was
+        valid; None if no call was answered.
 
         `content`: {"history": [{"outcome", "code", "fix"}], oldest first, "frames": the environment step of each of
         the `frames` uint8 [N, height, width, 3], increasing, 0 for the state after the reset, "steps": the episode's
@@ -37,7 +37,10 @@ class ReflectionDialogue:
         )
         if not self._structured:
             prose = await converse(ask, (asked,), reading.free, prompts.free_reminder, self._retries)
-            return None if prose.fault == "failed" else reading.unstructured(prose.value or "", prose.retries)
+            if prose.fault == "failed":
+                return None
+            written = reading.unstructured(prose.value or "", prose.retries)
+            return Unusable(written) if written["empty"] else written
 
         def read(reply: str) -> dict[str, Any]:
             return reading.structured(reply, len(steps), told)
@@ -46,5 +49,5 @@ class ReflectionDialogue:
         if said.fault == "failed":
             return None
         if said.value is None:
-            return reading.unstructured("", said.retries)
+            return Unusable(reading.unstructured("", said.retries))
         return reading.reflection(said.value, steps, self._embedded, said.retries)

@@ -5,9 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness.execution import Models
-from guidebench.harness.interfaces import Array, Dialogue
+from guidebench.harness.interfaces import Array, Dialogue, Unusable
 from guidebench.harness.models import keeping
 from guidebench.harness.models.calls import Asker, Call, CallResult
+
+
+def said(found: Any) -> tuple[Any, bool]:
+    """The value that a part receives from what a dialogue returned, and whether the question counts as answered."""
+    return (found.value, False) if isinstance(found, Unusable) else (found, found is not None)
 
 
 def held(

@@ -16,6 +16,7 @@ from guidebench.harness.models.questions import QuestionQueue
 SOURCE = """
     import json
     from dataclasses import dataclass
+    from guidebench.harness.interfaces import Unusable
     from guidebench.harness.models.calls import ChatCall, Message
     from guidebench.harness.parts import ModelPart, TeacherPart
     from guidebench.harness.registry import register
@@ -43,6 +44,8 @@ SOURCE = """
         async def __call__(self, content, frames, ask):
             if content == "say nothing":
                 return None
+            if content == "say what is of no use":
+                return Unusable("of no use")
             first = await ask(ChatCall((Message("user", (content,)),)))
             second = await ask(ChatCall((Message("user", (first.value * 3,)),)))
             seen = None if frames is None else list(frames.shape)
@@ -102,6 +105,13 @@ def test_a_dialogue_that_ends_with_nothing_is_a_failure(asks: QuestionQueue) -> 
     asks.submit(question(0, '"say nothing"'), 1)
     (due,) = asks.due(3)
     assert due.answer.value is None and due.told.failure == "malformed" and asks.accounts[0].failures == 1
+
+
+def test_an_answer_for_which_a_fallback_stands_reaches_the_part_and_counts_as_a_failure(asks: QuestionQueue) -> None:
+    asks.submit(question(0, '"say what is of no use"'), 1)
+    (due,) = asks.due(3)
+    assert (due.answer.value, due.told.failure) == ("of no use", "malformed")
+    assert (asks.accounts[0].questions, asks.accounts[0].failures) == (1, 1)
 
 
 def test_a_fault_in_hand_written_code_is_told_with_its_traceback(asks: QuestionQueue) -> None:

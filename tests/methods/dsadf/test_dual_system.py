@@ -160,8 +160,8 @@ def test_memory_holds_what_was_rewarded_with_all_attempts(tmp_path: Path) -> Non
 
     dual.agent._score(dual.ctx)
     assert [content["subgoal"] for content in dual.questions("scorer")] == ["find tree", "chop tree"]
-    assert memory.proficiency("find tree") == 0.9 and memory.proficiency("chop tree") == 0.0, "no answer came"
-    assert dual.logged("memory", "noun", "failed") == [("tree", False), ("tree", True)]
+    assert memory.proficiency("find tree") == 0.9 and memory.proficiency("chop tree") is None, "no answer came"
+    assert dual.logged("memory", "noun", "failed", "proficiency") == [("tree", False, 0.9), ("tree", True, None)]
     dual.scores = [0.2]
     dual.agent._score(dual.ctx)
     assert memory.proficiency("chop tree") == 0.2 and len(dual.questions("scorer")) == 3, "what is known is not asked"

@@ -23,7 +23,7 @@ def test_only_rewarded_sub_goals_are_in_memory() -> None:
     found = [memory.proficiency(name) for name in ("chop tree", "find cow", "mine coal")]
     assert found == [0.8, None, None], "the second was tried, and never rewarded"
     memory.skill("find cow").rewarded = True
-    assert memory.subspaces() == {"chop": {"tree": 0.8}, "find": {"cow": 0.0}}
+    assert memory.subspaces() == {"chop": {"tree": 0.8}, "find": {"cow": None}}
     assert memory.skill("find cow").attempts == 1, "what was observed before counts too"
 
 
@@ -55,6 +55,9 @@ def test_a_policy_holds_it_filled_up_with_zeros_and_a_checkpoint_also_what_was_n
     other.skill("make bed").rewarded = True
     other.unpack(packed)
     assert other.skills == {"chop tree": Skill(2, 1, [(12, True), (40, False)], True, 0.8, False)}
+    other.skill("make bed").rewarded, again = True, Memory()
+    again.unpack(other.packed(1_024))
+    assert again.skills == other.skills and again.proficiency("make bed") is None, "one without a score stays so"
     other.unpack(np.zeros(1_024, np.uint8))
     assert not other.skills
     other.load_state(json.loads(json.dumps(filled().state())))
@@ -72,7 +75,8 @@ def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
     "content",
     [
         "{", "[]", "[" * 5_000, '{"chop tree": 3}', '{"chop tree": [1, 2, [], 1, 0.5, 1]}',
-        '{"chop tree": [1, 1, [], 1, 1.5, 1]}', '{"chop tree": [1, 1, [], 1, NaN, 1]}',
+        '{"chop tree": [1, 1, [], 1, 1.5, 1]}', '{"chop tree": [1, 1, [], 1, null, 1]}',
+        '{"chop tree": [1, 1, [], 1, NaN, 1]}',
         '{"chop tree": [1, 1, [[-1, 1]], 1, 0.5, 1]}', '{"chop tree": [1, 1, [[1, 1]], 2, 0.5, 1]}',
         '{"chop tree": [-1, -1, [], 1, 0.5, 1]}', '{"<b>": [1, 1, [], 1, 0.5, 1]}', '{"a": [1, 1, "ab", 1, 0.5, 1]}',
         "\xff",

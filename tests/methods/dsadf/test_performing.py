@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from guidebench.baselines.conversing import Misread
+from guidebench.harness.interfaces import Unusable
 from guidebench.methods.dsadf.performing import PerformerDialogue, named
 from tests.methods.dsadf.worlds import ACTIONS, START, Says, said
 
@@ -58,7 +59,8 @@ def test_the_prompt_lists_what_is_possible() -> None:
 
 def test_one_that_insists_on_an_impossible_action_is_given_up_and_one_that_comes_to_its_senses_followed() -> None:
     model = Says("mine stone", "mine stone", "open the door")
-    assert acted(model) == {"action": "", "faults": ["impossible", "impossible", "unknown"], "said": "open the door"}
+    refused = {"action": "", "faults": ["impossible", "impossible", "unknown"], "said": "open the door"}
+    assert acted(model) == Unusable(refused), "the fallback acts, so the question counts as unanswered"
     assert "'mine stone' is not possible now; possible are do nothing, move left, chop tree" in said(model.heard[1])
     mended = {"action": "chop tree", "faults": ["impossible"], "said": "chop tree"}
     assert acted(Says("mine stone", "chop tree")) == mended
@@ -66,4 +68,4 @@ def test_one_that_insists_on_an_impossible_action_is_given_up_and_one_that_comes
 
 def test_a_failed_call_has_no_answer() -> None:
     assert acted(Says(None)) is None
-    assert acted(Says("mine stone", None)) == {"action": "", "faults": ["impossible"], "said": "mine stone"}
+    assert acted(Says("mine stone", None)) == Unusable({"action": "", "faults": ["impossible"], "said": "mine stone"})

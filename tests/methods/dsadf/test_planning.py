@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from guidebench.harness.interfaces import Unusable
 from guidebench.methods.dsadf.planning import PlannerDialogue, ReflectorDialogue, instruction, reflection
 from guidebench.methods.dsadf.plans import Vocabulary
 from tests.methods.dsadf.worlds import ACTIONS, HINT, START, Says, Steps, said
@@ -37,9 +38,10 @@ def test_an_unusable_reply_is_asked_about_again_and_then_given_up() -> None:
     assert planned(model)["plan"] == [["chop tree", 1]]
     assert "holds no plan" in said(model.heard[1]) and "'fly'" in said(model.heard[2])
     model = Says("No idea.", "1. fly")
-    assert planned(model, retries=1) == {"plan": [], "thoughts": "", "fault": "unknown", "retries": 1}
+    assert planned(model, retries=1) == Unusable({"plan": [], "thoughts": "", "fault": "unknown", "retries": 1})
     assert planned(Says(None)) is None
-    assert planned(Says("No idea.", None))["fault"] == "empty", "a failure after it does not hide what was said"
+    found = planned(Says("No idea.", None))
+    assert isinstance(found, Unusable) and found.value["fault"] == "empty", "a failure does not hide what was said"
 
 
 def reflected(reply: str) -> dict[str, Any]:
@@ -85,6 +87,16 @@ def test_the_reflector_is_asked_once() -> None:
     model = Says("Strengths: fine\nWeaknesses: none")
     dialogue = ReflectorDialogue(GOAL, Steps(), HINT, 5)
     content = {"text": START, "plan": "1. chop tree"}
-    assert (asyncio.run(dialogue(content, None, model)) or {})["strengths"] == "fine" and dialogue.calls == 1
+    answer = asyncio.run(dialogue(content, None, model))
+    assert isinstance(answer, dict) and answer["strengths"] == "fine" and dialogue.calls == 1
     assert "## Plan\n1. chop tree" in said(model.heard[0]) and HINT in said(model.heard[0])
     assert asyncio.run(dialogue(content, None, Says(None))) is None
+    assert isinstance(asyncio.run(dialogue(content, None, Says("\n "))), Unusable)
+
+
+@pytest.mark.parametrize("revised", [False, True])
+def test_a_revised_plan_that_cannot_be_read_is_no_answer_where_it_was_to_be_followed(revised: bool) -> None:
+    model = Says("Weaknesses: too slow\nRevised plan:\n1. teleport")
+    dialogue = ReflectorDialogue(GOAL, Steps(), HINT, 5, revised)
+    found = asyncio.run(dialogue({"text": START, "plan": "1. chop tree"}, None, model))
+    assert isinstance(found, Unusable) == revised

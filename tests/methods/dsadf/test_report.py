@@ -31,9 +31,9 @@ def plan(trial: int, lacking: int, still: int, final: str = "noop", **more: Any)
     }  # fmt: skip
 
 
-def route(trial: int, by: str, reached: bool, step: int = 200) -> dict[str, Any]:
+def route(trial: int, by: str, reached: bool, step: int = 200, why: str = "proficient") -> dict[str, Any]:
     return {
-        "step": step, "trial": trial, "number": 0, "index": 0, "subgoal": "chop tree", "by": by, "why": "x", "steps": 5,
+        "step": step, "trial": trial, "number": 0, "index": 0, "subgoal": "chop tree", "by": by, "why": why, "steps": 5,
         "emergencies": 0, "reached": reached,
     }  # fmt: skip
 
@@ -75,21 +75,25 @@ def test_what_plans_lacked_and_where_sub_goals_went() -> None:
     }  # fmt: skip
     routes = [
         route(0, "learner", True),
-        route(0, "performer", False),
+        route(0, "performer", False, why="not proficient"),
         route(0, "learner", True),
         route(1, "learner", False),
+        *(route(1, "performer", False, why=why) for why in ("unscored", "unscored", "it is not in memory")),
     ]
-    assert [*report.of_routes(pd.DataFrame(routes)).values()] == pytest.approx([1.5, 2 / 3, 0.5, 0.0])
+    found = report.of_routes(pd.DataFrame(routes))
+    assert [*found.values()] == pytest.approx([1.5, 2 / 3, 2.0, 0.0, 1 / 7, 1 / 7, 2 / 7]) and "unscored" in found
     alone = [*report.of_routes(pd.DataFrame(routes[:1])).values()]
-    assert alone == pytest.approx([1.0, 1.0, 0.0, float("nan")], nan_ok=True), "of no sub-goal no share was reached"
+    nan = float("nan")
+    assert alone == pytest.approx([1.0, 1.0, 0.0, nan, 0, 0, 0], nan_ok=True), "of no sub-goal no share was reached"
 
 
 def test_the_memory_is_that_of_each_run_s_last_scores() -> None:
     rows = pd.DataFrame([
         {"seed": 0, **skill(100, "tree", 4, 0, 0.1)}, {"seed": 0, **skill(200, "tree", 10, 5, 0.5)},
         {"seed": 1, **skill(100, "tree", 20, 18, 0.9)}, {"seed": 1, **skill(200, "grass", 50, 50, 1.0)},
+        {"seed": 2, **skill(200, "tree", 5, 1, float("nan"))},
     ]).assign(subgoal=lambda rows: rows["verb"] + " " + rows["noun"])  # fmt: skip
-    assert report.of_memory(rows) == {"chop grass": (50, 50, 1.0), "chop tree": (30, 23, pytest.approx(0.7))}
+    assert report.of_memory(rows) == {"chop grass": (50, 50, 1.0), "chop tree": (35, 24, pytest.approx(0.7))}
 
 
 def test_questions_of_evaluations_are_kept_from_those_of_training() -> None:

@@ -7,7 +7,7 @@ from guidebench.methods.dsadf.plans import Subgoal
 from guidebench.methods.dsadf.routing import Route, Router, route
 
 
-def memory(p: float, rewarded: bool = True) -> Memory:
+def memory(p: float | None, rewarded: bool = True) -> Memory:
     found = Memory()
     skill = found.skill("chop tree")
     skill.proficiency, skill.rewarded = p, rewarded
@@ -21,6 +21,7 @@ def memory(p: float, rewarded: bool = True) -> Memory:
         ("chop tree", memory(0.69), "both", Route("performer", "not proficient", 0.69)),
         ("chop tree", memory(1.0, rewarded=False), "both", Route("performer", "it is not in memory")),
         ("chop grass", memory(1.0), "both", Route("performer", "it is not in memory")),
+        ("chop tree", memory(None), "both", Route("performer", "unscored")),
         ("", memory(1.0), "both", Route("performer", "there is no plan")),
         ("chop grass", memory(0.0), "rl", Route("learner", "agent.router=rl")),
         ("chop tree", memory(1.0), "model", Route("performer", "agent.router=model")),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Unusable
 from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.planning import PlannerDialogue
 from guidebench.methods.dsadf.targets import History, Tried, packed, unpacked
@@ -88,7 +89,7 @@ def test_an_unusable_answer_is_asked_about_again_and_then_given_up(reply: str, f
     model = Says(reply, GOOD)
     assert inferred(model) == {"target": "put the mug on the shelf", "fault": "", "retries": 1}
     assert why in said(model.heard[1])
-    assert inferred(Says(reply, reply), retries=1) == {"target": "", "fault": fault, "retries": 1}
+    assert inferred(Says(reply, reply), retries=1) == Unusable({"target": "", "fault": fault, "retries": 1})
     assert inferred(Says(None)) is None
 
 

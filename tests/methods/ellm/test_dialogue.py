@@ -1,10 +1,12 @@
 """The question for goals, and the hand-written chat that reads it."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from guidebench.harness.interfaces import Unusable
 from guidebench.harness.models.calls import CallResult, ChatCall, Message
 from guidebench.methods.ellm.dialogue import NAMED, SCHEMA, STATE, GoalsDialogue, prompt
 from guidebench.methods.ellm.goals import Words
@@ -28,6 +30,8 @@ def test_a_prompt_says_what_is_seen_and_which_words_there_are() -> None:
     (nouns,) = (line for line in lines if line.startswith("Nouns: "))
     assert {*nouns.removeprefix("Nouns: ").split(", ")} == {deed.partition(" ")[2] for deed in DEEDS} - {""}
     assert "Verbs without a noun: sleep" in lines and said.count("Example. ") == 3
+    examples = [json.loads(line.partition(" -> ")[2]) for line in lines if line.startswith("Example. ")]
+    assert all(not ChatCall((Message("user", ("?",)),), SCHEMA).fault(each) for each in examples), "as is asked for"
     assert prompt("", DEEDS, WORDS, 7).endswith("State: nothing is in sight.")
     deeds = ("chop tree", "chop grass", "drink water", "attack cow")
     said = prompt("you see tree.", deeds, Words.of(deeds), 7)
@@ -67,14 +71,16 @@ def test_it_errs_at_the_stated_rate_and_always_alike() -> None:
 
 
 def test_a_dialogue_is_one_call_with_a_schema_and_returns_what_the_model_wrote() -> None:
-    calls, results = list[Any](), [CallResult({"goals": ["Chop tree", "fly"]}, ""), CallResult(None, "malformed")]
+    answers = (["Chop tree", "fly"], ["fly", "eat the moon"], [])
+    calls, results = list[Any](), [*(CallResult({"goals": each}) for each in answers), CallResult(None, "malformed")]
 
     async def ask(call: Any) -> CallResult:
         calls.append(call)
         return results[len(calls) - 1]
 
     dialogue = GoalsDialogue(DEEDS, 5)
-    assert [asyncio.run(dialogue("you see tree.", None, ask)) for _ in results] == [["Chop tree", "fly"], None]
+    found = [asyncio.run(dialogue("you see tree.", None, ask)) for _ in results]
+    assert found == [answers[0], Unusable(answers[1]), [], None], "goals of which none is one of the task are no answer"
     call = calls[0]
     assert isinstance(call, ChatCall) and call.schema == SCHEMA
     assert call.messages[0].content[0].splitlines()[-1] == f"{STATE}you see tree."  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness import registry
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import Call, CallResult, TrackCall
 from guidebench.methods.kagi.tracking import Tracking, column_beside, matrix, positions, to_follow, with_object
 from tests.refusals import check_refused
@@ -36,6 +36,8 @@ def test_a_point_is_followed_in_both_views() -> None:
     found = positions(said)
     assert found.shape == (3, 3) and np.isnan(found[1]).all() and found[2] == pytest.approx([0.4, 0.4, 0.2])
     assert asyncio.run(Tracking()(content, frames, ask)) is None, "a failed call is no answer"
+    calls, answers[1][:, 2] = calls[:0], 0
+    assert asyncio.run(Tracking()(content, frames, ask)) == Unusable([None] * 3), "nor is one that never saw it"
 
 
 def test_a_lost_object_leaves_the_robots_reward() -> None:

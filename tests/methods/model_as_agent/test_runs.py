@@ -13,6 +13,7 @@ from guidebench import results
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
+from guidebench.reports.summary import ledger as bills
 from tests.harness.models.canned import completion, serving
 from tests.methods.contract import kept
 
@@ -111,9 +112,38 @@ def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train:
     calls = len(server.heard)
     assert len(set(server.heard)) < asked and calls < asked + trials["unknown"].sum(), "several steps share a prompt"
     last = ledger.sort_values("step").iloc[-1]
-    assert last["questions"] == asked and not last["failures"]
+    assert last["questions"] == asked and last["failures"] == trials["fallback"].sum()
     replay = {"mode": "replay", "cassette": str(study)}
     assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS) and len(server.heard) == calls
+
+
+def test_a_performer_that_never_names_an_action_is_told_of_and_its_row_has_no_rank(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every step of both episodes is the fallback's; where one reply can be read the last line counts the others."""
+    replies = iter(["hm", "do nothing"])  # the first call is made before training
+    words = (*WORLD, *ONCE, "suite.test_length=4", "evaluation.episodes=2", "method=model_as_agent", "profile=quick")
+    words += ("agent.retries=0", "workers=1", "performer=openai", "performer.model=m", "performer.temperature=1")
+
+    def mute(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
+        return 200, completion(next(replies, "hm")) if body else {"data": [{"id": "m"}]}
+
+    with serving(mute) as url:
+        words = (*words, f"performer.base_url={url}")
+        assert cli.main(["run", *words, f"output={tmp_path / 'some'}"]) == 0
+        assert re.fullmatch("7 of 8 questions to models had no usable answer", last_line(capsys))
+        assert cli.main(["run", *words, f"output={tmp_path / 'none'}"]) == 1
+        assert last_line(capsys).startswith("none of the 8 questions to models had a usable answer")
+    trials = results.load(tmp_path / "none", what="trials")
+    assert (trials["fallback"] == trials["steps"]).all()
+    (found,) = bills.answered(results.study(tmp_path / "none")).values()
+    assert found[:2] == (8, 8) and not found.enough
+    assert cli.main(["status", str(tmp_path / "none")]) == 0
+    assert "8 questions, 8 of them without an answer" in capsys.readouterr().out
+
+
+def last_line(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out.rstrip().splitlines()[-1]
 
 
 @pytest.mark.slow

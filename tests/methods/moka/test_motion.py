@@ -1,13 +1,21 @@
 """Places from points of an image, and the order of movements."""
 
+import asyncio
+import json
+from typing import Any
+
 import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Unusable
+from guidebench.harness.models.calls import Call, CallResult
 from guidebench.methods.moka import OpenLoop, motion
 from guidebench.methods.moka.agent import OpenLoopAgent
+from guidebench.methods.moka.dialogue import PathDialogue
 from guidebench.suites.bin_sorting import BinSorting
+from tests.methods.kagi.scenes import ASKED
+from tests.methods.kagi.test_dialogue import FOUND, FRAMES, REPLY
 
 SUITE = BinSorting(observation="state")
 
@@ -56,6 +64,18 @@ def test_an_answer_whose_points_are_at_no_place_gives_no_movement() -> None:
     answer = {"grasp": 1, "target": 1, "waypoints": [[0.5, 0.6, 0.5], [0.6, 0.7, 0.5]]}
     assert len(agent.legs(low, answer)) == 8
     assert agent.legs({**low, "grasp": [[0.5, -3.0]]}, answer) == [] == agent.legs(low, None)
+
+
+def test_a_path_that_cannot_be_followed_counts_as_unanswered() -> None:
+    content = json.loads(ASKED.content())
+
+    async def ask(call: Call) -> CallResult:
+        return CallResult(json.dumps(REPLY))
+
+    def said(legs: list[int]) -> Any:
+        return asyncio.run(PathDialogue(0, lambda keypoints, answer: legs)(content, FRAMES, ask))
+
+    assert said([]) == Unusable(said([1])) and said([1])["grasp"] == FOUND["grasp"]
 
 
 class Sideways:

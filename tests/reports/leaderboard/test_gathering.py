@@ -15,6 +15,8 @@ from PIL import Image
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Score
+from guidebench.harness.records import role_counts
+from guidebench.harness.records.role_counts import RoleCount
 from guidebench.reports import statistics
 from guidebench.reports.leaderboard import files, frames, gathering, ranking, sources
 from guidebench.reports.leaderboard.board import Board, Entry
@@ -523,6 +525,13 @@ def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_o
         found = by_method(gather(where))
         assert ("of 330 questions to models got no answer" in found["asked"].apart) is apart
         assert (found["asked"].rank is None) is apart and found["uer"].rank is not None
+    for remark in ("", "routed without scores"):  # 2 of 330 questions in all, but of few asked in one role
+        for run in runs:
+            counts = {"scorer": RoleCount(2, 1, remark), "judge": RoleCount(108, 0)}
+            counted = {"questions": 110, "failures": 1, "roles": role_counts.written(counts)}
+            write_rows(run, "ledger", [{"step": 300, "calls": 9, "usd": 0.1, **counted}])
+        found = by_method(gather(where))
+        assert found["asked"].rank is None and remark in found["asked"].apart
 
 
 # Hostile directories

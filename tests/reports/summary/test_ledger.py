@@ -5,8 +5,10 @@ from collections.abc import Mapping
 import pytest
 
 from guidebench import results
-from guidebench.harness.records import schema
+from guidebench.harness.records import role_counts, schema
+from guidebench.harness.records.role_counts import RoleCount
 from guidebench.reports.summary import ledger
+from guidebench.reports.summary.rows import lacking
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {0: {100: [1]}, 1: {100: [1]}}
@@ -76,6 +78,41 @@ def test_answers_are_counted_over_runs_where_they_were_counted(writer: Writer) -
     assert found[:2] == (500, 20) and found.enough
     assert str(found) == "20 of 500 questions to models got no answer (4.0 %)"
     assert ledger.Answered(10, 1).enough and not ledger.Answered(100, 11).enough
+
+
+def test_every_role_needs_nine_in_ten_answers_and_a_part_may_say_what_too_few_mean(writer: Writer) -> None:
+    """5 of 300 questions, but 3 of the planner's 6, and the scorer's are those of a hand-written model."""
+    model = {"method": "dsadf", "backend": "openai+scripted", "model": "gpt-4o+scripted_scorer"}
+    parts = {
+        "planner": {"kind": "chat", "name": "openai", "backend": "openai", "model": "gpt-4o"},
+        "performer": {"kind": "chat", "name": "openai", "backend": "openai", "model": "gpt-4o"},
+        "scorer": {"kind": "chat", "name": "scripted_scorer", "backend": "scripted"},
+    }
+    root = writer.cell("a", {seed: {100: [1] * 10} for seed in range(2)}, steps=100, record={"parts": parts}, **model)
+    for seed, remark in enumerate(("", "routed without scores")):
+        counts = {
+            "planner": RoleCount(3, 1 + seed), "performer": RoleCount(137, 0),
+            "scorer": RoleCount(10, 1 + seed, remark),
+        }  # fmt: skip
+        row = entry(100, 7, 7, failures=2 + 2 * seed) | {"questions": 150, "roles": role_counts.written(counts)}
+        write_rows(root / f"seed-{seed}", "ledger", [row])
+    (found,) = ledger.answered(results.study(writer.finish())).values()
+    assert found.roles == (("planner", RoleCount(6, 3)), ("performer", RoleCount(274, 0)))
+    assert found.share > 0.9 and not found.enough and not found._replace(remarks=()).enough
+    assert str(found) == (
+        "routed without scores; 6 of 300 questions to models got no answer (2.0 %); 3 of 6 as planner"
+    )
+    (row,) = writer.summary().rows
+    assert row.lacks and lacking(row) == "routed without scores"
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"planner": [1, 2, ""]}', '{"planner": [2, 1, "\\u001b"]}', "{" * 9_000])
+def test_a_stranger_s_counts_by_role_are_checked(writer: Writer, text: str) -> None:
+    model = {"method": "vlm_rb", "backend": "openai", "model": "gpt-4o-mini"}
+    root = writer.cell("a", {0: {100: [1]}}, steps=100, **model)
+    write_rows(root / "seed-0", "ledger", [entry(100, 7, 7) | {"questions": 9, "roles": text}])
+    (found,) = ledger.answered(results.study(writer.finish())).values()
+    assert "column 'roles'" in found.unread and not found.enough
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.interfaces import Array, Coordinates
 from guidebench.harness.models.calls import CUT_OFF, Call, CallResult, ChatCall, Failure
+from tests.harness.models.conversing import said
 
 TCP = Coordinates("tcp", "the tool centre point of the gripper", (0, 1, 2), (7, 8, 9))
 OBJ = Coordinates("obj", "the button", (4, 5, 6), (11, 12, 13))
@@ -86,7 +87,9 @@ class Ask:
 def talk(
     segments: Array, ask: Any, settings: Llm | None = None, things: Sequence[Coordinates] = PUSH
 ) -> dict[str, Any] | None:
-    """What the dialogue ends with, as JSON carries it."""
+    """What the teacher receives, as JSON carries it; a pair without a verdict counts as unanswered."""
     dialogue = PairDialogue(settings or Llm(), things, "press the button")
     content = json.loads(json.dumps({"segments": segments.tolist()}))
-    return json.loads(json.dumps(asyncio.run(dialogue(content, None, ask))))  # type: ignore[no-any-return]
+    found, answered = said(asyncio.run(dialogue(content, None, ask)))
+    assert answered == (found is not None and found["outcome"] not in ("unreadable", "failed"))
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
 from tests.baselines.teachers.llm.talking import Ask
+from tests.harness.models.conversing import said
 from tests.there import there
 
 GONE = Failure("timeout", "no answer")
@@ -20,9 +21,11 @@ ANALYSIS = "Image 2 is brighter: {goal}, {analysis}."
 
 
 def talk(ask: Any, frames: Array | None = FRAMES, **settings: Any) -> Any:
-    """What the dialogue ends with, as JSON carries it."""
+    """What the teacher receives, as JSON carries it; a pair without a verdict counts as unanswered."""
     dialogue = ImageDialogue(Vlm(**settings), "press the button")
-    return json.loads(json.dumps(asyncio.run(dialogue(None, frames, ask))))
+    found, answered = said(asyncio.run(dialogue(None, frames, ask)))
+    assert answered == (found is not None and found["outcome"] not in ("unreadable", "failed"))
+    return json.loads(json.dumps(found))
 
 
 def texts(call: Any) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 from tests.baselines.teachers.llm.talking import Ask
+from tests.harness.models.conversing import said
 
 STEPS = [0, 7, 30, 31, 50]
 FRAMES = np.arange(5 * 4 * 4 * 3, dtype=np.uint8).reshape(5, 4, 4, 3)
@@ -34,8 +35,9 @@ def changed(**fields: Any) -> str:
 def talk(
     ask: Ask, structured: bool = True, tell: bool = False, retries: int = 3, embedded: str = "all", **more: Any
 ) -> dict[str, Any] | None:
-    """What the dialogue ends with, as JSON carries it."""
+    """What the guide receives, as JSON carries it; an empty reflection counts as unanswered."""
     dialogue = ReflectionDialogue(structured, tell, retries, embedded, "push the puck to the goal")
     assert dialogue.calls == 1 + retries
-    found = asyncio.run(dialogue(content(**more), FRAMES, ask))
+    found, answered = said(asyncio.run(dialogue(content(**more), FRAMES, ask)))
+    assert answered == (found is not None and not found["empty"])
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]

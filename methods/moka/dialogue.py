@@ -1,0 +1,26 @@
+"""The conversation in which a model chooses waypoints that the gripper is to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from guidebench.baselines.conversing import AskModel
+from guidebench.harness.interfaces import Array, Unusable
+from guidebench.methods.kagi.dialogue import WaypointDialogue
+
+
+class PathDialogue:
+    """KAGI's conversation, in which an answer is unusable if its points are at no place that the gripper can go to (a
+    Dialogue)."""
+
+    def __init__(self, retries: int, led: Callable[[Any, Any], list[Any]]) -> None:
+        """`retries`: further attempts after an invalid reply; `led`: returns the movements of an episode by its
+        keypoints and an answer, none if there are none."""
+        self._conversation, self._led = WaypointDialogue(retries), led
+        self.calls = self._conversation.calls
+
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
+        """Return the answer of `WaypointDialogue`; `Unusable` if the gripper cannot follow it."""
+        answer = await self._conversation(content, frames, ask)
+        return answer if answer is None or self._led(content, answer) else Unusable(answer)
