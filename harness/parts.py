@@ -99,6 +99,8 @@ class SuitePart(Part):
     """Alias of a task -> its name."""
     by_turns: ClassVar[tuple[str, ...]] = ()
     """Tasks whose goal changes from episode to episode."""
+    joint: ClassVar[tuple[str, ...]] = ()
+    """Tasks in which one policy learns all other tasks of the suite (of `by_turns`)."""
     scores: ClassVar[Mapping[str, Score]] = NOTHING
     """Task -> score of its evaluation episodes, for tasks that are not scored by success."""
     views: ClassVar[tuple[str, ...]] = ()

@@ -115,7 +115,7 @@ def test_a_dry_run_times_cells_once_and_says_what_it_rests_on(
         assert cli.main(command) == 0
         told = " ".join(capsys.readouterr().out.split())
         assert "about 2.0 hours" in told and "likely between 1.6 hours and 5.0 hours" in told
-        assert "own updates, timed here" in told
+        assert "estimated by some of its own updates, timed here" in told
     assert asked == [[Setup(1, "cpu", 0)]]
     assert cli.main([*command, "env_workers=2"]) == 0
     assert asked[1:] == [[Setup(1, "cpu", 2)]], "another setup is timed on its own"
