@@ -74,6 +74,9 @@ class Execution:
     mixed_commits: bool = False
     """Allow a study to mix runs of different code versions and to continue runs that other code began. If false,
     rerunning a study after code changes is an error that names the changes."""
+    yes: bool = False
+    """Begin a long study without asking. If false, `bench run` asks on a terminal before it begins a study of more than
+    12 core-hours."""
     report: bool = True
     """Write the report when the study ends."""
     against: str | None = None

@@ -79,6 +79,12 @@ class Part:
     shows_frames: ClassVar[bool] = False
     """Whether the part's questions hold snapshots, from which frames are drawn."""
 
+    @property
+    def cycle(self) -> int:
+        """Return the environment steps after which the part's regular work, such as gradient steps, repeats; estimates
+        of hours rest on whole cycles. Work that occurs more rarely than every thousandth step is not in them."""
+        return 1
+
     def fits(self, there: There) -> str:
         """Return why the part cannot work in this cell, or "". Called during planning, so it must not import heavy
         packages."""
@@ -139,6 +145,8 @@ class SuitePart(Part):
     """Alias of a task -> its name."""
     by_turns: ClassVar[tuple[str, ...]] = ()
     """Tasks whose goal changes from episode to episode."""
+    joint: ClassVar[tuple[str, ...]] = ()
+    """Tasks in which one policy learns all other tasks of the suite (of `by_turns`)."""
     scores: ClassVar[Mapping[str, Score]] = NOTHING
     """Task -> score of its evaluation episodes, for tasks that are not scored by success."""
     views: ClassVar[tuple[str, ...]] = ()

@@ -12,10 +12,14 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
   seeds=5  seeds=[0,3,7]            number of seeds, or a list of seeds
   launcher=NAME, launcher.SETTING   what starts the workers (bench list launchers)
   output, workers, pack, gpus, per_gpu, env_workers, device, checkpoint_every, probes, trackers, keep_replay,
-  mixed_commits, report, against    how the study is executed
+  mixed_commits, yes, report, against
+                                    how the study is executed
   models.mode=record|live|replay, models.cassette, models.budget_usd, models.budget_calls, models.budget_seconds,
   models.share                      how foundation models are called, limits on their cost, and whether workers share
                                     the weights of a local one
+
+Before it begins it prints cells, hours, calls and costs. On a terminal it asks before it begins a study of more than 12
+core-hours; yes=true answers in advance.
 
   bench run suite=minigrid_doorkey task=8x8 method=vlm_rb profile=quick seeds=5 against=measured
 """
@@ -23,24 +27,27 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from guidebench.harness.errors import count
-from guidebench.harness.machine import cores
+from guidebench.harness.errors import UserError, count
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
     from guidebench.harness.plan.matrix import Plan
     from guidebench.harness.records.role_counts import RoleCount
+    from guidebench.harness.run.forecast import Forecast
     from guidebench.harness.run.study import Run, Study
 
 ERRORS = 2
 LINES = 15
 """Maximum number of errors printed at the end, and of lines each, so that they fit on one screen."""
+LONG = 12.0
+"""Core-hours above which a study begins on a terminal only after the user has agreed."""
 ENOUGH = 10
 """Seeds per table row from which confidence intervals have about their nominal coverage."""
 HELP = "train and evaluate; the same command continues where it stopped"
@@ -88,8 +95,16 @@ def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None],
     from guidebench.harness.run import progress, study, unanswered
 
     display = progress.display(plan, quiet=args.json)
-    with display:
-        outcome = study.carry_out(plan, display)
+    with contextlib.ExitStack() as shown:
+
+        def begin() -> None:
+            if not args.json:
+                display.forecast = _announce(plan)
+                if not plan.execution.yes and not study.continues(plan):
+                    _ask(display.forecast.core_hours, sys.stdin, sys.stdout)
+            shown.enter_context(display)
+
+        outcome = study.carry_out(plan, display, begin)
     add(outcome)
     counts = unanswered.counted((run.cell, run.directory) for run in outcome.runs)
     if args.json:
@@ -115,59 +130,85 @@ def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None],
     return 0 if outcome.finished and not mute else 1
 
 
+def _announce(plan: Plan) -> Forecast:
+    """Print what `plan` will do, from what is known at once, and return the forecast of its hours."""
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.run import estimates, forecast, study
+
+    places = matrix.launcher_of(plan.execution).slots(plan.execution)
+    begun = study.look(plan).runs if study.continues(plan) else ()
+    done: Counter[str] = Counter()
+    for run in begun:
+        done[run.cell.id] += run.cell.steps if run.status == "finished" else run.step
+    left = {cell.id: 1 - done[cell.id] / cell.steps / len(plan.seeds) for cell in plan.trained}
+    hours = forecast.Forecast(plan, places, estimates.cached_costs(plan, places), left)
+    finished = sum(run.status == "finished" for run in begun)
+    before = f", {finished} of {count(len(begun), 'run')} finished before" if finished else ""
+    rest = [hours.sentence()] if hours.core_hours else []
+    lines = [_size(plan) + before, *_demonstrations(plan), *_calls(plan), *rest, *_left_out(plan)]
+    print("\n".join(lines), flush=True)
+    return hours
+
+
+def _ask(core_hours: float, given: IO[str], shown: IO[str]) -> None:
+    """Ask on a terminal whether a long study shall begin. Raise UserError if it shall not."""
+    if core_hours <= LONG or not (given.isatty() and shown.isatty()):
+        return
+    shown.write(f"This takes about {core_hours:,.0f} core-hours. Begin? [y/N] ")
+    shown.flush()
+    answer = given.readline()
+    if not answer.endswith("\n"):
+        shown.write("\n")
+    if answer.strip().lower() not in ("y", "yes"):
+        raise UserError("nothing was begun and nothing written; yes=true begins without a question")
+
+
 def dry_run(plan: Plan, as_json: bool) -> int:
     """Print what `plan` would run and what is missing here, such as a GPU, a package or a model. Return 1 if anything
     is missing, else 0."""
-    from guidebench.harness.episodes import demonstrations
     from guidebench.harness.models import keeping
     from guidebench.harness.plan import contents, matrix
-    from guidebench.harness.run import call_bounds, estimates, readiness, study
+    from guidebench.harness.run import estimates, forecast, readiness, study
 
     places = matrix.launcher_of(plan.execution).slots(plan.execution)
     jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
-    rows: list[dict[str, Any]] = []
     costs = estimates.costs(plan, places)
-    for cell, cost in zip(plan.trained, costs, strict=True):
-        rows.append(
-            {
-                "cell": None if (awaited := contents.waits_for(cell)) else cell.id,
-                **({"id": f"known once {awaited} is here"} if awaited else {}),
-                "suite": cell.names.suite,
-                "task": cell.names.task,
-                "row": plan.row(cell),
-                "seeds": list(plan.seeds),
-                "steps": cell.steps,
-                "hours": round(cost.seconds * jobs / 3600, 4),
-                "estimated": cost.basis,
-                **plan.place(cell),
-            }
-        )
-    asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
-    contacted = plan.execution.models.mode != "replay"
-    most = call_bounds.by_model(plan.trained, len(plan.seeds), contacted) if asked else {}
+    known = {cell.id: cost for cell, cost in zip(plan.trained, costs, strict=True)}
+    hours = forecast.Forecast(plan, places, known, {})
+    rows: list[dict[str, Any]] = [
+        {
+            "cell": None if (awaited := contents.waits_for(cell)) else cell.id,
+            **({"id": f"known once {awaited} is here"} if awaited else {}),
+            "suite": cell.names.suite,
+            "task": cell.names.task,
+            "row": plan.row(cell),
+            "seeds": list(plan.seeds),
+            "steps": cell.steps,
+            "hours": round((cost.seconds + cost.beside) * jobs / 3600, 4),
+            "estimated": cost.basis,
+            **plan.place(cell),
+        }
+        for cell, cost in zip(plan.trained, costs, strict=True)
+    ]
     short = ""
     if plan.execution.models.budgeted:
         whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
         short = keeping.shortfall(plan.execution.models, keeping.folder(study.directory_of(plan)), whole)
-    needed = dict.fromkeys(
-        filter(None, (demonstrations.wanted(cell, seed) for cell in plan.trained for seed in plan.seeds))
-    )
-    total = estimates.elapsed(plan, costs, places)
-    directory = str(study.directory_of(plan))
     missing = readiness.missing(plan, study.directory_of(plan))
     if as_json:
+        asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
         content = {
             "study": study.name_of(plan),
-            "output": directory,
+            "output": str(study.directory_of(plan)),
             "workers": len(places),
-            "hours": round(total.hours, 3),
-            "hours_between": [round(total.low, 3), round(total.high, 3)],
+            "hours": round(hours.hours.hours, 3),
+            "hours_between": [round(hours.hours.low, 3), round(hours.hours.high, 3)],
             "demonstrations": [
                 {"suite": what.name, "task": what.task, "count": what.count, "made": what.file.exists()}
-                for what in needed
+                for what in _needed(plan)
             ],
             "models": [{"model": model, **usage._asdict()} for model, usage in asked],
-            "models_at_most": {model: usage._asdict() for model, usage in most.items()},
+            "models_at_most": {model: usage._asdict() for model, usage in (_most(plan) if asked else {}).items()},
             "missing": missing,
             "warnings": [short] if short else [],
             "cells": rows,
@@ -181,37 +222,92 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             f"{row['cell'] or '(see below)':<11} {where:<28} {row['steps']:>9,} {len(plan.seeds):>5} "
             f"{row['hours']:>10.2f}  {row['row']}"
         )
+    lines += ["", *dict.fromkeys(f"id: {row['id']}" for row in rows if "id" in row)]
+    lines += [_size(plan), *_demonstrations(plan), *_calls(plan)]
+    if short:
+        lines.append(f"warning: {short}")
+    lines += [hours.sentence(), *filter(None, [hours.crowded()]), *_left_out(plan)]
+    lines += [f"missing: {what}" for what in missing]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 1 if missing else 0
+
+
+def _size(plan: Plan) -> str:
+    """Describe a plan's study, cells and seeds."""
+    from guidebench.harness.plan import contents
+    from guidebench.harness.run import study
+
     seeds = ",".join(map(str, plan.seeds[:12])) + (",…" if len(plan.seeds) > 12 else "")
-    lines.append("")
-    size = f"{count(len(rows), 'cell')} × {count(len(plan.seeds), 'seed')}"
-    unidentified = dict.fromkeys(row["id"] for row in rows if "id" in row)
-    lines += [f"id: {when}" for when in unidentified]
-    if plan.execution.output is None and unidentified:
-        lines.append(f"a study in runs/, whose name follows from its ids: {size} ({seeds})")
-    else:
-        lines.append(f"study {study.name_of(plan)} in {directory}: {size} ({seeds})")
-    for what in needed:
-        made = "made already" if what.file.exists() else "made first"
-        are = "is" if what.count == 1 else "are"
-        lines.append(
-            f"{count(what.count, 'demonstration')} of {what} {are} stored in each replay before training: {made}"
-        )
+    size = f"{count(len(plan.trained), 'cell')} × {count(len(plan.seeds), 'seed')} ({seeds})"
+    if plan.execution.output is None and any(map(contents.waits_for, plan.trained)):
+        return f"a study in runs/, whose name follows from its ids: {size}"
+    return f"study {study.name_of(plan)} in {study.directory_of(plan)}: {size}"
+
+
+def _needed(plan: Plan) -> dict[Any, None]:
+    """Return the demonstrations that a plan's runs begin with."""
+    from guidebench.harness.episodes import demonstrations
+
+    return dict.fromkeys(
+        filter(None, (demonstrations.wanted(cell, seed) for cell in plan.trained for seed in plan.seeds))
+    )
+
+
+def _demonstrations(plan: Plan) -> list[str]:
+    """Return a line for each set of demonstrations that a plan's runs begin with."""
+    return [
+        f"{count(what.count, 'demonstration')} of {what} {'is' if what.count == 1 else 'are'} stored in each replay "
+        f"before training: {'made already' if what.file.exists() else 'made first'}"
+        for what in _needed(plan)
+    ]
+
+
+def _calls(plan: Plan) -> list[str]:
+    """Return lines for each model that a plan's runs ask: the number of calls with their price, expected and at
+    most."""
+    from guidebench.harness.run import estimates
+
+    asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
+    most = _most(plan) if asked else {}
+    lines = []
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
         lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not part of the estimate below")
         if model in most:
             lines.append(f"  and at most {_volume([most[model]], 1)}, if every attempt, repair and retry is needed")
-    if short:
-        lines.append(f"warning: {short}")
-    lines.append(
-        f"about {_hours(total.hours)} on this machine with {count(len(places), 'worker')} ({places[0].device}), likely "
-        f"between {_hours(total.low)} and {_hours(total.high)}: {_rests_on([cost.basis for cost in costs])}"
-    )
-    if places[0].device == "cpu" and len(places) > cores():
-        lines.append(f"{len(places)} workers share {count(cores(), 'core')}, so more of them save no time")
-    lines += [f"missing: {what}" for what in missing]
-    sys.stdout.write("\n".join(lines) + "\n")
-    return 1 if missing else 0
+    return lines
+
+
+def _most(plan: Plan) -> dict[str, Usage]:
+    """Return model -> the most that a plan's runs may ask of it."""
+    from guidebench.harness.run import call_bounds
+
+    return call_bounds.by_model(plan.trained, len(plan.seeds), plan.execution.models.mode != "replay")
+
+
+def _left_out(plan: Plan) -> list[str]:
+    """Return a line for each suite of whose tasks the profile chose some, since the command names none."""
+    from guidebench.harness import registry
+
+    if any(word.partition("=")[0] == "task" for word in plan.command):
+        return []
+    chosen: dict[tuple[str, str], list[str]] = {}
+    for cell in plan.cells:
+        chosen.setdefault((cell.names.suite, cell.names.profile), []).append(cell.names.task)
+    lines = []
+    for (name, profile), tasks in chosen.items():
+        suite = registry.get("suite", name)
+        joint = [task for task in suite.tasks if task in suite.joint]
+        single = [task for task in suite.tasks if task not in joint]
+        others = [task for task in single if task not in tasks]
+        if not others:
+            continue
+        more = ",".join([*dict.fromkeys(tasks[:1]), others[0]]) + (",…" if len(single) > 2 else "")
+        line = f"{profile} runs {len(single) - len(others)} of {len(single)} tasks of {name}; task={more} for more"
+        lines.append(
+            line + "".join(f" (task={task} is one policy for all {len(single)}, another thing)" for task in joint)
+        )
+    return lines
 
 
 def _volume(usages: Sequence[Usage], seeds: int) -> str:
@@ -225,36 +321,6 @@ def _volume(usages: Sequence[Usage], seeds: int) -> str:
         return f"at least {count(calls, 'clip')} ({count(images, 'frame')}{price})"
     shown = f"{count(images, 'image')}, " if images else ""
     return f"about {count(calls, 'time')} ({shown}{tokens_in:,} tokens read and {tokens_out:,} written{price})"
-
-
-RESTS_ON = {
-    "recorded": "by runs of it that were recorded here",
-    "timed": "by a few seconds of its own updates, timed here",
-    "scaled": "by operation counts and the timing of others",
-    "counted": "by operation counts alone",
-}
-"""Basis of a cell's estimate -> its description."""
-
-
-def _rests_on(bases: Sequence[str]) -> str:
-    found = Counter(bases)
-    if len(found) == 1:
-        return f"estimated {_several(RESTS_ON[bases[0]])}"
-    told = ((found[basis], words) for basis, words in RESTS_ON.items() if found[basis])
-    return "; ".join(f"{count(number, 'cell')} {words if number == 1 else _several(words)}" for number, words in told)
-
-
-def _several(words: str) -> str:
-    """Return a description of an estimate's basis in the plural."""
-    return words.replace(" it ", " these cells ").replace(" its ", " their ")
-
-
-def _hours(hours: float) -> str:
-    if hours < 2 / 60:
-        return count(max(1, round(hours * 3600)), "second")
-    if hours < 1:
-        return count(round(hours * 60), "minute")
-    return f"{hours:.1f} hours" if hours < 100 else f"{hours:,.0f} hours"
 
 
 def _outcome(outcome: Study, counts: RoleCount) -> dict[str, object]:
@@ -343,7 +409,6 @@ def _comparison(plan: Plan) -> Any | None:
     if against is None:
         return None
     from guidebench.harness.commands.cli import command
-    from guidebench.harness.errors import UserError
     from guidebench.harness.identity.cells import record
     from guidebench.harness.run import study
 

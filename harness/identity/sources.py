@@ -36,7 +36,6 @@ BEFORE = tuple(
     f"guidebench.harness.{name}"
     for name in (
         "run.study", "plan.matrix", "run.estimates", "findings", "models.checkup", "models.contact", "run.readiness",
-        "run.timing",
     )
 )  # fmt: skip
 """Modules that run only before a worker begins; they are excluded from the digests."""

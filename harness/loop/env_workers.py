@@ -15,11 +15,15 @@ import signal
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State, Step, Suite, Task
+
+if TYPE_CHECKING:
+    from guidebench.harness.loop.job import Job
+    from guidebench.harness.plan.config import Cell
 
 READINGS = ("events", "snapshot", "position", "measures", "text", "caption")
 """Methods that take no argument and change nothing. Those that are called of a task come along with its later steps."""
@@ -63,6 +67,25 @@ def worthwhile(work: Work, cores: int) -> int:
     return max(range(min(cores - 1, MOST) + 1), key=saved, default=0)
 
 
+def spread(job: Job) -> bool:
+    """Return whether the processes also step the tasks of training: on a CPU only if the job asks for processes, since
+    updates leave the tasks' caches cold there and nothing is gained (measured: benchmarks/env_workers.py)."""
+    return job.env_workers is not None or job.device != "cpu"
+
+
+def processes(job: Job, cell: Cell, step: int) -> int:
+    """Return the number of processes that step tasks beside a worker from a step on."""
+    if job.env_workers is not None:
+        return job.env_workers
+    suite, evaluation, task, seeds = cell.section("suite"), cell.section("evaluation"), cell.names.task, len(job.seeds)
+    left = cell.steps - step
+    work = Work(
+        suite.seconds_per_step(task), steps=left if spread(job) else 0, seeds=seeds,
+        evaluated=left // evaluation.every * suite.horizon(task), episodes=seeds * evaluation.episodes,
+    )  # fmt: skip
+    return worthwhile(work, job.cores)
+
+
 class EnvWorkers:
     """The processes of a worker; none is started before a task is made in it."""
 
@@ -75,6 +98,11 @@ class EnvWorkers:
         place = self._made % (len(self.processes) + 1)
         self._made += 1
         return self.processes[place - 1].make(suite, task) if place else suite.make(task)
+
+    @property
+    def processor_seconds(self) -> float:
+        """Return the processor time of all processes so far."""
+        return sum(process.processor_seconds for process in self.processes)
 
     def close(self) -> None:
         """End the processes with all that they hold."""
@@ -114,6 +142,11 @@ class EnvWorker:
         if isinstance(answer, Failure):
             raise UserError(answer.told) if answer.of_user else RuntimeError(answer.told)
         return list(answer)
+
+    @property
+    def processor_seconds(self) -> float:
+        """Return the processor time of the process so far; 0 before it starts."""
+        return self._apart.processor_seconds
 
     def close(self) -> None:
         """End the process."""

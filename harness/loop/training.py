@@ -85,6 +85,20 @@ def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple
     return phases
 
 
+def learning_begins(phases: Sequence[RunPhase], learning_starts: int) -> int:
+    """Return the first step of a run with these phases that can take gradient steps, 1 if none can. `learning_starts`:
+    the step from which the learners' own schedules do."""
+    begin = 0
+    for phase in phases:
+        end = begin + phase.steps
+        if phase.updates:
+            return begin + 1
+        if phase.updates is None and learning_starts <= end:
+            return max(begin + 1, learning_starts)
+        begin = end
+    return 1
+
+
 class Journal(Protocol):
     """Receives the loop's records, logs and checkpoints, and writes them to the run directories of a worker."""
 

@@ -1,20 +1,44 @@
 """Estimates of a plan: its hours on this machine, with an interval, and its calls to models.
 
-The duration of a cell is estimated from the best available basis: a recorded run on this machine, a few seconds of its
-updates timed here, or operation counts, scaled by the timings of other cells.
+The duration of a cell is estimated from the best available basis: a recorded run on this machine, some of its steps
+timed here, or operation counts that its parts declare, scaled by the timings of other cells.
+
+`python -m guidebench.harness.run.estimates` is a process that reads cells as JSON from standard input and writes one
+line for each: a `Timing` as JSON, or an error. A cell is built as in a worker and stores as many transitions as its
+learners draw from. Then it is moved to the first learning step of each run phase, and whole cycles of its schedule of
+gradient steps are timed. Its results are discarded. On a CPU, processor time is measured, that of the processes beside
+the worker included, so that other programs do not matter.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import heapq
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from guidebench.harness import processes, registry
+from guidebench.harness.episodes import datasets
+from guidebench.harness.identity import sources
+from guidebench.harness.identity.cells import record, recorded
+from guidebench.harness.identity.provenance import hardware, packages
 from guidebench.harness.launchers.base import Slot
+from guidebench.harness.loop import env_workers
+from guidebench.harness.loop.job import Job
 from guidebench.harness.machine import cores
 from guidebench.harness.models import keeping
 from guidebench.harness.models.backends import recipes
@@ -24,11 +48,15 @@ from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.plan.names import Chosen
-from guidebench.harness.run import timing
-from guidebench.harness.run.timing import Basis, Timing
+from guidebench.harness.records.files import write_json
+
+if TYPE_CHECKING:
+    from guidebench.harness.interfaces import Agent, Array, RunPhase, Task
+    from guidebench.harness.loop.evaluation import Evaluator
+    from guidebench.harness.loop.training import Loop
 
 SECONDS = 1.5
-"""Seconds for which a cell's updates are timed, without starting, loading and one evaluation."""
+"""Seconds for which a cell's cycles are timed, and its evaluation; 0 times nothing."""
 TIMED = 4
 """Maximum number of cells that are timed for an estimate: those whose parts or tasks differ, the longest first."""
 MANY = 500
@@ -40,15 +68,59 @@ SPREAD: Mapping[str, tuple[float, float]] = {
 }  # fmt: skip
 """Basis -> minimum and maximum ratio of actual to estimated time: for recorded runs, by their spread over seeds; for
 timings and counts, by the studies in `results/measured`, which took .5 to 2.9 times `COUNTED` times the counts."""
+SCHEMA = 2
+"""Version of the cached timings; a change of how they are measured makes those of before void."""
+FILL = 1_000
+"""Maximum transitions that are stored before the first update, unless a batch has more. A learner that begins later
+draws from no more than this when it is timed."""
+WARM = 12
+"""Minimum steps of a run phase that are not timed, in whole cycles, since they include compilation and allocation (on a
+GPU the fourth update of each kind is captured as a graph). Cycles that take longer than the time allows end them."""
+LONGEST_CYCLE = 1_000
+"""Maximum steps of a cycle that is timed as a whole."""
+EPISODES = 2
+"""Maximum number of timed evaluation episodes."""
+CLIPS, ANSWERED = 8, 6.0
+"""Number of clips to wait for when timing a scripted judge, and the maximum seconds to wait."""
+SHORTEST = 20.0
+"""Minimum duration in seconds of a run that is recorded as a timing."""
+START, PATIENCE = 30.0, 60.0
+"""Maximum seconds for the process to import its packages, and to time a cell."""
+
+Basis = Literal["recorded", "timed"]
+"""Basis of a timing: a whole run, or some cycles of one."""
+
+
+class Timing(NamedTuple):
+    """Seconds of a worker, and of the processes beside it, for all seeds that it packs."""
+
+    training: float
+    """The worker's time in the training of a whole run."""
+    evaluation: float
+    """The worker's time in one evaluation."""
+    judging: float
+    """Time, in a whole run, of the parallel process that draws clips and runs a scripted judge."""
+    stepping: float
+    """Processor time, in a whole run, of the processes that step tasks beside the worker (`env_workers`)."""
+
+
+class Setup(NamedTuple):
+    """What the speed of a worker depends on besides its cell."""
+
+    seeds: int
+    """Number of seeds that it trains together."""
+    device: str
+    env_workers: int = 0
+    """Number of processes that step its tasks beside it, in training and in evaluations."""
 
 
 class Cost(NamedTuple):
     """The time of one job of a cell, for all seeds that a worker packs."""
 
     seconds: float
-    """Seconds of the worker."""
-    judging: float
-    """Seconds of another process, which draws and judges in parallel."""
+    """Seconds from the beginning of the worker to its end, on cores of its own."""
+    beside: float
+    """Processor seconds of the processes beside it, which draw, judge and step tasks in parallel."""
     basis: Literal["recorded", "timed", "scaled", "counted"]
 
 
@@ -61,41 +133,68 @@ class Span(NamedTuple):
 
 
 def costs(plan: Plan, places: Sequence[Slot]) -> list[Cost]:
-    """Return the cost of a job of each cell of a plan; some of the cells are timed."""
-    seeds, device = packed(plan, places), places[0].device
-    found: dict[str, Cost] = {}
-    few = len(plan.trained) <= MANY
-    for cell in plan.trained if few and timing.remembered() else ():
-        if (known := timing.kept(cell, seeds, device)) is not None:
-            found[cell.id] = _cost(cell, *known)
-    chosen = _chosen([cell for cell in plan.trained if cell.id not in found]) if few and SECONDS else []
-    for cell, timed in zip(chosen, timing.timed(chosen, seeds, device, SECONDS) if chosen else [], strict=True):
-        if timed is not None:
-            found[cell.id] = _cost(cell, timed, "timed")
-            timing.keep(cell, seeds, device, timed, "timed")
+    """Return the cost of a job of each cell of a plan; some cells that have no cached timing are timed now."""
+    known = cached_costs(plan, places)
+    if len(plan.trained) <= MANY and SECONDS:
+        chosen = _chosen([cell for cell in plan.trained if cell.id not in known])
+        setups = [setup(plan, places, cell) for cell in chosen]
+        for cell, how, timing in zip(chosen, setups, timed(chosen, setups, SECONDS) if chosen else [], strict=True):
+            if timing is not None:
+                known[cell.id] = _cost(cell, timing, "timed")
+                keep(cell, how, timing, "timed")
+    return completed(plan, known)
+
+
+def cached_costs(plan: Plan, places: Sequence[Slot]) -> dict[str, Cost]:
+    """Return cell id -> cost of the cells of a plan with a cached timing. It takes no longer than reading a file for
+    each."""
+    known: dict[str, Cost] = {}
+    for cell in plan.trained if len(plan.trained) <= MANY and _directory("timings").is_dir() else ():
+        if (timing := kept(cell, setup(plan, places, cell))) is not None:
+            known[cell.id] = _cost(cell, *timing)
+    return known
+
+
+def completed(plan: Plan, known: Mapping[str, Cost]) -> list[Cost]:
+    """Return the cost of each cell of a plan: the one in `known`, else by operation counts, scaled by those of similar
+    cells in `known`."""
     ratios: dict[Any, list[float]] = {}
     for cell in plan.trained:
-        if cell.id in found:
+        if cell.id in known:
             for alike in _alike(cell):
-                ratios.setdefault(alike, []).append(found[cell.id].seconds / counted(cell))
+                ratios.setdefault(alike, []).append(known[cell.id].seconds / counted(cell))
+    found = []
     for cell in plan.trained:
-        if cell.id not in found:
-            known_ratios = next((ratios[alike] for alike in _alike(cell) if alike in ratios), None)
-            if known_ratios is None:
-                found[cell.id] = Cost(COUNTED * counted(cell), 0.0, "counted")
-            else:
-                found[cell.id] = Cost(float(np.median(known_ratios)) * counted(cell), 0.0, "scaled")
-    return [found[cell.id] for cell in plan.trained]
+        ratio = next((ratios[alike] for alike in _alike(cell) if alike in ratios), None)
+        if cell.id in known:
+            found.append(known[cell.id])
+        elif ratio is None:
+            found.append(Cost(COUNTED * counted(cell), 0.0, "counted"))
+        else:
+            found.append(Cost(float(np.median(ratio)) * counted(cell), 0.0, "scaled"))
+    return found
 
 
-def _cost(cell: Cell, timed: Timing, basis: Basis) -> Cost:
+def _cost(cell: Cell, timing: Timing, basis: Basis) -> Cost:
     evaluations = -(-cell.steps // int(cell.settings["evaluation.every"].value))
-    return Cost(timed.training + evaluations * timed.evaluation, timed.judging, basis)
+    # The worker waits for answers that come later than they are due.
+    seconds = max(timing.training, timing.judging) + evaluations * timing.evaluation
+    return Cost(seconds, timing.judging + timing.stepping, basis)
 
 
 def packed(plan: Plan, places: Sequence[Slot]) -> int:
     """Return the maximum number of seeds of a cell in one worker."""
     return min(plan.execution.pack or (len(plan.seeds) if places[0].device != "cpu" else 1), len(plan.seeds))
+
+
+def setup(plan: Plan, places: Sequence[Slot], cell: Cell) -> Setup:
+    """Return what the speed of a worker of a cell depends on if the plan runs on these slots."""
+    execution, device, seeds = plan.execution, places[0].device, packed(plan, places)
+    at_once = min(len(places), -(-len(plan.seeds) // seeds) * len(plan.trained))
+    job = Job(
+        "", "", {}, tuple(range(seeds)), device, env_workers=execution.env_workers, cores=max(1, cores() // at_once)
+    )
+    return Setup(seeds, device, env_workers.processes(job, cell, 0) if env_workers.spread(job) else 0)
 
 
 def _alike(cell: Cell) -> tuple[Any, ...]:
@@ -130,6 +229,22 @@ def elapsed(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> Span:
     return Span(*hours)
 
 
+def core_hours(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> float:
+    """Return the hours of one core, or of a GPU beside the cores, that a plan takes."""
+    jobs = -(-len(plan.seeds) // packed(plan, places))
+    return jobs * sum(cost.seconds + cost.beside for cost in found) / 3600
+
+
+def slowdown(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> float:
+    """Return how many times as long a worker takes as on cores of its own, since others run at the same time."""
+    return _slowdown(found, -(-len(plan.seeds) // packed(plan, places)), len(places))
+
+
+def _slowdown(found: Sequence[Cost], jobs: int, workers: int) -> float:
+    busy, total = sum(cost.seconds + cost.beside for cost in found), sum(cost.seconds for cost in found)
+    return max(1.0, min(workers, jobs * len(found)) * (busy / total if total else 1.0) / cores())
+
+
 def _edge(side: int | None) -> Mapping[str, float]:
     return {basis: 1.0 if side is None else edges[side] for basis, edges in SPREAD.items()}
 
@@ -139,10 +254,8 @@ def _scheduled(
 ) -> float:
     """Return the seconds until all jobs are done if each begins, in order, as soon as a worker is free and the same job
     of its stage is done. `after`: the place of each cell's stage, which comes before it."""
-    at_once = min(workers, jobs * len(found))
-    busy, total = sum(cost.seconds + cost.judging for cost in found), sum(cost.seconds for cost in found)
-    slower = max(1.0, at_once * (busy / total if total else 1.0) / cores())
-    free = [0.0] * at_once
+    slower = _slowdown(found, jobs, workers)
+    free = [0.0] * min(workers, jobs * len(found))
     for _ in range(jobs):
         ends: list[float] = []
         for cost, stage in zip(found, after, strict=True):
@@ -150,12 +263,6 @@ def _scheduled(
             ends.append(begins + slower * factors[cost.basis] * cost.seconds)
             heapq.heappush(free, ends[-1])
     return max(free)
-
-
-def span(cost: Cost) -> tuple[float, float]:
-    """Return the lower and upper bound of a job's seconds."""
-    low, high = SPREAD[cost.basis]
-    return low * cost.seconds, high * cost.seconds
 
 
 def counted(cell: Cell) -> float:
@@ -252,3 +359,333 @@ def _counted(suite, task, agent, learners, training, evaluation) -> float:  # ty
 
 
 EVALUATION_STEPS = 60
+
+
+def timed(cells: Sequence[Cell], setups: Sequence[Setup], seconds: float) -> list[Timing | None]:
+    """Time each cell for about `seconds` seconds, one after the other in a separate process; None for a cell that could
+    not be timed."""
+    environment = dict(os.environ) | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    root = str(sources.ROOT)
+    environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
+    request = {"seconds": seconds, "cells": [[record(cell), how] for cell, how in zip(cells, setups, strict=True)]}
+    found: list[Timing | None] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        output = Path(scratch) / "timings"
+        # Timings written before a timeout are used.
+        with open(output, "wb") as lines, contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            # -P: a file in the current directory must not shadow a module.
+            subprocess.run(
+                [sys.executable, "-P", "-m", "guidebench.harness.run.estimates"], input=json.dumps(request).encode(),
+                stdout=lines, stderr=subprocess.DEVNULL, env=environment,
+                timeout=START + (PATIENCE + 4 * seconds) * len(cells), cwd=scratch,
+            )  # fmt: skip
+        for line in output.read_bytes().splitlines():
+            try:
+                content = json.loads(line)
+                found.append(Timing(**content) if isinstance(content, dict) else None)
+            except (ValueError, TypeError):
+                continue  # a library wrote to standard output
+    return [*found, *[None] * len(cells)][: len(cells)]
+
+
+def keep(cell: Cell, how: Setup, timing: Timing, basis: Basis) -> None:
+    """Cache a cell's timing. A recorded run replaces a timing of some cycles, but not vice versa."""
+    if basis == "timed" and (before := kept(cell, how)) is not None and before[1] == "recorded":
+        return
+    with contextlib.suppress(OSError):  # without the cache, the cell is timed again
+        content = {"schema": SCHEMA, "basis": basis, "steps": cell.steps, **timing._asdict()}
+        write_json(cached("timings", cell, *how), content)
+
+
+def record_run(cell: Cell, how: Setup, clock: Mapping[str, float], judging: float, stepping: float) -> None:
+    """Cache the timing of a finished run if it was long enough; waiting for foundation models is excluded.
+
+    `clock`: `Loop.clock`; `judging`, `stepping`: seconds of the processes beside the worker, as of a `Timing`."""
+    if clock["seconds"] < SHORTEST:
+        return
+    asked = any(keeping.recorded(cell.section(part.role)) for part in cell.models)
+    elsewhere = clock["evaluation_seconds"] + (clock["wait_seconds"] if asked else 0.0)
+    evaluations = -(-cell.steps // int(cell.settings["evaluation.every"].value))
+    training, evaluation = clock["seconds"] - elsewhere, clock["evaluation_seconds"] / evaluations
+    keep(cell, how, Timing(training, evaluation, 0.0 if asked else judging, stepping), "recorded")
+
+
+def kept(cell: Cell, how: Setup) -> tuple[Timing, Basis] | None:
+    """Return the cached timing of a cell that differs from this one at most in steps and evaluations, or None."""
+    try:
+        content = json.loads(cached("timings", cell, *how).read_bytes())
+        if content["schema"] != SCHEMA or content["basis"] not in get_args(Basis):
+            return None
+        longer = cell.steps / int(content["steps"])
+        training, evaluation, judging, stepping = (float(content[name]) for name in Timing._fields)
+        return Timing(longer * training, evaluation, longer * judging, longer * stepping), content["basis"]
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        return None
+
+
+def _directory(of: str) -> Path:
+    home = Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench")
+    return home / of
+
+
+def cached(kind: str, cell: Cell, *also: str | int) -> Path:
+    """Return the file of the cache for what was measured of a cell, whatever its steps and evaluations, on this machine
+    with this version of PyTorch, and also under these circumstances."""
+    values = {
+        key: value.value for key, value in cell.settings.items() if key not in ("training.steps", "evaluation.every")
+    }
+    machine = [*hardware("cpu").values(), packages().get("torch")]
+    content = [cell.names[:2], cell.names.parts, values, machine, also]
+    key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    return _directory(kind) / f"{key}.json"
+
+
+def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, directory: Path, beside: int = 0) -> Timing:
+    """Measure the timing of a cell in this process, with `beside` processes that step its tasks; the cell stores its
+    files in `directory`."""
+    from guidebench.harness.execution import Models
+    from guidebench.harness.loop.asking import asked_of, asks_of, backend_of
+    from guidebench.harness.loop.building import make_build
+    from guidebench.harness.loop.evaluation import Evaluator, solving
+    from guidebench.harness.loop.training import Loop
+    from guidebench.harness.models.questions import Backend
+
+    places = [directory / str(seed) for seed in seeds]
+    for place in places:
+        place.mkdir(parents=True)
+    job = Job("timing", str(directory), record(cell), tuple(seeds), device, models=asdict(Models(mode="live")))
+    build = make_build(cell, seeds, device, places)
+    agent: Agent = build.parts["agent"].spawn(build)
+    backends: dict[str, Backend] = {}
+    with contextlib.ExitStack() as closing:
+        stepping = env_workers.EnvWorkers(beside)
+        closing.callback(stepping.close)
+        tasks = [stepping.make(build.suite(row), cell.names.task) for row in range(build.rows)]
+        for role in asked_of(cell, agent):
+            silent = role == registry.HUMAN or keeping.recorded(build.parts[role])
+            backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
+            closing.callback(backends[role].close)
+        every, now = asks_of(backends, job, cell), cell.consulted
+        asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
+        episodes = min(EPISODES, build.parts["evaluation"].episodes)
+        evaluator = Evaluator(
+            lambda row: stepping.make(build.evaluated(row), cell.names.task), episodes, build.streams, cell.score,
+            solving(build.parts["agent"], build.evaluated, cell.names.task),
+        )  # fmt: skip
+        loop = Loop(
+            agent, tasks, build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted, evaluate_every=1,
+            checkpoint_every=1, datasets=datasets.loading(cell, seeds),
+        )  # fmt: skip
+        for task, streams in zip(tasks, build.streams, strict=True):
+            task.reset(int(streams.environment.integers(2**31)))
+        trial = Trial(loop, clock_of(device, stepping))
+        learners = [build.parts[part.role] for part in cell.names.of("learner")]
+        starts = max((learner.learning_starts for learner in learners), default=1)
+        filling = max((max(part.batch_size, min(part.learning_starts, FILL)) for part in learners), default=FILL)
+        cycle = common_cycle([part.cycle for part in build.parts.values() if isinstance(part, Part)])
+        training = trial.training(starts, filling, cycle, seconds)
+        judges = [role for role in asks if asks[role].kind == "judge" and not isinstance(backends[role], Silent)]
+        judging = sum(trial.judging(backends[role], asks[role].asked) for role in judges)
+        evaluation = trial.evaluation(evaluator, range(build.rows), seconds)
+        evaluation *= build.parts["evaluation"].episodes / episodes
+    evaluations = -(-cell.steps // build.parts["evaluation"].every)
+    return Timing(training[0], evaluation[0], judging, training[1] + evaluations * evaluation[1])
+
+
+def common_cycle(cycles: Sequence[int]) -> int:
+    """Return the steps after which everything repeats that does so after these steps (`Part.cycle`), without what is
+    rarer than every `LONGEST_CYCLE` steps; the longest cycle if the common one is longer than that.
+
+    >>> common_cycle([1, 4, 6, 5_000])
+    12
+    """
+    short = [cycle for cycle in cycles if cycle <= LONGEST_CYCLE]
+    common = math.lcm(*short)
+    return common if common <= LONGEST_CYCLE else max(short)
+
+
+def clock_of(device: str, stepping: env_workers.EnvWorkers) -> Clock:
+    """Return a clock of a worker on a device, with these processes beside it."""
+    if not device.startswith("cuda"):
+        return lambda: np.array([time.process_time(), stepping.processor_seconds])
+    import torch
+
+    def synchronised() -> Array:
+        torch.cuda.synchronize()
+        return np.array([time.perf_counter(), stepping.processor_seconds])
+
+    return synchronised
+
+
+Clock = Callable[[], "Array"]
+"""Returns the seconds of the worker and the processor time of the processes beside it, [2]."""
+
+
+class Enough(Exception):
+    """The time for an evaluation is over."""
+
+
+class Trial:
+    """Times the steps of a loop. All seconds are [2], as those of its clock."""
+
+    def __init__(self, loop: Loop, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
+        """`now` decides when enough was timed."""
+        self._loop, self._clock, self._now = loop, clock, now
+        self._taken = 0
+        self._phases = loop.agent.phases()
+
+    def training(self, learning_starts: int, filling: int, cycle: int, seconds: float) -> Array:
+        """Return the seconds of a whole run's training, whose learners begin at the step `learning_starts`, by timing
+        each run phase for `seconds` divided by their number.
+
+        First `filling` transitions are stored, however long that takes. Steps before learning starts take as long as
+        those if they step the environment, and no time otherwise. `cycle`: steps after which the schedule of gradient
+        steps repeats."""
+        loop = self._loop
+        total, waiting, begin = np.zeros(2), None, 0
+        for phase in self._phases:
+            loop.enter(phase)
+            acts = phase.source == "environment"
+            if acts and waiting is None:
+                waiting = self._fill(phase, min(filling, phase.steps))
+            end = begin + phase.steps
+            starts = max(begin, min(learning_starts, end)) if phase.updates is None else begin
+            # Move to the step before the first learning step, so that one-time work there is excluded by WARM.
+            loop.step = max(starts - 1, min(loop.step, end))
+            step = self._cycles(phase, end - loop.step, cycle, seconds / len(self._phases))
+            before = waiting if acts and waiting is not None else np.zeros(2)
+            total = total + (starts - begin) * before + (end - starts) * (before if step is None else step)
+            begin = end
+        return total
+
+    def _fill(self, phase: RunPhase, count: int) -> Array:
+        """Take `count` steps and return the mean seconds of each, without the first ones."""
+        warm = min(WARM, count // 2)
+        self._advance(phase, warm)
+        return self._timed(phase, count - warm)
+
+    def _cycles(self, phase: RunPhase, left: int, cycle: int, seconds: float) -> Array | None:
+        """Return the mean seconds per step over whole cycles, after others that warm up, if the phase has several: at
+        least one of each, and as many as the time allows. None if no step is left."""
+        if not left:
+            return None
+        cycle = min(cycle, left)
+        cycles = left // cycle
+        until = self._now() + seconds
+        for _ in range(min(-(-WARM // cycle), cycles - 1)):
+            self._advance(phase, cycle)
+            cycles -= 1
+            if self._now() > until:
+                break
+        until = self._now() + seconds
+        took = [self._timed(phase, cycle)]
+        while len(took) < cycles and self._now() < until:
+            took.append(self._timed(phase, cycle))
+        return np.mean(took, axis=0)  # type: ignore[no-any-return]
+
+    def _timed(self, phase: RunPhase, steps: int) -> Array:
+        """Take some steps and return the mean seconds of each."""
+        started = self._clock()
+        self._advance(phase, steps)
+        return (self._clock() - started) / steps
+
+    def _advance(self, phase: RunPhase, steps: int) -> None:
+        for _ in range(steps):
+            self._loop.advance(phase)
+        self._taken += steps
+
+    def evaluation(self, evaluator: Evaluator, rows: Sequence[int], seconds: float) -> Array:
+        """Return the seconds of an evaluation. Episodes that are not over after `seconds` are taken to last until their
+        time limit."""
+        limits: dict[int, int] = {}
+        lengths: Counter[int] = Counter()
+        until = self._now() + seconds
+
+        def watch(number: int, task: Task) -> None:
+            limits[number] = task.max_steps
+            lengths[number] += 1
+            if self._now() > until and lengths[number] > 1:
+                raise Enough
+
+        started, shorter = self._clock(), 1.0
+        try:
+            evaluator(self._loop.agent, self._loop.step, rows, watch, lambda questions: [None] * len(questions))
+        except Enough:
+            latest = max(lengths.values())
+            whole = sum(limits[each] if length >= latest - 1 else length for each, length in lengths.items())
+            shorter = lengths.total() / max(whole, lengths.total())
+        return (self._clock() - started) / shorter
+
+    def judging(self, backend: Any, asked: int) -> float:
+        """Return the seconds that a parallel process draws and judges in a run, from the clips answered so far."""
+        until = time.monotonic() + ANSWERED
+        before = (0, 0.0)
+        while backend.clips < min(asked, CLIPS) and time.monotonic() < until:
+            backend.poll()
+            time.sleep(0.02)
+            if not before[0]:
+                before = backend.clips, backend.seconds  # exclude the first clips, which include one-time work
+        clips, seconds = backend.clips - before[0], backend.seconds - before[1]
+        if not clips or getattr(backend, "pid", None) is None:
+            return 0.0
+        steps = sum(phase.steps for phase in self._phases)
+        return float(seconds / clips * asked / self._taken * steps)
+
+
+class Silent:
+    """A backend in place of a foundation model during timing: every question ends without an answer."""
+
+    restarts, clips, seconds, halted = 0, 0, 0.0, ""
+
+    def __init__(self) -> None:
+        from guidebench.harness.models.questions import Memory
+
+        self.memory = Memory()
+
+    def ask(self, item: Any, ahead: bool = False) -> None: ...
+    def arrived(self, number: int) -> bool:
+        return True
+
+    def wait(self, number: int) -> bool:
+        return True
+
+    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[Any, float]:
+        from guidebench.harness.models.calls import CallResult
+
+        return CallResult(None, "breaker"), 0.0
+
+    def poll(self) -> None: ...
+    def publish(self, followers: Sequence[Path] = ()) -> None: ...
+    def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None: ...
+
+
+class Nowhere:
+    """A journal that writes nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+def main() -> None:
+    """Time the cells on standard input and write the results to standard output."""
+    request: Mapping[str, Any] = json.loads(sys.stdin.read())
+    output, sys.stdout = sys.stdout, sys.stderr
+    import torch
+
+    torch.set_num_threads(1)
+    for content, (seeds, device, beside) in request["cells"]:
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                cell = recorded(content)
+                found: Any = measure(
+                    cell, tuple(range(seeds)), device, request["seconds"], Path(scratch), beside
+                )._asdict()
+            except Exception as error:  # the cell's runs will report the error
+                found = repr(error)
+        print(json.dumps(found), file=output, flush=True)
+
+
+if __name__ == "__main__":
+    processes.begin()
+    main()
+    processes.leave(0)

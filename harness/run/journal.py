@@ -67,10 +67,13 @@ class RunJournal:
         names = {key: content[key] for key in EVALUATION if key in content and key != "study"}
         return {**names, "study": self._job.study, "seed": seed}
 
-    def open(self, offsets: Sequence[Mapping[str, int]], step: int, backends: Sequence[Backend]) -> None:
+    def open(
+        self, offsets: Sequence[Mapping[str, int]], step: int, backends: Sequence[Backend], learning_begins: int = 1
+    ) -> None:
         """Open the logs at the byte offsets of a checkpoint of `step` (empty mappings and 0 for a new run). `backends`:
-        the backends that answer questions."""
+        the backends that answer questions; `learning_begins`: the first step of which a speed is told."""
         self._backends, self._kept = backends, step
+        self._pace = Pace(since=learning_begins)
         for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
             self._score[number] = self._score[number] if offset else None
             names = ("evaluations", *LOGS, *self._cell.logs)

@@ -20,17 +20,18 @@ from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.launchers import base
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.files import write_json
-from guidebench.harness.run import timing
+from guidebench.harness.run import estimates
 
 CONTEXT = 700 * 2**20
 """Bytes that CUDA and its libraries take for a process beside PyTorch's own (choice: 500 MiB are usual)."""
 SPARE = 0.1
 """Share of the free memory that is left free, since later batches and evaluations may need more (choice)."""
 SECONDS = 2.0
-"""Seconds of training that are measured for each number of seeds."""
+"""Seconds of updates that are measured for each number of seeds."""
 PATIENCE = 60.0
 """Maximum seconds of a measurement."""
-SCHEMA = 1
+SCHEMA = 2
+"""Version of the cached measurements; a change of how seeds are trained for them makes those of before void."""
 
 
 class Need(NamedTuple):
@@ -53,7 +54,7 @@ def fitting(need: Need, free: int, seeds: int) -> int:
 def needed(cell: Cell, gpu: str, measured: Callable[[Cell], Need | None] | None = None) -> Need | None:
     """Return what a cell needs on a GPU of this name, from an earlier measurement or a new one; None if it could not be
     measured."""
-    file = timing.cached("memory", cell, gpu)
+    file = estimates.cached("memory", cell, gpu)
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         content = json.loads(file.read_bytes())
         if content["schema"] == SCHEMA:
@@ -85,7 +86,7 @@ def measure(cell: Cell, directory: Path) -> Need:
     for seeds in ((0,), (0, 1)):
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        timing.measure(cell, seeds, "cuda", SECONDS, directory / str(len(seeds)))
+        estimates.measure(cell, seeds, "cuda", SECONDS, directory / str(len(seeds)))
         peaks.append(torch.cuda.max_memory_reserved())
     each = max(0, peaks[1] - peaks[0])
     return Need(max(0, peaks[0] - each), each)

@@ -18,12 +18,16 @@ SHORTEST = 1.0
 class Pace:
     """Steps per second of one worker over the last `WINDOW` seconds, evaluation and waiting included."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic, since: int = 0) -> None:
+        """`since`: the step from which the speed is measured, since those before take no gradient steps and say
+        nothing about the rest of the run."""
+        self._clock, self._since = clock, since
         self._marks: deque[tuple[float, int]] = deque()
 
     def __call__(self, step: int) -> float | None:
         """Record that the worker is at `step` now and return its speed, or None if too little time has passed."""
+        if step < self._since:
+            return None
         now = self._clock()
         self._marks.append((now, step))
         while len(self._marks) > 2 and now - self._marks[1][0] >= WINDOW:
@@ -40,7 +44,7 @@ class Standing(NamedTuple):
     step: int
     steps: int
     rate: float | None = None
-    """Recent environment steps per second; None if unknown."""
+    """Recent environment steps per second; None if unknown, as before the first gradient steps."""
     score: float | None = None
     """Mean score of the episodes of the last evaluation; None before the first."""
     measure: str = "success"

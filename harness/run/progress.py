@@ -16,6 +16,7 @@ from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records.schema import label
 from guidebench.harness.records.shown import counted
 from guidebench.harness.run import pace
+from guidebench.harness.run.forecast import Forecast
 from guidebench.harness.run.pace import Standing
 from guidebench.harness.texts import duration
 
@@ -27,6 +28,8 @@ EVERY, LONGEST = 10.0, 600.0
 elapsed time, so that the log of a study of days stays readable."""
 MANY = 8
 """Maximum number of workers that plain lines report individually; with more, only the whole study is reported."""
+TIMED = 20.0
+"""Seconds at a run's pace of learning steps after which they time its cell."""
 BAR = 12
 """Width of a bar in characters."""
 
@@ -52,6 +55,12 @@ class Display:
         """Jobs that are running."""
         self._answers: dict[Any, Mapping[str, int]] = {}
         """Job -> number of completed questions to models, and of those without a usable answer."""
+        self.forecast: Forecast | None = None
+        """What the command has said of the hours, which runs correct."""
+        self._paced: dict[Any, tuple[float, int]] = {}
+        """Job -> time and step from which its pace is that of learning steps."""
+        self._timed: set[str] = set()
+        """Cells whose time is known from their runs."""
         self.runs = {
             (cell.id, seed): Standing("waiting", 0, cell.steps, measure=cell.score.name)
             for cell in plan.trained
@@ -77,6 +86,7 @@ class Display:
             self._jobs[_key(job)] = job
             if "answers" in content:
                 self._answers[_key(job)] = content["answers"]
+            self._time(event)
             trained = content.get("seeds", job.seeds)  # without those that another worker trains
             scores = content.get("score") or [None] * len(trained)
             for seed, latest in zip(trained, scores, strict=True):
@@ -98,6 +108,21 @@ class Display:
                 if self.runs[cell, seed].status != "failed":
                     step = {"step": job.cell["steps"]} if ended == "finished" else {}
                     self._stand(cell, seed, status=ended, rate=None, **step)
+
+    def _time(self, event: Event) -> None:
+        """Correct the forecast by the pace of a run of one phase, once for each cell."""
+        job, content, now = event.job, event.content, self._clock()
+        cell = str(job.cell["cell"])
+        if self.forecast is None or cell in self._timed or not content.get("rate") or content.get("phase"):
+            return
+        since, first = self._paced.setdefault(_key(job), (now, content["step"]))
+        if now - since >= TIMED and content["step"] > first:
+            self._timed.add(cell)
+            if told := self.forecast.time(cell, job.cell["steps"] * (now - since) / (content["step"] - first)):
+                self.tell(told)
+
+    def tell(self, text: str) -> None:
+        """Print a line about the whole study; this display prints nothing."""
 
     def _stand(self, cell: str, seed: int, **values: Any) -> None:
         self.runs[cell, seed] = self.runs[cell, seed]._replace(**values)
@@ -137,10 +162,6 @@ class Lines(Display):
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(plan, clock)
         self._told = self.started
-        done = sum(run.status == "finished" for run in self.runs.values())
-        before = f", {done} of {len(self.runs)} runs finished before" if done else ""
-        cells, each = count(len(plan.trained), "cell"), count(len(plan.seeds), "seed")
-        self._say(f"{self.study}: {cells} × {each}{before}")
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
@@ -169,6 +190,9 @@ class Lines(Display):
         if len(self.runs) > 1:
             runs = self.runs.values()
             self._say(f"study: {pace.ahead(runs)}, {counted(run.status for run in runs)}")
+
+    def tell(self, text: str) -> None:
+        self._say(f"study: {text}")
 
     def _say(self, text: str) -> None:
         print(f"[{self._clock() - self.started:6.0f} s] {text}", flush=True)
@@ -200,6 +224,9 @@ class Bars(Display):
             self._demonstrations = ""
         else:
             self._live.console.print(self.sentence(event), markup=False)
+
+    def tell(self, text: str) -> None:
+        self._live.console.print(text, markup=False, highlight=False)
 
     def table(self) -> Group:
         """Return the current content of the screen."""

@@ -51,6 +51,8 @@ class Run:
     directory: Path
     status: str
     error: str | None
+    step: int = 0
+    """Step from which it goes on."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,13 +94,18 @@ def name_of(plan: Plan) -> str:
     return str(known.get("study", plan.name))
 
 
-def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -> Study:
-    """Train every unfinished run of `plan`; finished runs are not changed."""
+def carry_out(
+    plan: Plan, watch: Callable[[Event], None] = lambda event: None, begin: Callable[[], None] = lambda: None
+) -> Study:
+    """Train every unfinished run of `plan`; finished runs are not changed. `begin` is called when nothing is known to
+    be missing and nothing is written yet; what it raises ends the command."""
     directory = directory_of(plan)
     study = StudyDirectory(directory)
     if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
         raise UserError("\n".join(lacking))
     _check_directory(directory)
+    begin()  # from here on files are written
+    _make_directory(directory)
     lease = Lease(directory, "study")
     lease.acquire(tell=leases.warn)
     try:
@@ -178,7 +185,8 @@ def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = 
         content = run.read()
         if failed and run.home in failed:
             content |= {"status": "failed", "error": failed[run.home]}
-        runs.append(Run(cell, seed, run.home, content.get("status", "waiting"), content.get("error")))
+        status, step = content.get("status", "waiting"), int(content.get("step", 0))
+        runs.append(Run(cell, seed, run.home, status, content.get("error"), step))
     return Study(name_of(plan), study.path, tuple(runs), stopped)
 
 
@@ -263,6 +271,11 @@ def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
         yield list(items[start : start + size])
 
 
+def continues(plan: Plan) -> bool:
+    """Return whether the directory of a plan holds a study that a command has begun."""
+    return (directory_of(plan) / "study.json").exists()
+
+
 def _unfinished(plan: Plan, study: StudyDirectory) -> list[Cell]:
     """Return the cells with unfinished runs."""
     return [
@@ -279,6 +292,9 @@ def _check_directory(directory: Path) -> None:
     own = keeping.folder(directory)  # may exist before study.json, with the cost of a first call
     if foreign and any(not path.name.startswith(".") and path != own for path in directory.iterdir()):
         raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
+
+
+def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -45,9 +45,9 @@ from guidebench.harness.identity.provenance import code, provenance
 from guidebench.harness.identity.sources import differing
 from guidebench.harness.interfaces import Agent, Task
 from guidebench.harness.launchers import base, ending, job_files
-from guidebench.harness.loop import asking, checkpoints
+from guidebench.harness.loop import asking, checkpoints, env_workers
 from guidebench.harness.loop.building import checkpoint_spacing, make_build
-from guidebench.harness.loop.env_workers import EnvWorkers, Work, worthwhile
+from guidebench.harness.loop.env_workers import EnvWorkers
 from guidebench.harness.loop.evaluation import Evaluator, solving
 from guidebench.harness.loop.job import (
     EXIT_CRASHED,
@@ -59,13 +59,13 @@ from guidebench.harness.loop.job import (
     Job,
 )
 from guidebench.harness.loop.probes import Probes
-from guidebench.harness.loop.training import Loop, phases_of
+from guidebench.harness.loop.training import Loop, learning_begins, phases_of
 from guidebench.harness.models.questions import Backend
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import leases
 from guidebench.harness.records.leases import EXPIRES, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory, dumps
-from guidebench.harness.run import memory, stages, timing
+from guidebench.harness.run import estimates, memory, stages
 from guidebench.harness.run.journal import RunJournal, resume_point
 
 PATIENCE = 15.0
@@ -196,8 +196,8 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
                 provenance=_continued(before, origin) if before else {**origin, **shown}, success=begun.get("success"),
             )  # fmt: skip
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
-        stepping = EnvWorkers(_env_workers(job, cell, found[0].step if found[0] else 0))
-        training = stepping if _spread(job) else EnvWorkers(0)
+        stepping = EnvWorkers(env_workers.processes(job, cell, found[0].step if found[0] else 0))
+        training = stepping if env_workers.spread(job) else EnvWorkers(0)
         tasks: list[Task] = [training.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
@@ -210,7 +210,8 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
         evaluation = build.parts["evaluation"]
         loading = datasets.loading(cell, job.seeds)
         fed = {role: functools.partial(_as_begun, journal, role, load) for role, load in loading.items()}
-        end = sum(phase.steps for phase in phases_of(agent, cell.steps, fed))
+        phases = phases_of(agent, cell.steps, fed)
+        end = sum(phase.steps for phase in phases)
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
         loop = Loop(
             agent, tasks, build.streams,
@@ -227,7 +228,8 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
                 assert checkpoint is not None
                 loop.load_state(number, checkpoint.state["loop"])
         offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
-        journal.open(offsets, loop.step, asking.distinct(backends))
+        starts = max((build.parts[part.role].learning_starts for part in cell.names.of("learner")), default=1)
+        journal.open(offsets, loop.step, asking.distinct(backends), learning_begins(phases, starts))
         if threading.current_thread() is threading.main_thread():
             # The launcher recognises a full disk under the ring by SIGBUS; pygame, if imported, would turn it to abort.
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
@@ -244,8 +246,10 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             _close(backend, journal)  # calls under way are recorded, so that the ledger counts them
         journal.finish(agent, loop.accounts)
         # A resumed run, or one to which idle cores happened to help, is no measure of the duration of another.
-        if found[0] is None and not stepping.processes:
-            timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))
+        if found[0] is None and (env_workers.spread(job) or not stepping.processes):
+            how = estimates.Setup(len(job.seeds), job.device, len(stepping.processes))
+            judging = sum(backend.seconds for backend in asking.distinct(backends))
+            estimates.record_run(cell, how, loop.clock, judging, stepping.processor_seconds)
     finally:
         with contextlib.ExitStack() as closing:
             closing.callback(journal.close)
@@ -257,25 +261,6 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
 
 def _close(backend: Backend, journal: RunJournal) -> None:
     backend.close(journal.held, journal.followers)
-
-
-def _spread(job: Job) -> bool:
-    """Return whether the processes also step the tasks of training: on a CPU only if the job asks for processes, since
-    updates leave the tasks' caches cold there and nothing is gained (measured: benchmarks/env_workers.py)."""
-    return job.env_workers is not None or job.device != "cpu"
-
-
-def _env_workers(job: Job, cell: Cell, step: int) -> int:
-    """Return the number of processes that step tasks beside this one from a step on."""
-    if job.env_workers is not None:
-        return job.env_workers
-    suite, evaluation, task, seeds = cell.section("suite"), cell.section("evaluation"), cell.names.task, len(job.seeds)
-    left = cell.steps - step
-    work = Work(
-        suite.seconds_per_step(task), steps=left if _spread(job) else 0, seeds=seeds,
-        evaluated=left // evaluation.every * suite.horizon(task), episodes=seeds * evaluation.episodes,
-    )  # fmt: skip
-    return worthwhile(work, job.cores)
 
 
 def _limit_gpu(job: Job) -> None:

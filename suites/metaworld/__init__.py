@@ -364,6 +364,7 @@ class MetaWorldMT10(MetaWorld):
     source: ClassVar[str] = "FuRL (Fu et al., 2024) and LaGEA, §4; metaworld 3.1.1"
     tasks: ClassVar[tuple[str, ...]] = (*MT10, BY_TURNS)
     by_turns: ClassVar[tuple[str, ...]] = (BY_TURNS,)
+    joint: ClassVar[tuple[str, ...]] = (BY_TURNS,)
     aliases: ClassVar[Mapping[str, str]] = spellings(*MT10)
     defaults: ClassVar[Mapping[str, Any]] = {
         "training.steps": cite(1_000_000, FURL),

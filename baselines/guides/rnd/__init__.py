@@ -54,6 +54,10 @@ class Rnd(AskingPart):
     def __post_init__(self) -> None:
         check_settings(self, "guide")
 
+    @property
+    def cycle(self) -> int:
+        return self.every
+
     def sizes(self) -> Sizes:
         """Return the sizes that it requests of its encoder."""
         return Sizes(self.channels, self.features)

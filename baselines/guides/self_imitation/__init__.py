@@ -49,6 +49,10 @@ class SelfImitation(AskingPart):
     def __post_init__(self) -> None:
         check_settings(self, "guide")
 
+    @property
+    def cycle(self) -> int:
+        return self.every
+
     def fits(self, there: There) -> str:
         """Return why this guide cannot work in this cell, or ""."""
         learner = there["learner"]

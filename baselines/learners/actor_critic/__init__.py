@@ -104,6 +104,10 @@ class ActorCritic(LearnerPart):
                 f"{self.batch_size} or learner.batch_size to at most {self.learning_starts}"
             )
 
+    @property
+    def cycle(self) -> int:
+        return self.policy_frequency
+
     def fits(self, there: There) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
         return unfit(there)

@@ -75,6 +75,10 @@ class QLearning(LearnerPart):
                 f"{self.epsilon_start:g}: exploration can only fall; lower epsilon_end or raise epsilon_start"
             )
 
+    @property
+    def cycle(self) -> int:
+        return self.train_every
+
     def fits(self, there: There) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
         if not there.actions.discrete:

@@ -20,7 +20,7 @@ from guidebench.harness.interfaces import Actions, Array, Draw, Episode, Mode, R
 from guidebench.harness.loop.evaluation import Evaluator
 from guidebench.harness.loop.training import Loop
 from guidebench.harness.plan import matrix
-from guidebench.harness.run.timing import Nowhere
+from guidebench.harness.run.estimates import Nowhere
 from guidebench.harness.streams import Streams
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
 from tests.refusals import check_refused

@@ -19,7 +19,7 @@ from guidebench.harness.errors import Stopped
 from guidebench.harness.interfaces import Build
 from guidebench.harness.loop import building
 from guidebench.harness.plan import matrix
-from guidebench.harness.run import timing
+from guidebench.harness.run import estimates
 from guidebench.harness.run.study import ring_bytes
 from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Trajectory
@@ -261,4 +261,4 @@ def test_the_role_is_part_of_the_cell(feeding: None) -> None:
 
 
 def test_a_run_with_a_dataset_is_timed(feeding: None, tmp_path: Path) -> None:
-    assert timing.measure(cell(), (0,), "cpu", 0.2, tmp_path / "scratch").training > 0
+    assert estimates.measure(cell(), (0,), "cpu", 0.2, tmp_path / "scratch").training > 0

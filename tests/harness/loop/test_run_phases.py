@@ -12,8 +12,8 @@ from guidebench import results
 from guidebench.baselines.learners.sac import Sac
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.interfaces import RunPhase
-from guidebench.harness.loop.training import phases_of
-from guidebench.harness.run import timing
+from guidebench.harness.loop.training import learning_begins, phases_of
+from guidebench.harness.run import estimates
 from tests.baselines.learners.continuous import SMALL, batch, build
 
 GUIDE = """
@@ -130,8 +130,22 @@ def test_updates_before_anything_is_stored_are_refused_by_the_phase(staging: Non
 
 
 def test_a_run_is_timed_whatever_its_first_phase_is(staging: None, tmp_path: Path) -> None:
-    found = timing.measure(cell_of(*TINY), (0,), "cpu", 0.2, tmp_path / "scratch")
+    found = estimates.measure(cell_of(*TINY), (0,), "cpu", 0.2, tmp_path / "scratch")
     assert found.training > 0
+
+
+@pytest.mark.parametrize(
+    ("phases", "first"),
+    [
+        ((RunPhase("train", 1_000),), 500),
+        ((RunPhase("offline", 100, "data", updates=1), RunPhase("online", 900)), 1),
+        ((RunPhase("explore", 600, updates=0), RunPhase("train", 400)), 601),
+        ((RunPhase("explore", 200, updates=0), RunPhase("train", 800)), 500),
+        ((RunPhase("wait", 400),), 1),  # nothing is learnt
+    ],
+)
+def test_a_run_begins_to_learn_where_a_phase_or_the_learner_s_schedule_says(phases, first: int) -> None:
+    assert learning_begins(phases, 500) == first
 
 
 def cell_of(*overrides: str) -> Any:

@@ -21,6 +21,17 @@ def test_a_pace_is_that_of_the_last_minute() -> None:
     assert found[199] == pytest.approx(10.0)
 
 
+def test_random_steps_say_nothing_about_the_pace() -> None:
+    """1,000 steps a second up to step 5,000, from which on there are gradient steps, and 10 from there on."""
+    now = 0.0
+    tell = Pace(clock=lambda: now, since=5_000)
+    found = []
+    for second, step in enumerate((0, 1_000, 2_000, 3_000, 4_000, 5_000, 5_010, 5_020)):
+        now = float(second)
+        found.append(tell(step))
+    assert found == [None] * 6 + [10.0, 10.0]
+
+
 def test_the_time_left_counts_what_waits_and_the_slowest_that_goes() -> None:
     going = [Standing("running", 50, 100, rate=10.0), Standing("running", 0, 100, rate=5.0)]
     assert going[0].left == 5.0 and going[1].left == 20.0

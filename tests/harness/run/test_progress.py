@@ -67,7 +67,6 @@ def test_what_is_finished_before_counts_and_a_failed_seed_is_told(tmp_path, caps
     plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=uer", "seeds=3", f"output={tmp_path}"])
     StudyDirectory(tmp_path).run(plan.cells[0].directory, 0).update(status="finished", step=600, steps=600)
     lines = progress.Lines(plan)
-    assert capsys.readouterr().out.endswith("1 cell × 3 seeds, 1 of 3 runs finished before\n")
     lines(event(plan, 0, (1, 2), "started", step=300))
     lines(event(plan, 0, (1, 2), "failed", seed=2, error="no longer finite"))
     lines(event(plan, 0, (1, 2), "progress", step=400, score=[0.5, 1.0], rate=20.0))
@@ -122,6 +121,30 @@ def test_a_file_gets_lines_about_the_whole_study_ever_more_seldom(plan: Plan, ca
     times = [int(line[1:8]) for line in out if "study: " in line]
     gaps = [after - before for before, after in itertools.pairwise(times)]
     assert gaps[0] == 10 and max(gaps) <= 7_200 / 30 and len(times) < 150
+
+
+def test_a_cell_is_timed_once_by_twenty_seconds_of_its_learning_steps(plan: Plan, capsys) -> None:
+    """Random steps have no rate. From step 1,000 on there are 10 steps a second: 100,000 take 10,000 seconds."""
+    now, timed = 0.0, []
+
+    class Forecast:
+        def time(self, cell: str, seconds: float) -> str:
+            timed.append((cell, seconds))
+            return "corrected"
+
+    lines = progress.Lines(plan, clock=lambda: now)
+    lines.forecast = Forecast()  # type: ignore[assignment]
+    for second, step, rate in ((5, 900, None), (10, 1_000, 50.0), (20, 1_100, 30.0), (30, 1_200, 20.0)):
+        now = float(second)
+        lines(event(plan, 0, (0,), "progress", step=step, score=[None], rate=rate))
+    lines(event(plan, 0, (1,), "progress", step=5_000, score=[None], rate=10.0))
+    now = 60.0
+    lines(event(plan, 0, (1,), "progress", step=5_500, score=[None], rate=10.0))
+    lines(event(plan, 1, (0,), "progress", step=5_500, score=[None], rate=10.0, phase="offline"))
+    now = 90.0
+    lines(event(plan, 1, (0,), "progress", step=5_900, score=[None], rate=10.0, phase="offline"))
+    assert timed == [(plan.cells[0].id, 10_000.0)]
+    assert capsys.readouterr().out.count("[    30 s] study: corrected\n") == 1
 
 
 def test_a_study_of_one_run_has_no_line_of_its_own(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,200 @@
+"""Estimated and actual duration of one `quick` cell per suite and per learner.
+
+    python -m benchmarks.estimates [--only minigrid_doorkey iqn] [--output results/measured/estimates.json] [--share .1]
+
+Each cell is estimated as `bench run … --dry-run` does with an empty cache. Then one seed of it is trained by a worker
+in a new process, on one thread, to a tenth of its steps and for at least a minute, up to the next evaluation. The steps
+before the first gradient step count as what they took; the others and their evaluations are scaled to the whole run.
+
+`ratio` is the actual time over the estimate, by the time that passed and by processor time, which other programs hardly
+change. It should lie between 1/2 and 2 on an idle machine, and between 1/3 and 3 beside other work. `counted` is the
+estimate by operation counts alone. `--output` keeps the rows of other cells that the file holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import started
+from guidebench.harness import registry
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.identity.cells import record
+from guidebench.harness.identity.provenance import provenance
+from guidebench.harness.launchers.base import Slot
+from guidebench.harness.loop.job import Job
+from guidebench.harness.loop.training import learning_begins
+from guidebench.harness.plan import matrix
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.run import estimates
+
+BOUNDS = {"idle": 2.0, "beside other work": 3.0}
+"""Greatest factor between the estimate and the actual time that is accepted."""
+OF_A_METHOD = {"prior_dqn": ["suite=housekeep", "method=linvit", "prior=scripted"]}
+"""Learner that only one method has -> the command of its cell."""
+SHORT = 60.0
+"""Minimum seconds of a cell's training."""
+
+
+def cells(profile: str = "quick") -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each suite and of each learner, with a command of one cell: a suite's default method on the
+    profile's first task, and a learner in the first suite where it can be."""
+    for suite in registry.names("suite"):
+        if (words := _planned([f"suite={suite}", f"profile={profile}"])) is not None:
+            yield suite, words
+    for learner in registry.names("learner"):
+        given = [[f"suite={suite}", f"learner={learner}"] for suite in ("minigrid_doorkey", *registry.names("suite"))]
+        given = [OF_A_METHOD[learner]] if learner in OF_A_METHOD else given
+        chosen = (_planned([*words, f"profile={profile}"]) for words in given)
+        if (words := next(filter(None, chosen), None)) is not None:
+            yield learner, words
+
+
+def _planned(words: list[str]) -> list[str] | None:
+    """Return the words of one cell with one seed, or None if they are refused."""
+    try:
+        task = matrix.plan(words).cells[0].names.task
+        words = [*words, f"task={task}", "seeds=1", "workers=1", "device=cpu"]
+        matrix.plan(words)
+    except UserError:
+        return None
+    return words
+
+
+def compare(name: str, words: list[str], share: float, least: float) -> dict[str, Any]:
+    """Estimate and train one cell; return its row."""
+    plan = matrix.plan(words)
+    (cell,) = plan.cells
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["GUIDEBENCH_CACHE"] = empty
+        (cost,) = estimates.costs(plan, [Slot("cpu")])
+    took = time.monotonic() - began
+    load = os.getloadavg()[0]
+    options = ["--share", str(share), "--least", str(least), "--train", *words]
+    process = started.start(sys.executable, "benchmarks.estimates", options, stdout=subprocess.PIPE)
+    with process.stdout as output:
+        lines = output.read().splitlines()
+    if process.wait():
+        raise RuntimeError(f"training {' '.join(words)} failed; what went wrong is above")
+    actual = json.loads(lines[-1])
+    return {
+        "name": name, "suite": cell.names.suite, "task": cell.names.task, "method": cell.names.method,
+        "learner": cell.learner, "steps": cell.steps, "basis": cost.basis, "estimate_took_seconds": took,
+        "estimated_seconds": cost.seconds, "counted_seconds": estimates.COUNTED * estimates.counted(cell),
+        "load_average": load, **actual,
+        "ratio": actual["seconds"] / cost.seconds, "processor_ratio": actual["processor_seconds"] / cost.seconds,
+    }  # fmt: skip
+
+
+def train(words: list[str], share: float, least: float) -> dict[str, float]:
+    """Train one seed of a cell for a share of its steps and at least some seconds; return the steps and the seconds
+    that a whole run takes at this pace."""
+    from guidebench.harness.identity.cells import write_cell
+    from guidebench.harness.records.study import StudyDirectory
+    from guidebench.harness.run import worker
+
+    plan = matrix.plan(words)
+    (cell,) = plan.cells
+    marks: dict[int, tuple[float, float]] = {}
+    begins = learning_step(cell)
+    until, every, step = share * cell.steps, cell.section("evaluation").every, 0
+
+    def stop() -> bool:
+        nonlocal step
+        step += 1
+        if step in (1, begins) or step % every == 0:
+            marks[step] = time.monotonic(), time.process_time()
+        return step % every == 0 and step >= until and step > begins and marks[step][0] - marks[1][0] >= least
+
+    with tempfile.TemporaryDirectory() as directory:
+        study = StudyDirectory(Path(directory))
+        write_cell(study, cell)
+        job = Job("estimates", directory, record(cell), plan.seeds)
+        os.environ["GUIDEBENCH_CACHE"] = str(Path(directory) / "cache")
+        try:
+            worker.work(job, lambda event: None, stop)
+            step = cell.steps
+            marks[step] = time.monotonic(), time.process_time()
+        except Stopped:
+            pass
+    first, learns, last = marks[1], marks[begins], marks[step]
+    whole = [
+        (learns[clock] - first[clock]) + (last[clock] - learns[clock]) / (step - begins) * (cell.steps - begins)
+        for clock in (0, 1)
+    ]
+    return {"trained": step, "seconds": whole[0], "processor_seconds": whole[1]}
+
+
+def learning_step(cell: Cell) -> int:
+    """Return the step of a cell's first gradient step."""
+    from guidebench.harness.loop.building import make_build
+
+    with tempfile.TemporaryDirectory() as directory:
+        build = make_build(cell, (0,), "cpu", [Path(directory)])
+        phases = build.parts["agent"].spawn(build).phases()
+    starts = [cell.section(part.role).learning_starts for part in cell.names.of("learner")]
+    return learning_begins(phases, max(starts, default=1))
+
+
+def table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the rows as lines of Markdown."""
+    lines = [
+        "| cell | steps | estimated | counted | actual | ratio | by processor time |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        name = f"{row['suite']} {row['task']}, {row['method']} ({row['learner'] or 'no learner'})"
+        times = [f"{row[f'{which}seconds'] / 60:.1f} min" for which in ("estimated_", "counted_", "")]
+        lines.append(
+            f"| {name} | {row['steps']:,} | {' | '.join(times)} | {row['ratio']:.2f} | {row['processor_ratio']:.2f} |"
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="suites and learners (default: all)")
+    parser.add_argument("--profile", default="quick", help="default %(default)s")
+    parser.add_argument("--share", type=float, default=0.1, help="share of a run's steps (default %(default)s)")
+    parser.add_argument("--least", type=float, default=SHORT, help="minimum seconds of training (default %(default)s)")
+    parser.add_argument("--output", type=Path, help="JSON file to which the rows are added")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--train", nargs="+", metavar="key=value", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.train:
+        print(json.dumps(train(asked.train, asked.share, asked.least)))
+        return
+    rows = []
+    for name, words in cells(asked.profile):
+        if asked.only and name not in asked.only:
+            continue
+        print(f"{name}: bench run {' '.join(words)}", file=sys.stderr, flush=True)
+        rows.append(compare(name, words, asked.share, asked.least))
+        if asked.output:
+            _keep(asked.output, rows)
+    print(json.dumps({"rows": rows}) if asked.json else "\n".join(table(rows)))
+    if not asked.json:
+        for when, most in BOUNDS.items():
+            outside = [row["name"] for row in rows if not 1 / most <= row["ratio"] <= most]
+            print(f"a factor of {most:g} ({when}) is exceeded by: {', '.join(outside) or 'none'}")
+
+
+def _keep(output: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write the rows to a file, with those of other cells that it holds."""
+    known = json.loads(output.read_text())["rows"] if output.exists() else []
+    named = {row["name"]: row for row in [*known, *rows]}
+    content = {"schema": 1, "rows": [*named.values()], "measured_on": provenance("cpu")}
+    output.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""How long a study will take, in words: before it begins, and corrected as its cells are timed by their own runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from guidebench.harness.errors import count
+from guidebench.harness.launchers.base import Slot
+from guidebench.harness.machine import cores
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.run import estimates
+from guidebench.harness.run.estimates import Cost, Span
+
+CHANGED = 0.1
+"""Minimum relative change of the hours that is told."""
+RESTS_ON = {
+    "recorded": "by runs of it that were recorded here",
+    "timed": "by some of its own updates, timed here",
+    "scaled": "by operation counts and the timing of others",
+    "counted": "by operation counts alone",
+}
+"""Basis of a cell's estimate -> its description."""
+
+
+class Forecast:
+    """The hours of a study's unfinished runs from its beginning, corrected as its cells are timed."""
+
+    def __init__(
+        self, plan: Plan, places: Sequence[Slot], known: Mapping[str, Cost], left: Mapping[str, float]
+    ) -> None:
+        """`known`: cell id -> cost, of the cells whose cost is better known than by operation counts; `left`: cell id
+        -> share of its steps that are not done, 1 if it is missing."""
+        self._plan, self._places, self._left = plan, places, left
+        self._known = dict(known)
+        self.costs: list[Cost] = []
+        """Cost of a whole job of each cell."""
+        self.hours = Span(0.0, 0.0, 0.0)
+        self._rest: list[Cost] = []
+        self._update()
+        self._told = self.hours.hours
+
+    def _update(self) -> None:
+        self.costs = estimates.completed(self._plan, self._known)
+        shares = [self._left.get(cell.id, 1.0) for cell in self._plan.trained]
+        self._rest = [
+            cost._replace(seconds=share * cost.seconds, beside=share * cost.beside)
+            for cost, share in zip(self.costs, shares, strict=True)
+        ]
+        self.hours = estimates.elapsed(self._plan, self._rest, self._places)
+
+    @property
+    def core_hours(self) -> float:
+        """Return the hours of one core that the unfinished runs take."""
+        return estimates.core_hours(self._plan, self._rest, self._places)
+
+    def sentence(self) -> str:
+        """Describe the hours, their bounds, and what they rest on."""
+        bases = [cost.basis for cost, rest in zip(self.costs, self._rest, strict=True) if rest.seconds]
+        return (
+            f"about {in_words(self.hours.hours)} on this machine with {count(len(self._places), 'worker')} "
+            f"({self._places[0].device}), likely between {in_words(self.hours.low)} and {in_words(self.hours.high)}: "
+            f"{rests_on(bases or [cost.basis for cost in self.costs])}"
+        )
+
+    def crowded(self) -> str:
+        """Return a note that there are more workers than cores, or ""."""
+        if self._places[0].device != "cpu" or len(self._places) <= cores():
+            return ""
+        return f"{len(self._places)} workers share {count(cores(), 'core')}, so more of them save no time"
+
+    def time(self, cell: str, seconds: float) -> str:
+        """Correct the hours by the seconds of a whole job of a cell at the pace of its learning steps, beside the other
+        workers. Return the corrected sentence, or "" if little has changed since the last one."""
+        place = [each.id for each in self._plan.trained].index(cell)
+        slower = estimates.slowdown(self._plan, self._rest, self._places)
+        self._known[cell] = Cost(seconds / slower, self.costs[place].beside, "timed")
+        self._update()
+        if abs(self.hours.hours - self._told) <= CHANGED * self._told:
+            return ""
+        self._told = self.hours.hours
+        return f"corrected: {self.sentence()}"
+
+
+def rests_on(bases: Sequence[str]) -> str:
+    """Describe what the estimates of cells rest on."""
+    found = Counter(bases)
+    if len(found) == 1:
+        words = RESTS_ON[bases[0]]
+        return f"estimated {words if len(bases) == 1 else _several(words)}"
+    told = ((found[basis], words) for basis, words in RESTS_ON.items() if found[basis])
+    return "; ".join(f"{count(number, 'cell')} {words if number == 1 else _several(words)}" for number, words in told)
+
+
+def _several(words: str) -> str:
+    """Return a description of an estimate's basis in the plural."""
+    return words.replace(" it ", " these cells ").replace(" its ", " their ")
+
+
+def in_words(hours: float) -> str:
+    """Return a duration in seconds, minutes or hours, whichever suits it."""
+    if hours < 2 / 60:
+        return count(max(1, round(hours * 3600)), "second")
+    if hours < 1:
+        return count(round(hours * 60), "minute")
+    return f"{hours:.1f} hours" if hours < 100 else f"{hours:,.0f} hours"
