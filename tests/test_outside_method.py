@@ -14,6 +14,7 @@ import pytest
 from guidebench import results
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
+from guidebench.harness.identity import digests
 from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.loop.asking import sharing
 from guidebench.harness.plan import matrix
@@ -404,7 +405,8 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
     assert summary["sightings"] == ["planner", "reader", "seer"]
     assert "Sightings" in (killed / "report" / "report.html").read_text() and "Sightings" in capsys.readouterr().out
     (cell,) = results.study(killed).cells
+    local = f"local-{str(digests.of_model(model))[:8]}"
     assert {role: part.model for role, part in cell.parts.items() if part.answers} == {
-        "planner": "m", "reader": "clip", "seer": "clip",
+        "planner": "m", "reader": local, "seer": local,
     }  # fmt: skip
-    assert asdict(cell)["model"] == "m+clip"
+    assert asdict(cell)["model"] == f"m+{local}"

@@ -199,7 +199,7 @@ def is_path(model: str) -> bool:
 def repository_in(path: str) -> str:
     """Return the repository whose download is at a path in the download cache, or "".
 
-    >>> repository_in("/home/me/hub/models--openai--clip-vit-base-patch32/snapshots/3d74acf")
+    >>> repository_in("/srv/hub/models--openai--clip-vit-base-patch32/snapshots/3d74acf")
     'openai/clip-vit-base-patch32'
     """
     folders = [part for part in Path(path).parts if part.startswith("models--")]
