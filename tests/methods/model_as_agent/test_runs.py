@@ -100,8 +100,8 @@ def server() -> Iterator[Server]:
 
 
 def at(server: Server, *roles: str, temperature: float = 0.0) -> tuple[str, ...]:
-    settings = {"base_url": server.url, "model": "m", "temperature": temperature, "attempts": 1}
-    return tuple(f"{role}.{name}={value}" for role in roles for name, value in settings.items())
+    settings = {"": "openai", ".base_url": server.url, ".model": "m", ".temperature": temperature, ".attempts": 1}
+    return tuple(f"{role}{name}={value}" for role in roles for name, value in settings.items())
 
 
 def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train: Callable[..., Path]) -> None:

@@ -49,6 +49,15 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list
     return report.report([results.study(study) for study in studies], "dsadf", {}, reps=200), cells
 
 
+@pytest.mark.parametrize("table", TABLES)
+def test_a_command_runs_without_a_model_in_smoke_with_hand_written_parts(table: str) -> None:
+    """Ablations that differ in a model alone are the method itself there."""
+    command, only, names = TABLES[table].partition(" --only")
+    plan = papers.plan(f"{command} profile=smoke models=scripted{only}{names}")
+    backends = {cell.section(part.role).backend for cell in plan.trained for part in cell.models}
+    assert backends <= {"scripted"}
+
+
 def of(number: Mapping[str, Any]) -> str:
     """The one run directory of a number without its cell's id, with the task first."""
     (directory,) = {path.rsplit("/", 1)[0] for path in number["runs"]}
