@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import time
@@ -10,14 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from guidebench.harness.errors import count
+from guidebench.harness.errors import UserError, count
 from guidebench.harness.texts import duration, one_line
 
 if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Usage
+    from guidebench.harness.models.spending import Account, Purpose
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.run.pace import Standing
 
 HELP = "show the progress of each run of a study"
+BESIDES: Mapping[Purpose, str] = {"first calls": "before training", "probes": "for probes"}
+"""Purpose of calls that answer no question of a run -> how it is said."""
 SILENT = 30.0
 """Seconds without a message from a worker after which the table reports it as silent."""
 
@@ -28,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from guidebench.harness.models import keeping, spending
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
     from guidebench.harness.records.shown import counted, last_line
     from guidebench.harness.records.study import StudyDirectory
@@ -36,12 +42,20 @@ def run(args: argparse.Namespace) -> int:
     study = StudyDirectory(args.study)
     queued, notes = queues.of(args.study)
     listed = study.read()
+    accounts: dict[Account, Usage] = {}
+    try:
+        accounts = spending.spent(keeping.folder(args.study))
+    except UserError as error:
+        notes = [*notes, f"what was billed is as of the last checkpoints: {error}"]
     rows = [
-        _row(entry, record, study.run(entry["directory"], seed), queued)
-        for entry in listed["cells"].values()
+        _row(entry, record, study.run(entry["directory"], seed), queued, _billed(accounts, f"{id}/{seed}"))
+        for id, entry in listed["cells"].items()
         for record in [_record(args.study / entry["directory"])]
         for seed in entry["seeds"]
     ]
+    others = {
+        purpose: usage for purpose, usage in spending.by_purpose(accounts).items() if purpose != "runs" and usage.calls
+    }
     standings = [_standing(row) for row in rows]
     if args.json:
         left = pace.left(standings)
@@ -50,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
             "steps_per_second": round(pace.rate(standings), 2),
             "seconds_left": None if left is None else round(left),
             "runs": rows,
+            "billed_besides": {purpose: usage._asdict() for purpose, usage in others.items()},
         }
         print(json.dumps(content, indent=1))
         return 0
@@ -66,24 +81,36 @@ def run(args: argparse.Namespace) -> int:
                 print(f"    {row['queued']}")
             if row["error"]:
                 print(f"    {one_line(last_line(str(row['error'])))}")
-    accounts = [row["models"] for row in rows if row["models"]]
-    total = {name: sum(account[name] for account in accounts) for name in (*QUESTIONS, *LEDGER)}
-    if any(total[name] for name in ("tokens_in", "usd", "failures")):  # all are 0 for a scripted judge
+    used = [row["models"] for row in rows if row["models"]]
+    total = {name: sum(models[name] for models in used) for name in (*QUESTIONS, *LEDGER)}
+    if accounts or any(total[name] for name in ("tokens_in", "usd", "failures")):  # all are 0 for a scripted judge
+        besides = "".join(f", and {count(usage.calls, 'call')} {BESIDES[purpose]}" for purpose, usage in others.items())
         print(
             f"models: {count(total['questions'], 'question')}, {total['failures']:,} of them without an answer; "
             f"{count(total['calls'], 'call')}, {total['tokens_in']:,} tokens in, {total['tokens_out']:,} out, "
             f"{count(total['images'], 'image')}, {total['usd']:.4f} USD; really billed "
-            f"{count(total['billed_calls'], 'call')}, {total['billed_usd']:.4f} USD"
+            f"{count(total['billed_calls'], 'call')}, {total['billed_usd']:.4f} USD{besides}"
         )
     return 0
 
 
+def _billed(accounts: Mapping[Account, Usage], run: str) -> Usage | None:
+    """Return what was really spent on a run's questions so far, by the study's cassette; None if it holds nothing of
+    the run."""
+    mine = [usage for account, usage in accounts.items() if account.run == run and account.purpose == "runs"]
+    return functools.reduce(type(mine[0]).plus, mine) if mine else None
+
+
 def _row(
-    entry: dict[str, Any], record: Mapping[str, Any], found: RunDirectory, queued: Mapping[Path, str]
+    entry: dict[str, Any],
+    record: Mapping[str, Any],
+    found: RunDirectory,
+    queued: Mapping[Path, str],
+    billed: Usage | None,
 ) -> dict[str, Any]:
     """Return the status of a run: live values from its worker, else those of its last checkpoint. `record`: that of its
-    cell; `queued`: run directory -> what its scheduler says of it."""
-    from guidebench.harness.records.schema import LEDGER, QUESTIONS
+    cell; `queued`: run directory -> what its scheduler says of it; `billed`: what the study's cassette says was spent
+    on its questions, which a checkpoint cannot know."""
     from guidebench.harness.run.unanswered import last_row
 
     content = found.read()
@@ -111,8 +138,19 @@ def _row(
         "seconds_silent": round(max(0.0, time.time() - live["time"]), 1) if "time" in live else None,
         "error": content.get("error"),
         "queued": queued.get(found.home.absolute()),
-        "models": {name: spent.get(name, 0) for name in (*QUESTIONS, *LEDGER)} if spent else None,
+        "models": _models(spent, billed),
     }
+
+
+def _models(spent: Mapping[str, Any], billed: Usage | None) -> dict[str, Any] | None:
+    """Return what a run's ledger says of models, with what was spent by the cassette, if it says so; None without
+    either."""
+    from guidebench.harness.records.schema import LEDGER, QUESTIONS
+
+    if not spent and billed is None:
+        return None
+    own = {} if billed is None else {f"billed_{name}": value for name, value in billed._asdict().items()}
+    return {name: spent.get(name, 0) for name in (*QUESTIONS, *LEDGER)} | own
 
 
 def _steps(record: Mapping[str, Any]) -> int | None:
@@ -123,7 +161,6 @@ def _steps(record: Mapping[str, Any]) -> int | None:
 
 def _measure(record: Mapping[str, Any]) -> str:
     """Return the name of the score of a cell's runs."""
-    from guidebench.harness.errors import UserError
     from guidebench.harness.records.schema import score_of
 
     try:

@@ -198,7 +198,8 @@ class Probes:
         for number, start in enumerate(starts):
             moves = slice(start, start + self._window)
             ask = Question(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves], to=role)
-            asked.append((start, InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask)))
+            item = InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask, probe=True)
+            asked.append((start, item))
             judge.ask(asked[-1][1])
         for start, item in asked:
             if stop():

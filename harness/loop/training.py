@@ -351,8 +351,7 @@ class Loop:
         halted = "" if last else self._halted()
         stopping = not last and (bool(halted) or self._stop())
         if step % self._checkpoint_every == 0 or last or stopping:
-            accounts = {role: asks.accounts for role, asks in self._every}
-            self._journal.timed(step, self._read_clock(), accounts)
+            self._journal.timed(step, self._read_clock(), self.accounts)
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
             self._clock["checkpoint_seconds"] += time.monotonic() - started
@@ -404,6 +403,11 @@ class Loop:
         if self._every:
             self._clock["wait_seconds"] = self._waited
         return dict(self._clock)
+
+    @property
+    def accounts(self) -> dict[str, Sequence[Account]]:
+        """Return the model usage of each seed's questions, by role."""
+        return {role: asks.accounts for role, asks in self._every}
 
     @property
     def _waited(self) -> float:

@@ -1,8 +1,9 @@
 """A study's budget for its models, kept in one small file that all its workers on a host share. Where they are on
 several hosts, `grants.py` gives each a part of it.
 
-The largest possible cost of a call is reserved before the call and settled after it; the reservations of a killed
-process are released. Spent amounts stay, so a study continues where it stopped once its budget is raised.
+The largest possible cost of a call is reserved before the call and settled after it. Each request counts as a call from
+the moment before it is sent; what else a killed process had reserved is released. Spent amounts stay, so a study
+continues where it stopped once its budget is raised.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ UNITS = {"usd": "USD", "calls": "calls", "seconds": "seconds of models' time"}
 TINY = 1e-9
 """Tolerance for rounding errors of sums and differences of amounts."""
 Amounts = dict[str, float]
+ONE: Amounts = {"usd": 0, "calls": 1, "seconds": 0}
+"""What is known of a request before it is sent."""
 
 
 class Limits(NamedTuple):
@@ -61,13 +64,25 @@ class Budget:
             reserved[self._me] = plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), wanted)
         return True
 
-    def settle(self, estimate: Usage, took: Usage) -> None:
-        """Release a call's reservation and add its actual usage to the amount spent."""
+    def begin(self) -> None:
+        """Count one request of a reserved call as spent, because it is about to be sent and the process may be killed
+        before it is settled."""
         with self._account() as account:
-            mine = plus(account["reserved"].pop(self._me, amounts(estimate)), amounts(estimate), -1)
+            mine = account["reserved"].get(self._me)
+            if mine is not None:
+                account["reserved"][self._me] = plus(mine, ONE, -1)
+            account["spent"] = plus(account["spent"], ONE)
+
+    def settle(self, estimate: Usage, took: Usage, begun: int = 0) -> None:
+        """Release a call's reservation and add its actual usage to the amount spent, without the requests that `begin`
+        has counted."""
+        counted = {which: begun * amount for which, amount in ONE.items()}
+        with self._account() as account:
+            left = plus(amounts(estimate), counted, -1)
+            mine = plus(account["reserved"].pop(self._me, left), left, -1)
             if any(amount > TINY for amount in mine.values()):
                 account["reserved"][self._me] = mine
-            account["spent"] = plus(account["spent"], amounts(took))
+            account["spent"] = plus(account["spent"], plus(amounts(took), counted, -1))
 
     @property
     def spent(self) -> Mapping[str, float]:

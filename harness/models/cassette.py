@@ -68,7 +68,7 @@ class CassetteEntry(NamedTuple):
     images: Mapping[str, bytes]
     """PNGs by digest."""
     spent: Usage
-    """Usage that this call has just incurred."""
+    """Usage that this call has just incurred and that is not recorded yet."""
 
 
 _Stored = tuple[str, bytes | None]
@@ -93,6 +93,8 @@ class Cassette:
         self._shard, self._keep_images = shard, keep_images
         self._sources = {path: opened(path) for path in sources}
         self._own: sqlite3.Connection | None = None
+        self._accounts: dict[tuple[str, str], int] = {}
+        """Account and model -> their row of `spent` in the shard, which holds their sum."""
 
     def find(self, request: Request, asker: Asker) -> CallResult | None:
         """Return the recorded outcome of a question, preferably this run's, else any run's; None if there is none."""
@@ -123,8 +125,7 @@ class Cassette:
                 insert(db, "images", images.items())
                 insert(db, "requests", [(request.key, request.text)])
                 _tell(db, request.key, asker, model, told, stored)
-                if spent.calls:
-                    insert(db, "spent", [(asker.run, model, *spent)])
+                self._add(db, asker.account, model, spent)
 
     def dropped(self, request: Request) -> bool:
         """Return whether a missing answer is recorded as an array whose numbers were dropped."""
@@ -132,10 +133,22 @@ class Cassette:
         array = request.call.array is not None
         return array and any(db.execute(query, (request.key,)).fetchone()[0] for _, db in self._files())
 
-    def spend(self, run: str, model: str, usage: Usage) -> None:
-        """Record the usage that a run actually incurred, whatever the outcome."""
+    def spend(self, account: str, model: str, usage: Usage) -> None:
+        """Record usage that was actually incurred, whatever the outcome (`Asker.account`)."""
         with self._writing() as db:
-            insert(db, "spent", [(run, model, *usage)])
+            self._add(db, account, model, usage)
+
+    def _add(self, db: sqlite3.Connection, account: str, model: str, usage: Usage) -> None:
+        """Add usage to the sum of an account, within a transaction."""
+        if not any(usage):
+            return
+        more = ", ".join(f"{name} = {name} + ?" for name in usage._fields)
+        query = f"UPDATE spent SET {more} WHERE rowid = ? AND run = ? AND model = ?"
+        number = self._accounts.get((account, model), -1)
+        if not db.execute(query, (*usage, number, account, model)).rowcount:  # new, or its transaction was undone
+            marks = ", ".join("?" * (2 + len(usage)))
+            cursor = db.execute(f"INSERT INTO spent ({COLUMNS['spent']}) VALUES ({marks})", (account, model, *usage))
+            self._accounts[account, model] = int(cursor.lastrowid or -1)
 
     def publish(self, followers: Iterable[Path] = ()) -> None:
         """Put what is recorded where the loss of this machine cannot reach it. `followers`: files that exist if other
@@ -147,7 +160,7 @@ class Cassette:
     def close(self) -> None:
         for _, db in self._files():
             db.close()
-        self._sources, self._own = {}, None
+        self._sources, self._own, self._accounts = {}, None, {}
 
     def _find(self, request: Request, asker: Asker) -> _Found | None:
         key = request.key

@@ -23,8 +23,9 @@ from guidebench.harness.models import keeping
 from guidebench.harness.models.access import Served
 from guidebench.harness.models.calls import Asker, CallResult, FailureKind
 from guidebench.harness.models.checkup import tiny
+from guidebench.harness.models.spending import FIRST_CALL
 
-ASKER = Asker("before training", 0, 0)
+ASKER = Asker(FIRST_CALL, 0, 0)
 ATTEMPTS = 3
 """Attempts per call: a single lost packet stops no study, and a dead server is detected within seconds."""
 ANSWERED_ANYHOW: frozenset[FailureKind] = frozenset(("malformed", "refused", "empty"))

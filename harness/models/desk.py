@@ -23,6 +23,7 @@ from guidebench.harness.models.backends.faults import Breaker, kept, scrubbed
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.budget import Budget
 from guidebench.harness.models.calls import (
+    ONE_CALL,
     RETRYABLE,
     Asker,
     Call,
@@ -31,6 +32,7 @@ from guidebench.harness.models.calls import (
     Model,
     Reply,
     Usage,
+    counting,
 )
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.harness.models.grants import Grants
@@ -190,8 +192,7 @@ class Desk:
     async def _ask(self, call: Call, request: Request, asker: Asker) -> CallResult:
         """Ask the model and record the outcome."""
         async with self._slots:
-            told = await self._attempts(call, asker)
-        spent = Usage() if told.failure else told.usage  # failed attempts are recorded already
+            told, spent = await self._attempts(call, asker)
         if self._cassette is not None and self._mode == "record":
             wanted = set() if told.failure else self._cassette.lacks(request.images)
             new = {digest: request.images[digest] for digest in sorted(wanted)}
@@ -217,8 +218,9 @@ class Desk:
         cassette.record(*self._unwritten)
         self._unwritten.clear()
 
-    async def _attempts(self, call: Call, asker: Asker) -> CallResult:
-        """Return the outcome of a call after at most `attempts` attempts."""
+    async def _attempts(self, call: Call, asker: Asker) -> tuple[CallResult, Usage]:
+        """Return the outcome of a call after at most `attempts` attempts, and the part of its usage that is not
+        recorded yet."""
         billed = Usage()
         failure = Failure("breaker", "the model is not called for a while after many failures in a row")
         for attempt in range(self._policy.attempts):
@@ -228,10 +230,9 @@ class Desk:
             if not self._breaker.admits():
                 break
             try:
-                reply = await self._attempt(call)
+                reply, unrecorded = await self._attempt(call, asker)
             except Failure as error:
                 failure, billed = error, billed.plus(error.usage)
-                self._spend(asker, error.usage)
                 self._note(error)
                 if error.kind not in RETRYABLE:
                     break
@@ -240,41 +241,57 @@ class Desk:
                 raise
             else:
                 self._breaker.answered()
-                return CallResult(reply.value, "", reply.usage, billed.plus(reply.usage), _kept(reply.detail))
-        return CallResult(None, failure.kind, billed, billed, {"message": scrubbed(str(failure))})
+                told = CallResult(reply.value, "", reply.usage, billed.plus(reply.usage), _kept(reply.detail))
+                return told, unrecorded
+        return CallResult(None, failure.kind, billed, billed, {"message": scrubbed(str(failure))}), Usage()
 
     def _spend(self, asker: Asker, usage: Usage) -> None:
-        if self._cassette is not None and usage.calls:
-            self._cassette.spend(asker.run, self._name, usage)
+        if self._cassette is not None:
+            self._cassette.spend(asker.account, self._name, usage)
 
-    async def _attempt(self, call: Call) -> Reply:
-        """Make one attempt within the budget and the timeout."""
+    async def _attempt(self, call: Call, asker: Asker) -> tuple[Reply, Usage]:
+        """Make one attempt within the budget and the timeout. Each of its requests is recorded as spent before it is
+        sent, and what is known of it afterwards when the attempt ends; return the reply and what of that is left to be
+        recorded with it."""
         assert self._model is not None
         estimate = self._model.estimate(call)
         while self._budget is not None and not self._budget.reserve(estimate):
             self.waits()
             await asyncio.sleep(0.05)
         self._busy()
-        started = time.monotonic()
-        took = Usage(calls=1)
+        requests, started, took = Requests(self._begins(asker)), time.monotonic(), None
         try:
+            requests.first()
             async with asyncio.timeout(self._policy.timeout):
-                reply = await self._model.answer(call)
+                with counting(requests.next):
+                    reply = await self._model.answer(call)
             reply, took = reply._replace(value=kept(reply.value)), reply.usage
             if wrong := call.fault(reply.value):
                 raise Failure("malformed", wrong, took)
-            return reply
+            return reply, requests.rest(took)
         except Failure as failure:
             took = failure.usage
+            self._spend(asker, requests.rest(took))
             raise
         except TimeoutError:
-            took = Usage(calls=1, seconds=time.monotonic() - started)
+            took = Usage(calls=requests.begun, seconds=time.monotonic() - started)
+            self._spend(asker, requests.rest(took))
             raise Failure("timeout", f"no answer within {self._policy.timeout:g} s", took) from None
         finally:
             if self._budget is not None:
-                self._budget.settle(estimate, took)
+                self._budget.settle(estimate, took or Usage(calls=requests.begun), requests.begun)
                 self._busy()
                 self._idle = asyncio.get_running_loop().call_later(IDLE, self._budget.rest)
+
+    def _begins(self, asker: Asker) -> Callable[[], None]:
+        """Return what is done before a request of a call is sent."""
+
+        def begins() -> None:
+            self._spend(asker, ONE_CALL)
+            if self._budget is not None:
+                self._budget.begin()
+
+        return begins
 
     def _busy(self) -> None:
         if self._idle is not None:
@@ -298,6 +315,31 @@ class Desk:
             wait = max(wait, backoff * self._rng.uniform(0.5, 1.0))
         if wait > 0:
             await asyncio.sleep(wait)
+
+
+class Requests:
+    """Counts the requests of one attempt as they begin. A model that does not say when one begins sends one."""
+
+    def __init__(self, begins: Callable[[], None]) -> None:
+        """`begins`: called before each request is sent."""
+        self._begins, self._said = begins, 0
+        self.begun = 0
+
+    def first(self) -> None:
+        """Count the first request, which every attempt has."""
+        self._begins()
+        self.begun = 1
+
+    def next(self) -> None:
+        """Count a request of which the model says that it begins."""
+        self._said += 1
+        if self._said > self.begun:
+            self._begins()
+            self.begun += 1
+
+    def rest(self, took: Usage) -> Usage:
+        """Return the usage of the attempt without the requests that are counted already."""
+        return took._replace(calls=took.calls - self.begun)
 
 
 async def _work(images: Iterable[Array], work: Callable[[], Result]) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ from guidebench.harness.models.cassette_file import (
     transaction,
     uri,
 )
+from guidebench.harness.models.spending import Account, Purpose, by_purpose, read_account
 
 TAKEN = ("images", "requests", "answers", "arrays", "failures")
 """Tables that are exported and imported; `spent` stays with its own study."""
@@ -32,7 +34,7 @@ GATHERED = {
     "answers": f"key, model, {TOOK}, PRIMARY KEY (key)",
     "failures": "key, run, ordinal, model, kind, PRIMARY KEY (key, run, ordinal)",
     "images": "digest, length, PRIMARY KEY (digest)",
-    "spent": f"model, {TOOK}",
+    "spent": f"model, run, {TOOK}",
 }
 """Temporary tables for counting: each question, failure and image counts once, even if several files hold it."""
 
@@ -46,7 +48,9 @@ class ModelRecords(NamedTuple):
     failures: Mapping[str, int]
     """Kind of failure -> number of questions that ended with it"""
     spent: Usage
-    """Usage that this study actually incurred."""
+    """Usage that this study actually incurred; `calls` counts requests."""
+    purposes: Mapping[Purpose, Usage] = {}
+    """What it was spent on: the answers of runs, first calls to the model, and probes."""
 
 
 class Stats(NamedTuple):
@@ -69,15 +73,18 @@ def stats(source: Path) -> Stats:
                     named = columns.partition(", PRIMARY")[0].replace("length", "length(png)")
                     db.execute(f"INSERT OR IGNORE INTO main.{table} SELECT {named} FROM origin.{table}")
         with faults_of(source):
-            answers, spent = _usage(db, "answers", "COUNT(*)"), _usage(db, "spent", "SUM(calls)")
+            answers, spent = _answers(db), _spent(db)
             failures: dict[str, dict[str, int]] = {}
             for model, kind, count in db.execute("SELECT model, kind, COUNT(*) FROM failures GROUP BY model, kind"):
                 failures.setdefault(model, {})[kind] = count
             images, size = db.execute("SELECT COUNT(*), COALESCE(SUM(length), 0) FROM images").fetchone()
     models = [
-        ModelRecords(model, answers.get(model, Usage()), failures.get(model, {}), spent.get(model, Usage()))
+        ModelRecords(
+            model, answers.get(model, Usage()), failures.get(model, {}),
+            functools.reduce(Usage.plus, spent.get(model, {}).values(), Usage()), by_purpose(spent.get(model, {})),
+        )
         for model in sorted({*answers, *spent, *failures})
-    ]
+    ]  # fmt: skip
     return Stats(models, images, size)
 
 
@@ -167,11 +174,20 @@ def _attached(db: sqlite3.Connection, path: Path, mode: str = "ro") -> Iterator[
             db.execute("DETACH origin")
 
 
-def _usage(db: sqlite3.Connection, table: str, calls: str) -> dict[str, Usage]:
+def _spent(db: sqlite3.Connection) -> dict[str, dict[Account, Usage]]:
+    """Return model -> account -> what was spent."""
+    sums = ", ".join(f"SUM({name})" for name in Usage._fields)
+    found: dict[str, dict[Account, Usage]] = {}
+    for model, run, *took in db.execute(f"SELECT model, run, {sums} FROM spent GROUP BY model, run"):
+        found.setdefault(model, {})[read_account(str(run))] = Usage(*took)
+    return found
+
+
+def _answers(db: sqlite3.Connection) -> dict[str, Usage]:
+    """Return model -> usage of its answers; `calls` counts the questions."""
     sums = ", ".join(f"SUM({name})" for name in Usage._fields[1:])
-    return {
-        model: Usage(*took) for model, *took in db.execute(f"SELECT model, {calls}, {sums} FROM {table} GROUP BY model")
-    }
+    query = f"SELECT model, COUNT(*), {sums} FROM answers GROUP BY model"
+    return {model: Usage(*took) for model, *took in db.execute(query)}
 
 
 def _count(db: sqlite3.Connection) -> int:

@@ -88,8 +88,11 @@ class Grants:
         self._reserved = plus(self._reserved, wanted)
         return True
 
-    def settle(self, estimate: Usage, took: Usage) -> None:
-        """Release a call's reservation and add its actual usage to the amount spent."""
+    def begin(self) -> None:
+        """Do nothing, because all that a grant gives counts as spent until it is ended."""
+
+    def settle(self, estimate: Usage, took: Usage, begun: int = 0) -> None:
+        """Release a call's reservation and add its actual usage to the amount spent; `begun` is as in `Budget`."""
         self._reserved = plus(self._reserved, amounts(estimate), -1)
         self._spent = plus(self._spent, amounts(took))
         if self._resting or not self._within(plus(self._spent, dict.fromkeys(UNITS, 2 * TINY)), self._given):

@@ -84,6 +84,8 @@ class Sent(NamedTuple):
     content: str
     keys: int
     """Number of transitions or queries that the answer concerns."""
+    probe: bool = False
+    """Whether it is about a clip of a probe."""
 
 
 class Publish(NamedTuple):

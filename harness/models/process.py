@@ -80,7 +80,7 @@ class ModelProcess:
         queue.append(
             Sent(
                 item.number, ask.to, ask.row, item.scope, item.ordinal, item.step, ask.snapshots, ask.content,
-                len(ask.key),
+                len(ask.key), item.probe,
             )
         )  # fmt: skip
         self.poll()

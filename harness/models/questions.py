@@ -34,6 +34,8 @@ class InFlight(NamedTuple):
     ask: Question
     scope: str = ""
     """Context of the question: "" for training, else an episode of an evaluation."""
+    probe: bool = False
+    """Whether it is about a clip of a probe, which is no question of the run."""
 
 
 class Memory(NamedTuple):
@@ -77,27 +79,24 @@ class Backend(Protocol):
 
 
 class Account(NamedTuple):
-    """Usage of a run's questions, including failed ones."""
+    """Usage of a run's questions, including failed ones, as if no answer had come from a cassette: the same for every
+    repetition of the run. What was really spent is in the study's cassette (`spending`)."""
 
     would_be: Usage = Usage()
-    """Usage as if no answer had come from a cassette: the same for every repetition of the run."""
-    billed: Usage = Usage()
-    """Usage that the model actually incurred; usage lost in a crash is recorded only in the study's cassette."""
     failures: int = 0
-    """Questions that ended without an answer"""
+    """Questions that ended without a usable answer."""
     questions: int = 0
     """Questions that ended, with or without an answer; one question may take several calls."""
 
     def plus(self, other: Account) -> Account:
         """Return the sum, field by field."""
         return Account(
-            self.would_be.plus(other.would_be), self.billed.plus(other.billed), self.failures + other.failures,
-            self.questions + other.questions,
-        )  # fmt: skip
+            self.would_be.plus(other.would_be), self.failures + other.failures, self.questions + other.questions
+        )
 
     def with_answer(self, told: CallResult) -> Account:
         """Return the account after one more question ended with `told`."""
-        return self.plus(Account(told.usage, told.billed, int(bool(told.failure)), 1))
+        return self.plus(Account(told.usage, int(bool(told.failure)), 1))
 
 
 class Due(NamedTuple):
@@ -228,7 +227,7 @@ class QuestionQueue:
         account = self.accounts[row]
         return {
             "ordinal": self._ordinals[row],
-            "account": account._asdict() | {"would_be": list(account.would_be), "billed": list(account.billed)},
+            "account": account._asdict() | {"would_be": list(account.would_be)},
             "asks": [
                 {
                     "step": item.step,
@@ -247,9 +246,7 @@ class QuestionQueue:
         """Restore the state of one seed and ask its unanswered questions again."""
         self._ordinals[row] = int(state["ordinal"])
         account = state["account"]
-        self.accounts[row] = Account(
-            Usage(*account["would_be"]), Usage(*account["billed"]), int(account["failures"]), int(account["questions"])
-        )
+        self.accounts[row] = Account(Usage(*account["would_be"]), int(account["failures"]), int(account["questions"]))
         for item in state["asks"]:
             snapshots = None if item["snapshots"] is None else np.asarray(item["snapshots"])
             key, events = np.asarray(item["key"]), np.asarray(item["events"])

@@ -72,7 +72,7 @@ class Segmented(Cassette):
         """Close the shard that is being written; the next record begins another one."""
         if self._own is not None:
             self._own.close()
-            self._own, self._shard = None, self._next()
+            self._own, self._shard, self._accounts = None, self._next(), {}
 
     def _next(self) -> Path:
         self._number += 1

@@ -222,7 +222,7 @@ async def _answer(
             told = await _converse(spoken, spoken.dialogue, desk, frames, item, run)
         else:
             assert frames is not None, "a clip has snapshots"
-            asker = Asker(run, item.ordinal, item.step, item.role, item.scope)
+            asker = Asker(run, item.ordinal, item.step, item.role, item.scope, item.probe)
             told = await desk.answer(JudgeCall(frames, spoken.prompt), asker)
         memory = Memory.of_process() if hosted is None else hosted.memory
         message = ProcessReply(item.number, told, drawing, memory)
@@ -254,7 +254,8 @@ async def _converse(
                 f"the dialogue in the role {item.role!r} makes more than the {count(dialogue.calls, 'call')} that it "
                 f"says it makes; correct its `calls`"
             )
-        asker = Asker(run, item.ordinal * dialogue.calls + number, item.step, item.role, item.scope)
+        ordinal = item.ordinal * dialogue.calls + number
+        asker = Asker(run, ordinal, item.step, item.role, item.scope, item.probe)
         told[number] = await desk.answer(spoken.sampled(call), asker)
         return told[number]
 

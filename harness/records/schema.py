@@ -49,7 +49,8 @@ LEDGER: dict[str, type] = {
     },
 }  # fmt: skip
 """Cumulative usage of a run's questions to models up to a step. Columns without prefix count recorded answers as if
-they had been calls; columns with `billed_` count only calls that were made. `failures` counts questions without a
+they had been calls; columns with `billed_` count what was really sent to foundation models for the run's questions,
+whether its answer was used or lost when the run was stopped. `failures` counts questions without a
 usable answer, those that a fallback of the asking part stands for included."""
 
 QUESTIONS: dict[str, type] = {"questions": int}

@@ -23,6 +23,8 @@ from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.loop.job import Job
 from guidebench.harness.loop.probes import Point
+from guidebench.harness.models import keeping, spending
+from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.questions import Account, Backend, Due
 from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan.config import Cell
@@ -131,12 +133,36 @@ class RunJournal:
                 extra["judge_gibibytes_peak"] = sum(backend.memory.peak for backend in self._backends)
         for rows in self._rows:
             rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
-        for rows, *mine in zip(self._rows, *accounts.values(), strict=True) if accounts else ():
-            counts = dict(zip(accounts, mine, strict=True))
-            whole = functools.reduce(Account.plus, mine)
-            rows["ledger"].append({"step": step, **_spent(whole), ROLES: role_counts.written(self._roles(counts))})
-            for role, account in zip(accounts, mine, strict=True) if len(mine) > 1 else ():
-                rows["spending"].append({"step": step, "role": role, **_spent(account)})
+        if accounts and step < self._cell.steps:  # that of the last step is written when all calls have ended
+            self._account_for(step, accounts)
+
+    def _account_for(self, step: int, accounts: Mapping[str, Sequence[Account]]) -> None:
+        """Write the ledger of each run: what its questions would have taken without a cassette, by its accounts, and
+        what was really spent on them, by the cassette. Hand-written models, oracles and persons cost nothing."""
+        if self._job.shared:
+            self._secure()  # what was spent here is then on the study's disk
+        spent = self._spent([role for role in accounts if keeping.recorded(self._cell.section(role))])
+        for number, (rows, *mine) in enumerate(zip(self._rows, *accounts.values(), strict=True)):
+            found = dict(zip(accounts, mine, strict=True))
+            billed = {role: spent[number].get(role, Usage()) for role in found}
+            whole = functools.reduce(Account.plus, mine), functools.reduce(Usage.plus, billed.values())
+            counts = role_counts.written(self._roles(found))
+            rows["ledger"].append({"step": step, **_ledger(*whole), ROLES: counts})
+            for role, account in found.items() if len(mine) > 1 else ():
+                rows["spending"].append({"step": step, "role": role, **_ledger(account, billed[role])})
+
+    def _spent(self, recorded: Sequence[str]) -> list[dict[str, Usage]]:
+        """Return what each run has spent in the roles of models whose calls are recorded, those of probes left out. In
+        a study that was begun before accounts named roles, what has none counts for the first role."""
+        names = [f"{self._cell.id}/{seed}" for seed in self._job.seeds]
+        found = [dict.fromkeys(recorded, Usage()) for _ in names]
+        accounts = spending.spent(keeping.folder(Path(self._job.directory)), names) if recorded else {}
+        for account, usage in accounts.items():
+            role = account.role or recorded[0]
+            mine = found[names.index(account.run)]
+            if account.purpose == "runs" and role in mine:
+                mine[role] = mine[role].plus(usage)
+        return found
 
     def _roles(self, accounts: Mapping[str, Account]) -> dict[str, RoleCount]:
         """Return how many questions were answered in each role, and what the asking parts say of too few."""
@@ -188,14 +214,16 @@ class RunJournal:
                 if number not in self._dropped:
                     run.show(**shown, score=latest[number])
 
-    def finish(self, agent: Agent) -> None:
-        """Convert the logs to Parquet, save the policy, mark the runs finished, and delete files that only training
-        needs."""
+    def finish(self, agent: Agent, accounts: Mapping[str, Sequence[Account]]) -> None:
+        """Write the last record of the ledger, after the backends have closed; convert the logs to Parquet, save the
+        policy, mark the runs finished, and delete files that only training needs."""
         from safetensors.numpy import save
 
         from guidebench.harness.records.compact import log_to_parquet, to_parquet
 
         self._secure()
+        if accounts:
+            self._account_for(self._cell.steps, accounts)
         for number, run in enumerate(self.runs):
             for rows in self._rows[number].values():
                 rows.flush()
@@ -257,9 +285,9 @@ class RunJournal:
             lease.release()
 
 
-def _spent(account: Account) -> dict[str, float]:
-    """Return the ledger columns of an account."""
-    billed = {f"billed_{name}": value for name, value in account.billed._asdict().items()}
+def _ledger(account: Account, spent: Usage) -> dict[str, float]:
+    """Return the ledger columns of an account and of what was really spent."""
+    billed = {f"billed_{name}": value for name, value in spent._asdict().items()}
     counts = {"questions": account.questions, "failures": account.failures}
     return {**counts, **account.would_be._asdict(), **billed}
 

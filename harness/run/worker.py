@@ -240,7 +240,9 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
         except Stopped as stopped:
             journal.stopped(str(stopped))
             raise
-        journal.finish(agent)
+        for backend in asking.distinct(backends):
+            _close(backend, journal)  # calls under way are recorded, so that the ledger counts them
+        journal.finish(agent, loop.accounts)
         # A resumed run, or one to which idle cores happened to help, is no measure of the duration of another.
         if found[0] is None and not stepping.processes:
             timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))

@@ -89,14 +89,16 @@ class FollowedRun:
 
     def standing(self) -> tuple[int, str]:
         """Return the last step whose rows no longer change, -1 if there is none, and the run's status. A run whose
-        worker was killed counts as stopped."""
+        worker was killed counts as stopped. Rows of the run's last step may follow its checkpoint, so they count once
+        the run is finished."""
         run = RunDirectory(self.directory)
         status = run.status
         if status == "finished":
             return ALL, status
         if status == "running" and not run.held():
             status = "stopped"
-        return _kept(run.path), status
+        steps = self.cell.get("steps")
+        return min(_kept(run.path), steps - 1 if isinstance(steps, int) else ALL), status
 
     def points(self, after: int, until: int) -> list[Point]:
         """Return the points of steps in (after, until], by step."""

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REMARK = (
-    "Sums over runs, as if no answer had come from a cassette; billed: what was really asked of the model for what the "
-    "runs used. What crashes lost, and the clips of probes, stand in the study's cassette alone (bench models stats)."
+    "Sums over runs, as if no answer had come from a cassette; billed: every call that was really sent for the runs' "
+    "questions, those included whose answers were lost when a run was stopped or killed. The first call to each model, "
+    "before training, and the clips of probes are in neither; bench models stats counts them apart."
 )
 
 

@@ -17,7 +17,9 @@ from guidebench.harness.models.calls.base import (
     Model,
     Reply,
     Usage,
+    counting,
     part,
+    request_begins,
 )
 from guidebench.harness.models.calls.chat import CUT_OFF, ChatCall, Message
 from guidebench.harness.models.calls.denoise import DenoiseCall
@@ -49,5 +51,7 @@ __all__ = [
     "TrackCall",
     "Usage",
     "VideoCall",
+    "counting",
     "part",
+    "request_begins",
 ]

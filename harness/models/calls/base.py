@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 from guidebench.harness.models.calls.arrays import Form
@@ -164,6 +166,29 @@ class Reply(NamedTuple):
     `cut_off`, 1 for a text truncated at the token limit."""
 
 
+def _uncounted() -> None:
+    """Do nothing: nobody counts requests."""
+
+
+_BEGUN: ContextVar[Callable[[], None]] = ContextVar("_BEGUN", default=_uncounted)
+
+
+def request_begins() -> None:
+    """Say that a request is about to be sent. A model of which an attempt may take several requests calls it before
+    each of them, so that the requests of an attempt that never ends are counted too."""
+    _BEGUN.get()()
+
+
+@contextmanager
+def counting(begun: Callable[[], None]) -> Iterator[None]:
+    """Call `begun` at each `request_begins` within the block, in this task."""
+    token = _BEGUN.set(begun)
+    try:
+        yield
+    finally:
+        _BEGUN.reset(token)
+
+
 class Failure(Exception):
     """A call that got no usable answer. The message says what came instead and contains no keys or headers."""
 
@@ -202,6 +227,10 @@ class CallResult(NamedTuple):
     detail: Mapping[str, float | str] = {}
 
 
+PROBES = "probes"
+"""Last word of the name of an account for probes."""
+
+
 class Asker(NamedTuple):
     """Origin of a call: the run, `CELL/SEED`; the ordinal of the question within its run, role and scope; and its
     environment step."""
@@ -213,3 +242,14 @@ class Asker(NamedTuple):
     """Role of the model in the cell; "" if the ordinal alone distinguishes the run's questions."""
     scope: str = ""
     """Context of the question: "" for training, `evaluation/STEP/EPISODE`, or `eval/SEED/EPISODE`."""
+    probe: bool = False
+    """Whether the call is about a clip of a probe, which is no question of the run."""
+
+    @property
+    def account(self) -> str:
+        """Return the name of the account to which a cassette adds what the call takes (`spending.read_account`).
+
+        >>> Asker("cell/3", 7, 100, "planner").account, Asker("cell/3", 7, 0, "judge", probe=True).account
+        ('cell/3 planner', 'cell/3 judge probes')
+        """
+        return " ".join(filter(None, (self.run, self.role, PROBES if self.probe else "")))

@@ -317,7 +317,7 @@ def test_the_commands_say_what_is_there(study: Path, tmp_path: Path, capsys: pyt
     out = capsys.readouterr().out
     assert "calls.sqlite: 5 answers and failures" in out and "\x1b" not in out
     assert "tiny\\x1b[31m\n  answered  4 questions, 280 tokens in, 20 out, 8 images, 1.0 s, 2.0000 USD" in out
-    assert "failed    1 timeout" in out and "spent     5 attempts" in out and "3 images, 0.0 MiB" in out
+    assert "failed    1 timeout" in out and "spent     5 calls" in out and "3 images, 0.0 MiB" in out
     assert cli.main(["models", "stats", "--json", str(tmp_path / "new" / "models" / MERGED)]) == 0
     (model,) = json.loads(capsys.readouterr().out)["models"]
     assert model["answers"]["calls"] == 4 and model["spent"]["calls"] == 0 and model["failures"] == {"timeout": 1}

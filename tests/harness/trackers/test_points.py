@@ -89,6 +89,8 @@ def test_what_a_checkpoint_holds_is_final_and_nothing_else(run: FollowedRun) -> 
     assert run.standing() == (259, "running"), "the evaluation of step 260 is still to come"
     (run.directory / "checkpoint-0000000260" / "state.json").write_text("{")
     assert run.standing() == (130, "running")
+    checkpoints.save(run.directory, 400, {"offsets": {}, "loop": {"step": 400}})
+    assert run.standing() == (399, "running"), "the ledger of the last step is written when all calls have ended"
     lock.release()
     (run.directory / "run.json").write_text(json.dumps({"status": "finished"}))
     for path in checkpoints.existing(run.directory):

@@ -42,6 +42,7 @@ from guidebench.harness.models.calls import (
     Message,
     Reply,
     Usage,
+    request_begins,
 )
 
 LIKELIEST = 20
@@ -184,6 +185,7 @@ class OpenAIModel:
             )
         usage = Usage(calls=1)
         try:
+            request_begins()
             answer = await self._server.embed(self._served, texts)
             usage = usage._replace(seconds=answer.seconds)
             found, served_by, tokens_in = reading.vectors(answer.body, len(texts))
@@ -220,6 +222,7 @@ class OpenAIModel:
         """Send one request; raise Failure if the answer is a refusal or empty."""
         usage = Usage(calls=1, images=images)
         try:
+            request_begins()
             answer = await self._server.complete({"model": self._served} | dict(fields), extra)
             usage = usage._replace(seconds=answer.seconds)
             said = reading.completion(answer.body)
