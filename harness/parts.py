@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from guidebench.harness.findings import Finding
 from guidebench.harness.interfaces import Actions, ArraySpec, Dialogue, Observations, Score, Suite
 from guidebench.harness.logs import Log  # settings evaluate the annotations
+from guidebench.harness.settings import Cited
 
 if TYPE_CHECKING:
     from guidebench.harness.execution import Execution
@@ -185,6 +186,23 @@ def clip_length(parts: Mapping[str, Any]) -> int:
     return max((part.judged_transitions for part in parts.values() if isinstance(part, ReplayPart)), default=0)
 
 
+class Most(NamedTuple):
+    """An upper bound of what one run asks the model in one role. What a server may need for one call, such as several
+    attempts, is not part of it."""
+
+    questions: int
+    calls: int = 1
+    """Calls of one question, with the retries of its dialogue."""
+    prompt: int = 0
+    """Bytes of the texts of a question's first call."""
+    reminder: int = 0
+    """Bytes of text that each further call of a question adds, besides the model's last reply."""
+    images: int = 0
+    """Images of one call."""
+    schema: bool = False
+    """Whether the answer has to fit a JSON schema, so that a call may take repairs."""
+
+
 class AskingPart(Part):
     """A guide, a teacher or an agent: a part that may ask models."""
 
@@ -211,8 +229,9 @@ class AskingPart(Part):
     each_goal: ClassVar[bool] = False
     """Whether the part asks about each episode by its own instruction, so that it works on tasks whose goal changes
     from episode to episode (`SuitePart.by_turns`)."""
-    at_most: ClassVar[tuple[str, ...]] = ()
-    """Roles for which `asked` is an upper bound rather than what to expect."""
+    max_tokens: ClassVar[Mapping[str, int | Cited]] = NOTHING
+    """Role (of `needs`) -> most tokens of one answer in it, in place of the default of the chat that fills the role.
+    Suites, methods, profiles and commands may set others."""
 
     @property
     def unasked(self) -> tuple[str, ...]:
@@ -225,7 +244,13 @@ class AskingPart(Part):
         minute."""
 
     def asked(self, there: There, role: str) -> Usage | None:
-        """Return an estimate of the calls that a run makes to the model in a role, or None if it is unknown."""
+        """Return an estimate of the calls that a run makes to the model in a role, or None if it is unknown: those that
+        are to be expected if every reply can be used at once."""
+        return None
+
+    def at_most(self, there: There, role: str) -> Most | None:
+        """Return an upper bound of what a run asks the model in a role, or None if none is known beforehand. May make
+        the task."""
         return None
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:

@@ -119,7 +119,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     from guidebench.harness.episodes import demonstrations
     from guidebench.harness.models import keeping
     from guidebench.harness.plan import matrix
-    from guidebench.harness.run import estimates, readiness, study
+    from guidebench.harness.run import call_bounds, estimates, readiness, study
 
     places = matrix.launcher_of(plan.execution).slots(plan.execution)
     jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
@@ -140,7 +140,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             }
         )
     asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
-    bounded = {model for cell in plan.trained for model in estimates.bounded(cell)}
+    contacted = plan.execution.models.mode != "replay"
+    most = call_bounds.by_model(plan.trained, len(plan.seeds), contacted) if asked else {}
     short = ""
     if plan.execution.models.budgeted:
         whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
@@ -163,6 +164,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 for what in needed
             ],
             "models": [{"model": model, **usage._asdict()} for model, usage in asked],
+            "models_at_most": {model: usage._asdict() for model, usage in most.items()},
             "missing": missing,
             "warnings": [short] if short else [],
             "cells": rows,
@@ -187,8 +189,9 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         )
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
-        often = "at most " * (model in bounded) + _volume(usages, len(plan.seeds))
-        lines.append(f"{model} is asked {often}; its time is not part of the estimate below")
+        lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not part of the estimate below")
+        if model in most:
+            lines.append(f"  and at most {_volume([most[model]], 1)}, if every attempt, repair and retry is needed")
     if short:
         lines.append(f"warning: {short}")
     lines.append(

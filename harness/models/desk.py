@@ -234,8 +234,8 @@ class Desk:
             except Failure as error:
                 failure, billed = error, billed.plus(error.usage)
                 self._note(error)
-                if error.kind not in RETRYABLE:
-                    break
+                if error.kind not in RETRYABLE or (error.kind == "malformed" and not call.sampled):
+                    break  # a model that does not sample gives the same answer to the same words
             except BaseException:
                 self._breaker.dropped()
                 raise

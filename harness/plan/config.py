@@ -1,8 +1,8 @@
 """Resolves names and overrides to cells: every setting gets its value from the highest layer that sets it.
 
-Precedence: the part's default < suite < method < method on this suite < profile < method on this profile < command
-line. A cell id hashes everything that can change results: names, versions and every resolved value; never seeds, paths,
-launcher or device.
+Precedence: the part's default < what the asking part says of a role < suite < method < method on this suite < profile <
+method on this profile < command line. A cell id hashes everything that can change results: names, versions and every
+resolved value; never seeds, paths, launcher or device.
 """
 
 from __future__ import annotations
@@ -447,8 +447,22 @@ def base_settings(names: Names) -> Mapping[str, Value]:
         for field in known.values():
             key = f"{section}.{field.name}"
             found[key] = Value(settings.check(field, field.default, f"default: {key}"), "default", field.source)
+    found |= _by_role(names, found)
     for called, layer in _layers(names):
         found |= {key: value for key, value in laid(names, layer, called, f"{called}: ") if value is not None}
+    return found
+
+
+def _by_role(names: Names, known: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the most tokens of an answer in the roles for which an asking part says so (`AskingPart.max_tokens`)."""
+    found: dict[str, Value] = {}
+    for part in names.of(*registry.ASKING):
+        for role, given in registry.get(part.kind, part.name).max_tokens.items():
+            key = f"{role}.max_tokens"
+            if key in known:
+                value, source = given if isinstance(given, Cited) else (given, "")
+                field = cell_fields(names)[role]["max_tokens"]
+                found[key] = Value(settings.check(field, value, f"{part}: {key}"), f"{part.kind} {part.name}", source)
     return found
 
 

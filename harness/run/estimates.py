@@ -176,16 +176,10 @@ def by_model(cell: Cell) -> list[tuple[str, Usage]]:
     prompts and answers. For other models it is the estimate of the part that uses them (`asked` of its
     configuration)."""
     return [
-        (cell.called(part), _priced(cell.section(part.role), usage))
+        (cell.called(part), priced(cell.section(part.role), usage))
         for part in cell.models
         if (usage := _asked(part, cell))
     ]
-
-
-def bounded(cell: Cell) -> set[str]:
-    """Return the names of the models for which `by_model` has an upper bound (`AskingPart.at_most`)."""
-    asking = [part for part in cell.sections.values() if isinstance(part, AskingPart)]
-    return {cell.called(part) for part in cell.models if any(part.role in other.at_most for other in asking)}
 
 
 def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
@@ -215,7 +209,7 @@ def _asked(part: Chosen, cell: Cell) -> Usage | None:
     return functools.reduce(Usage.plus, found) if found else None
 
 
-def _priced(model: Any, usage: Usage) -> Usage:
+def priced(model: Any, usage: Usage) -> Usage:
     """Return the usage with its price; a model that runs on this machine is free."""
     if model.backend == "transformers":
         return usage

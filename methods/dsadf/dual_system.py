@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.text_acting import TEXT, tells
@@ -18,7 +18,7 @@ from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dial
 from guidebench.harness.logs import Column, Log, amount, count, share
 from guidebench.harness.parts import AgentPart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, check_settings
+from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 from guidebench.methods.dsadf import expected
 from guidebench.methods.dsadf.deeds import shows
 from guidebench.methods.dsadf.deliberation import NUMBER, PLANNER, REFLECTOR, TRIAL
@@ -140,6 +140,9 @@ class DualSystem(Plans, Standard):
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({
         **AgentPart.needs, PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat", SCORER: "chat", TEXTS: "embedder",
+    })  # fmt: skip
+    max_tokens: ClassVar[Mapping[str, Any]] = MappingProxyType({
+        **Plans.max_tokens, SCORER: cite(16, "choice: a JSON object with one number"),
     })  # fmt: skip
     essential: ClassVar[Mapping[str, str]] = MappingProxyType({SCORER: "routed without scores"})
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from guidebench.baselines.text_acting import tells
 from guidebench.harness.capabilities import NamesDeeds
 from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dialogue, Observations, Suite
-from guidebench.harness.parts import There
+from guidebench.harness.parts import Most, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings
 from guidebench.methods.dsadf import expected
@@ -49,7 +49,6 @@ class SeeingDualSystem(DualSystem):
         **DualSystem.needs, CAPTIONER: "embedder", IMAGE_ENCODER: "embedder",
     })  # fmt: skip
     consults: ClassVar[tuple[str, ...]] = (*DualSystem.consults, CAPTIONER, IMAGE_ENCODER)
-    at_most: ClassVar[tuple[str, ...]] = (*DualSystem.at_most, IMAGE_ENCODER)
     shows_frames: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -62,6 +61,13 @@ class SeeingDualSystem(DualSystem):
         captioner = () if self.trains and self.captions == "captioner" else (CAPTIONER,)
         encoder = () if self.images and self.router != "model" else (IMAGE_ENCODER,)
         return (*super().unasked, *captioner, *encoder)
+
+    def at_most(self, there: There, role: str) -> Most | None:
+        """Return a bound for the image encoder, of which each question is one call, and as in `dual_system`."""
+        if role != IMAGE_ENCODER:
+            return super().at_most(there, role)
+        trained = 2 * int(there["training"].steps) + 1 if self.trains else 0  # states of steps, and those before them
+        return Most(trained + expected.tested(there) * expected.length(there))
 
     def asked(self, there: There, role: str) -> Usage | None:
         """Return an estimate of a run's calls: those of a step of training, and for the image encoder also of each step

@@ -13,7 +13,7 @@ from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.parts import AgentPart, Most, There
 from guidebench.harness.settings import Bounds, Unit, cite
 from guidebench.methods.dsadf import deliberation, expected, rules
 from guidebench.methods.dsadf.chats import check_known
@@ -94,7 +94,9 @@ class Performs(AgentPart):
     stochastic: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({PERFORMER: "chat"})
     consults: ClassVar[tuple[str, ...]] = (PERFORMER,)
-    at_most: ClassVar[tuple[str, ...]] = (PERFORMER,)
+    max_tokens: ClassVar[Mapping[str, Any]] = MappingProxyType({
+        PERFORMER: cite(32, "choice: an action has two or three words")
+    })  # fmt: skip
     logs: ClassVar[Mapping[str, Log]] = LOGS
     citation: ClassVar[str | Path] = Path(__file__).with_name("dsadf.bib")
 
@@ -121,6 +123,17 @@ class Performs(AgentPart):
     def asked(self, there: There, role: str) -> Usage | None:
         """Return an estimate of a run's calls (`expected`): an action for each step of its evaluations."""
         return expected.calls(action=expected.tested(there) * expected.length(there))
+
+    def at_most(self, there: There, role: str) -> Most | None:
+        """Return a bound for the performer: it is asked in each step of an evaluation, and again after each sub-goal
+        that it declares reached."""
+        if role != PERFORMER:
+            return None
+        suite, task = there.suite, there.task
+        assert isinstance(suite, NamesActions), "`fits` refuses other suites"
+        prompt, reminder = expected.performer_bytes(suite, task, self.recent, inferred=getattr(self, "infer", False))
+        steps = expected.tested(there) * expected.length(there)
+        return Most(steps * (1 + getattr(self, "ends", 0)), 1 + self.retries, prompt, reminder)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue of the performer."""

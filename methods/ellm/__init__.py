@@ -6,6 +6,7 @@ the task's.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from guidebench.harness.capabilities import HasMeasures, NamesDeeds, Telling
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, amount, count
-from guidebench.harness.parts import AskingPart, ModelPart, There
+from guidebench.harness.parts import AskingPart, ModelPart, Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite
@@ -32,6 +33,8 @@ CODE = "ELLM, released code"
 STATES: Mapping[bool, tuple[float, float]] = {False: (1_952, 0.91), True: (5_560, 0.88)}
 """`every_state` -> distinct states that 50,000 steps of possible actions ask about on Crafter, and the power of the
 steps by which they grow (`benchmarks/ellm_questions.py`)."""
+LONGEST_STATE = 2_000
+"""Bytes of the longest state in words (choice: several times those of Crafter)."""
 TOKENS_IN, TOKENS_OUT = 400, 40
 """Tokens of a question for goals and of its answer, at four characters each."""
 VOCABULARY = 50
@@ -83,7 +86,7 @@ class Ellm(AskingPart):
     """Whether a goal is rewarded only the first time that an episode achieves it: the novelty bonus (ELLM, released
     code)."""
     most: Annotated[int, Bounds(1, 256), Unit("goals")] = 10
-    """Goals of an answer that are kept (choice: ELLM bounds the answer at 200 tokens instead)."""
+    """Goals of an answer that are kept (choice: ELLM bounds the answer at 200 tokens alone)."""
     formed: bool = True
     """Whether goals that are no verb and noun of the task are kept out (choice: ELLM's code does so only where its
     threshold is 1; with another, such goals are compared too)."""
@@ -99,8 +102,9 @@ class Ellm(AskingPart):
     width: Annotated[int, Bounds(1, 65_536), Unit("numbers")] = 384
     """Numbers in a vector of the text embedder (ELLM, released code: Sentence-BERT paraphrase-MiniLM-L3)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {ROLE: "chat", TEXTS: "embedder"}
+    max_tokens: ClassVar[Mapping[str, Any]] = {ROLE: cite(200, CODE)}
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
     consults: ClassVar[tuple[str, ...]] = (ROLE, TEXTS)
     logs: ClassVar[Mapping[str, Log]] = LOGS
@@ -144,6 +148,20 @@ class Ellm(AskingPart):
         steps = there["training"].steps
         calls = min(steps, round(count * (steps / 50_000) ** power))
         return Usage(calls, tokens_in=TOKENS_IN * calls, tokens_out=TOKENS_OUT * calls)
+
+    def at_most(self, there: There, role: str) -> Most | None:
+        """Return a bound for the chat: each step asks about one state at most, and about each state once."""
+        if role == TEXTS:
+            return None
+        from guidebench.methods.ellm.dialogue import SCHEMA, prompt
+        from guidebench.methods.ellm.goals import Words
+
+        suite = there.suite
+        assert isinstance(suite, NamesDeeds), "`fits` refuses other suites"
+        deeds = suite.deeds(there.task)
+        told = prompt("x" * LONGEST_STATE, deeds, Words.of(deeds), self.most)
+        size = len(told.encode()) + len(json.dumps(SCHEMA))
+        return Most(int(there["training"].steps), prompt=size, schema=True)
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.ellm.guide import EllmGuide

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -50,11 +51,16 @@ def prompt(state: str, deeds: Sequence[str], words: Words, most: int) -> str:
         f"{NOUNS}{', '.join(words.nouns)}",
         *([f"{ALONE}{', '.join(words.alone)}"] if words.alone else []),
         "A goal has to be possible now: the thing is in sight, or the player has what it needs for it. Leave out what "
-        f"makes no sense. Name at most {most} goals, the most useful first.",
-        *(f"Example. {state} -> {', '.join(goals)}" for state, goals in EXAMPLES if set(goals) <= set(deeds)),
+        f"makes no sense. Name at most {most} goals, the most useful first, as a JSON object.",
+        *(f"Example. {state} -> {_answer(goals)}" for state, goals in EXAMPLES if set(goals) <= set(deeds)),
         f"{STATE}{state or 'nothing is in sight.'}",
     ]
     return "\n".join(told)
+
+
+def _answer(goals: Sequence[str]) -> str:
+    """Return goals in the form in which they are asked for (`SCHEMA`)."""
+    return json.dumps({"goals": list(goals)})
 
 
 class GoalsDialogue:

@@ -12,7 +12,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.kagi import marks
 from guidebench.methods.kagi.blocks import FEWEST, MOST, Block, Grid
-from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.questions import POINTS, Asked, Candidates
 from guidebench.methods.kagi.sight import views
 
 OPENING = """\
@@ -52,6 +52,9 @@ REMINDER = (
 )
 WALKED = (("a1", 1), ("a2", 1), ("b2", 0))
 """The path of the prompt's example."""
+INSTRUCTION, FAULT = 500, 1_000
+"""Most bytes of an instruction, and of what is said of an invalid reply, by which costs are bounded (choice: several
+times those of the suites)."""
 LONGEST_PLAN = 600
 """Most characters of the field `plan`, in which a model may think before it selects (choice)."""
 
@@ -74,18 +77,14 @@ def schema(grid: Grid, candidates: Candidates) -> dict[str, Any]:
     }
 
 
-def message(asked: Asked, frame: Array) -> Message:
-    """Return the message that asks for waypoints. `frame`: uint8 [size, 2 * size, 3], the view from above at the left
-    and the view from the side at the right, which is shown only for heights. UserError for another frame."""
+def texts(asked: Asked) -> tuple[str, str, str]:
+    """Return the texts of the message that asks for waypoints: before the view from above, before the view from the
+    side, and after both."""
     instruction, candidates, grid, start = asked
-    above, aside = views(frame)
     opening = OPENING.format(
         instruction=" ".join(instruction.split()), size=grid.size, last=grid.last, tile=f"{grid.last}{grid.size}",
         grasp=len(candidates.grasp), target=len(candidates.target),
     )  # fmt: skip
-    shown: list[str | Array] = [opening, marks.from_above(above, grid, candidates)]
-    if grid.heights:
-        shown += [ASIDE.format(size=grid.size), marks.from_the_side(aside, grid)]
     beginning = BEGINNINGS[0]
     if start is not None:
         beginning = BEGINNINGS[1].format(start=json.dumps(_written(grid.block(*grid.nearest(start)))))
@@ -94,7 +93,24 @@ def message(asked: Asked, frame: Array) -> Message:
     request = REQUEST.format(fewest=FEWEST, most=MOST, block=block, beginning=beginning)
     example = reply("P1", "Q1", walked, "The cup stands in a1. It is pushed down a row and then lowered to the right.")
     form = FORM.format(schema=json.dumps(schema(grid, candidates)), example=json.dumps(example))
-    return Message("user", (*shown, f"{request}\n\n{form}"))
+    return opening, ASIDE.format(size=grid.size), f"{request}\n\n{form}"
+
+
+def message(asked: Asked, frame: Array) -> Message:
+    """Return the message that asks for waypoints. `frame`: uint8 [size, 2 * size, 3], the view from above at the left
+    and the view from the side at the right, which is shown only for heights. UserError for another frame."""
+    (above, aside), (opening, beside, request), grid = views(frame), texts(asked), asked.grid
+    shown: list[str | Array] = [opening, marks.from_above(above, grid, asked.candidates)]
+    if grid.heights:
+        shown += [beside, marks.from_the_side(aside, grid)]
+    return Message("user", (*shown, request))
+
+
+def most_bytes() -> tuple[int, int]:
+    """Return the bytes of the texts of the longest message, and of the longest text after an invalid reply."""
+    points = [[0.5, 0.5]] * POINTS
+    asked = Asked("x" * INSTRUCTION, Candidates(points, points), Grid(), (0.5, 0.5, 0.5))
+    return sum(len(text.encode()) for text in texts(asked)), len(REMINDER.encode()) + FAULT
 
 
 def reply(grasp: str, target: str, blocks: Sequence[Block], plan: str = "") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from guidebench.harness.capabilities import Locates, Projects, Steers
 from guidebench.harness.interfaces import Agent, Build, Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.parts import AgentPart, Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
@@ -50,7 +50,6 @@ class OpenLoop(AgentPart):
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({SEGMENTER: "embedder", WAYPOINTS: "chat"})
     consults: ClassVar[tuple[str, ...]] = (SEGMENTER, WAYPOINTS)
-    at_most: ClassVar[tuple[str, ...]] = (SEGMENTER, WAYPOINTS)
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({SEGMENTER: ("segment",)})
     shows_frames: ClassVar[bool] = True
     each_goal: ClassVar[bool] = True
@@ -102,12 +101,24 @@ class OpenLoop(AgentPart):
         return ""
 
     def asked(self, there: There, role: str) -> Usage | None:
-        """Return an estimate of a run's calls: one for each episode of its evaluations, and retries."""
+        """Return an estimate of a run's calls: one for each episode of its evaluations."""
         from guidebench.harness.models.calls import Usage
 
+        return Usage(self._tested(there))
+
+    def at_most(self, there: There, role: str) -> Most | None:
+        """Return a bound for both roles, each of which is asked once about each episode of an evaluation."""
+        if role != WAYPOINTS:
+            return Most(self._tested(there))
+        from guidebench.methods.kagi import prompts
+
+        prompt, reminder = prompts.most_bytes()
+        return Most(self._tested(there), 1 + self.retries, prompt, reminder, images=2)
+
+    def _tested(self, there: There) -> int:
+        """Return the episodes of all evaluations of a run."""
         evaluation = there["evaluation"]
-        tested = int(evaluation.episodes) * (1 + int(there["training"].steps) // int(evaluation.every))
-        return Usage(tested * (1 + (self.retries if role == WAYPOINTS else 0)))
+        return int(evaluation.episodes) * -(-int(there["training"].steps) // int(evaluation.every))
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue of a role: those of KAGI's guide, with paths that the gripper can follow."""

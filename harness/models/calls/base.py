@@ -24,7 +24,7 @@ FailureKind = Literal[
     "breaker",
 ]  # fmt: skip
 RETRYABLE = frozenset(("timeout", "rate_limited", "server", "connection", "malformed", "empty"))
-"""Kinds of failure after which another attempt may succeed."""
+"""Kinds of failure after which another attempt may succeed; `malformed` only of a call that is sampled."""
 Shown = Sequence[tuple[str, Sequence[Json]]]
 """Sections of a call on a web page: a heading, and the texts and images, {"image": digest}, below it."""
 

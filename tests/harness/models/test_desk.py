@@ -147,7 +147,7 @@ def test_what_was_asked_once_is_told_again_for_nothing(study: Study) -> None:
 
 
 def test_what_may_go_better_is_tried_again_and_every_attempt_is_billed(study: Study) -> None:
-    model = Spoken(fails("server"), fails("malformed"), 0.25)
+    model = Spoken(fails("server"), fails("empty"), 0.25)
     (told,) = study.tell(model, [(clip(), who())])
     assert (told.value, told.failure, len(model.asked)) == (0.25, "", 3)
     assert told.usage == TOOK and told.billed == study.spent == TOOK.plus(LOST).plus(LOST)
@@ -156,8 +156,8 @@ def test_what_may_go_better_is_tried_again_and_every_attempt_is_billed(study: St
 @pytest.mark.parametrize(
     ("kind", "attempts"),
     [
-        *((kind, 3) for kind in ("timeout", "rate_limited", "server", "connection", "malformed", "empty")),
-        *((kind, 1) for kind in ("refused", "rejected", "memory", "crashed")),
+        *((kind, 3) for kind in ("timeout", "rate_limited", "server", "connection", "empty")),
+        *((kind, 1) for kind in ("malformed", "refused", "rejected", "memory", "crashed")),
     ],
 )
 def test_attempts_are_bounded_and_what_would_not_go_better_is_asked_once(
@@ -325,7 +325,16 @@ def test_answers_of_a_kind_do_not_count_as_absence(study: Study) -> None:
 )
 def test_an_answer_of_the_wrong_kind_is_malformed(study: Study, call: Call, value: object) -> None:
     (told,) = study.tell(Spoken(then=Reply(value, TOOK)), [(call, who())])
-    assert told.failure == "malformed" and told.billed.calls == 3
+    assert told.failure == "malformed" and told.billed.calls == 1
+
+
+@pytest.mark.parametrize(("temperature", "attempts"), [(0.0, 1), (0.5, 3)])
+def test_an_answer_that_cannot_be_read_is_asked_for_in_the_same_words_only_where_it_is_sampled(
+    study: Study, temperature: float, attempts: int
+) -> None:
+    model, call = Spoken(then=Reply(3, TOOK)), ChatCall((Message("user", ("hi",)),), temperature=temperature)
+    (told,) = study.tell(model, [(call, who())])
+    assert told.failure == "malformed" and len(model.asked) == attempts
 
 
 def test_a_model_that_cannot_be_used_at_all_stops_the_study(study: Study) -> None:

@@ -172,6 +172,20 @@ def test_layers_win_in_the_order_of_the_design() -> None:
     assert asked.settings["learner.lr"][:2] == (0.5, "command line")
 
 
+def test_an_asking_part_says_how_long_an_answer_in_a_role_may_be_and_other_layers_win() -> None:
+    pytest.importorskip("crafter")
+    words = ["suite=crafter_ood", "task=wood_sword", "method=dsadf", "profile=smoke", "text_embedder=scripted"]
+    words += ["text_embedder.width=384", "performer=openai", "planner=openai", "reflector=scripted"]
+    (cell,) = matrix.plan([*words, "scorer=openai"]).cells
+    found = {role: cell.settings[f"{role}.max_tokens"] for role in ("performer", "scorer", "planner")}
+    assert [each[:2] for each in found.values()] == [
+        (32, "agent dual_system"), (16, "agent dual_system"), (1_000, "default"),
+    ]  # fmt: skip
+    (other,) = matrix.plan([*words, "scorer=scripted", "performer.max_tokens=500"]).cells
+    assert other.settings["performer.max_tokens"].value == other.section("performer").max_tokens == 500
+    assert "scorer.max_tokens" not in other.settings, "a chat without such a setting gets none"
+
+
 def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() -> None:
     from guidebench.harness import registry, settings
     from guidebench.harness.plan import config

@@ -1,6 +1,7 @@
 """The question for goals, and the hand-written chat that reads it."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -29,6 +30,8 @@ def test_a_prompt_says_what_is_seen_and_which_words_there_are() -> None:
     (nouns,) = (line for line in lines if line.startswith("Nouns: "))
     assert {*nouns.removeprefix("Nouns: ").split(", ")} == {deed.partition(" ")[2] for deed in DEEDS} - {""}
     assert "Verbs without a noun: sleep" in lines and said.count("Example. ") == 3
+    examples = [json.loads(line.partition(" -> ")[2]) for line in lines if line.startswith("Example. ")]
+    assert all(not ChatCall((Message("user", ("?",)),), SCHEMA).fault(each) for each in examples), "as is asked for"
     assert prompt("", DEEDS, WORDS, 7).endswith("State: nothing is in sight.")
     deeds = ("chop tree", "chop grass", "drink water", "attack cow")
     said = prompt("you see tree.", deeds, Words.of(deeds), 7)

@@ -1,0 +1,67 @@
+"""What a dry run says is sent at most is never exceeded, by hand and by a server that fails in every way."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guidebench.harness.models.calls import Usage
+from guidebench.harness.models.chats.openai_ import OpenAI
+from guidebench.harness.parts import Most
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import call_bounds
+from tests.harness.models.canned import completion, serving
+
+
+def test_attempts_repairs_and_retries_multiply() -> None:
+    """7 questions of 3 calls with 4 attempts: 84 calls, of which the second and third also read what came before."""
+    chat = OpenAI(model="unpriced", attempts=4, max_tokens=20)
+    found = call_bounds.questions(Most(7, calls=3, prompt=100, reminder=30), chat)
+    read = 3 * (100 + 64) + (1 + 2) * (20 + 30 + 2 * 64)
+    assert found == Usage(84, 28 * read, 84 * 20)
+    repaired = call_bounds.questions(Most(7, prompt=100, schema=True), chat)
+    assert repaired.calls == 84, "one call, and two repairs"
+    assert repaired.tokens_in == 28 * (3 * (100 + 64 + 1_000) + 3 * (20 + 1_000 + 2 * 64))
+
+
+class Failing:
+    """A server that rejects a field once, fails every other request, never gives an answer that can be read, and counts
+    a token for each byte."""
+
+    def __init__(self) -> None:
+        self.spent = Usage()
+
+    def answer(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
+        if not body:
+            return 200, {"data": [{"id": "m"}]}
+        self.spent = self.spent.plus(Usage(calls=1))
+        if "max_tokens" in body:
+            return 400, {"error": {"message": "max_tokens is not supported, use max_completion_tokens"}}
+        if self.spent.calls % 2:
+            return 500, {"error": {"message": "try again"}}
+        read = sum(len(json.dumps(message, ensure_ascii=False).encode()) for message in body["messages"])
+        written = body["max_completion_tokens"]
+        self.spent = self.spent.plus(Usage(tokens_in=read, tokens_out=written))
+        reply = completion("I would fly away, since " + "\u00e9" * written)
+        return 200, reply | {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": 0}}
+
+
+def test_a_server_that_fails_in_every_way_stays_below_the_bound(train: Callable[..., Path]) -> None:
+    pytest.importorskip("crafter")
+    pytest.importorskip("openai")
+    server = Failing()
+    with serving(server.answer) as url:
+        words = (
+            "suite=crafter_ood", "task=wood_sword", "suite.actions=find", "suite.impossible=masked", "suite.area=32",
+            "suite.test_length=3", "training.steps=1", "evaluation.every=1", "evaluation.episodes=2", "seeds=[0]",
+            "method=model_as_agent", "agent.retries=1", "performer=openai", "performer.model=m",
+            "performer.temperature=1", "performer.attempts=2", f"performer.base_url={url}",
+        )  # fmt: skip
+        train(*words, packs=[(0,)])
+        bound = call_bounds.by_model(matrix.plan([*words, "profile=smoke"]).trained, 1, contacted=False)["m"]
+    spent = server.spent
+    assert bound.calls == 2 * 3 * 2 * 2 + 2 * 8 and bound.tokens_out == 24 * 32
+    assert 6 * 2 < spent.calls <= bound.calls and spent.tokens_in <= bound.tokens_in
+    assert 0 < spent.tokens_out <= bound.tokens_out
