@@ -1,138 +1,203 @@
-"""Error rates of the reports' statistics, by simulation: coverage of intervals, marks and ranks of equal methods.
+"""Error rates of the reports' statistics, by simulation: the test, intervals, bold rows and ranks of equal methods.
 
-    python -m benchmarks.error_rates [--studies 20000]
+    python -m benchmarks.error_rates [--studies 20000] [--output docs/error_rates.md]
 
-Every study draws the scores of a few methods from one distribution, so any claimed difference is an error.
-docs/reports.md and docs/leaderboard.md state these numbers, and tests check them with fewer studies.
+Every study draws the scores of a few methods that are equal, so any claimed difference is an error. The table is
+committed as docs/error_rates.md, and tests check it with fewer studies.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import Spread, coverage
-from guidebench.reports.statistics.resampling import Array, ends
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Sample, coverage
+from guidebench.harness.statistics.permutation import p_of_means
+from guidebench.harness.statistics.resampling import Array, ends, rejects
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
 ERROR = 0.05
-ROUNDING = 1e-12
+MEANS_ERROR = 0.08
+"""Most error where only the means are equal, which is more than the test is made for."""
+RUNS = (3, 5, 10)
+ROWS = tuple(range(2, 11))
 
-KINDS: dict[str, Draw] = {
+
+def _solved(chance: float) -> Draw:
+    return lambda rng, shape: (rng.random(shape) < chance).astype(float)
+
+
+def _either(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.binomial(16, np.where(rng.random(shape) < 0.5, 0.98, 0.02)) / 16
+
+
+EQUAL: dict[str, Draw] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
-    "16 episodes, success .8": lambda rng, shape: rng.binomial(16, 0.8, shape) / 16,
-    "a seed solves the task with .8": lambda rng, shape: (rng.random(shape) < 0.8).astype(float),
-    "a seed succeeds in .98 or .02 of 16 episodes": lambda rng, shape: (
-        rng.binomial(16, np.where(rng.random(shape) < 0.5, 0.98, 0.02)) / 16
-    ),
+    "a seed solves the task with .5": _solved(0.5),
+    "a seed solves the task with .8": _solved(0.8),
+    "a seed succeeds in .98 or .02 of 16 episodes": _either,
+    "Beta(.5, .5)": lambda rng, shape: rng.beta(0.5, 0.5, shape),
 }
-"""Name -> function that draws scores of a given shape"""
-HELD = ("normal", "16 episodes, success .8")
-"""Distributions for which the tests state an error of 5 %."""
+"""Name -> function that draws the scores of equal methods in a given shape."""
+ONLY_MEANS: dict[str, tuple[Draw, Draw]] = {
+    "always .5 beside a seed that solves the task with .5": (lambda _, shape: np.full(shape, 0.5), _solved(0.5)),
+    "normal, standard deviations 1 and 3": (EQUAL["normal"], lambda rng, shape: 3 * rng.normal(size=shape)),
+}
+"""Name -> functions that draw the scores of two methods of equal means."""
+EXTREME: dict[str, tuple[Draw, Draw]] = {
+    "normal, standard deviations 1 and 5": (EQUAL["normal"], lambda rng, shape: 5 * rng.normal(size=shape)),
+}
+"""The same, of spreads so different that no bound is stated."""
 
 
-def p_values(first: Array, second: Array, paired: bool) -> Array:
-    """Return `statistics.t_test` for many studies at once: scores [n, studies] and [m, studies] of one task -> p
-    [studies]."""
+def rejections(first: Draw, second: Draw, runs: int, studies: int, seed: int = 0) -> int:
+    """Return in how many studies the means of two methods with this many runs differ at p < .05."""
+    rng = np.random.default_rng(seed)
+    scores = first(rng, (runs, studies)), second(rng, (runs, studies))
+    return int(np.count_nonzero(rejects(p_of_means(*scores))))
+
+
+def exceeds(count: int, studies: int, error: float = ERROR) -> float:
+    """Return the p value of the exact binomial test that the true rate is at most `error`."""
     from scipy import stats
 
-    gap = np.abs(first.mean(axis=0) - second.mean(axis=0))
-    n, m = len(first), len(second)
-    if paired:
-        own = _spread(first - second)
-        errors = [(np.sqrt(own.variance / n), own.freedom)]
-        least = statistics.least(n, 0)
-    else:
-        errors = statistics.welch(_spread(first), _spread(second))
-        least = statistics.least(n, m)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.stack([2 * stats.t.sf(gap / error, freedom) for error, freedom in errors])
-    still = np.where(gap > ROUNDING, least, 1.0)
-    return np.where(errors[-1][0] > 0, found.max(axis=0, where=~np.isnan(found), initial=0.0), still)
+    return float(stats.binom.sf(count - 1, studies, error))
 
 
-def _spread(scores: Array) -> Spread:
-    variance = np.var(scores, axis=0, ddof=1)
-    variance[np.sqrt(variance) <= ROUNDING] = 0.0
-    return Spread(variance, np.asarray(len(scores)), np.asarray(len(scores) - 1.0))
-
-
-def unmarked(kind: str, methods: int, runs: int, paired: bool, studies: int, seed: int = 0) -> float:
-    """Return the share of tables of equal methods in which some row is not marked as best or tied with the best."""
-    scores = KINDS[kind](np.random.default_rng(seed), (methods, runs, studies))
-    pairs = list(combinations(range(methods), 2))
-    found = np.stack([p_values(scores[i], scores[j], paired) for i, j in pairs])
-    wrong = 0
-    for study in np.flatnonzero(found.min(axis=0) * len(pairs) < ERROR):  # others claim nothing
+def bold(kind: str, runs: int, studies: int, rows: Sequence[int] = ROWS, seed: int = 0) -> list[int]:
+    """Return, for each number of equal rows, in how many tables some row is bold; smaller tables are the first rows of
+    larger ones."""
+    scores = EQUAL[kind](np.random.default_rng(seed), (max(rows), runs, studies))
+    pairs = list(combinations(range(max(rows)), 2))
+    found = np.stack([p_of_means(scores[i], scores[j]) for i, j in pairs])
+    wrong = dict.fromkeys(rows, 0)
+    for study in np.flatnonzero(rejects(found.min(axis=0))):  # nothing is bold in others
         values = scores[:, :, study].mean(axis=1).tolist()
-        wrong += not all(statistics.leading(values, dict(zip(pairs, found[:, study].tolist(), strict=True))))
-    return wrong / studies
+        p_values = dict(zip(pairs, found[:, study].tolist(), strict=True))
+        for number in rows:
+            wrong[number] += any(statistics.leading(values[:number], p_values))
+    return list(wrong.values())
 
 
-def left_out(kind: str, others: int, runs: int, paired: bool, studies: int, seed: int = 0) -> float:
-    """Return the share of matrices in which some interval of a method equal to the reference excludes 0.
+def left_out(kind: str, others: int, runs: int, studies: int, seed: int = 0) -> int:
+    """Return in how many matrices some interval of a method equal to the reference excludes 0.
 
     The smallest p is tested at ERROR / others, and its interval excludes 0 exactly if that test rejects.
     """
-    scores = KINDS[kind](np.random.default_rng(seed), (1 + others, runs, studies))
-    found = np.stack([p_values(scores[index], scores[0], paired) for index in range(1, 1 + others)])
-    return float(np.mean(found.min(axis=0) * others < ERROR))
+    scores = EQUAL[kind](np.random.default_rng(seed), (1 + others, runs, studies))
+    found = np.stack([p_of_means(scores[index], scores[0]) for index in range(1, 1 + others)])
+    return int(np.count_nonzero(rejects(found.min(axis=0) * others)))
 
 
 def placed_apart(
     rows: int, runs: int, tasks: int, studies: int, seed: int = 0, reps: int = 1_000
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """Return the share of leaderboards of equal rows in which some row ranks below another, by rank and by the
-    bootstrap.
+    bootstrap, and in which some interval of a rank misses it.
 
-    By the bootstrap, a row ranks lower if the percentile interval of the difference of scores excludes 0.
+    By the bootstrap, a row ranks lower if the percentile interval of the difference of scores excludes 0. Equal rows
+    share every place, so an interval that is not all places misses one.
     """
     from guidebench.reports.leaderboard import ranking
 
     rng = np.random.default_rng(seed)
-    ours = theirs = 0
+    ours = theirs = missed = 0
     for study in range(studies):
         scores = rng.normal(size=(rows, runs, tasks))
-        names = [f"{study}/{index}" for index in range(rows)]
-        scored = [ranking.scored(own, name, reps) for own, name in zip(scores, names, strict=True)]
-        ours += bool((ranking.ranks(scored).rank > 1).any())
-        drawn = np.stack([ranking.resamples(own, name, reps) for own, name in zip(scores, names, strict=True)])
-        best = drawn[np.argmax([each.score.estimate for each in scored])]
+        found = ranking.ranks([Sample(own) for own in scores])
+        ours += bool((found.rank > 1).any())
+        missed += bool((found.low > 1).any() or (found.high < rows).any())
+        drawn = np.stack([ranking.resamples(own, f"{study}/{index}", reps) for index, own in enumerate(scores)])
+        best = drawn[np.argmax([statistics.iqm(own) for own in scores])]
         theirs += bool((ends(best - drawn)[0] > 0).any())
-    return ours / studies, theirs / studies
+    return ours / studies, theirs / studies, missed / studies
+
+
+def _table(heads: Sequence[str], lines: Iterator[Sequence[object]]) -> str:
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [heads, ["---"] * len(heads), *lines])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def report(studies: int) -> str:
+    """Return the tables as Markdown."""
+
+    def errors() -> Iterator[Sequence[object]]:
+        for kind, draw in EQUAL.items():
+            yield [kind, "5 %", *(_percent(rejections(draw, draw, runs, studies) / studies) for runs in RUNS)]
+        for kind, (first, second) in ONLY_MEANS.items():
+            yield [kind, "8 %", *(_percent(rejections(first, second, runs, studies) / studies) for runs in RUNS)]
+        for kind, (first, second) in EXTREME.items():
+            yield [kind, "—", *(_percent(rejections(first, second, runs, studies) / studies) for runs in RUNS)]
+
+    def bolds() -> Iterator[Sequence[object]]:
+        for kind in EQUAL:
+            yield [kind, *(_percent(count / studies) for count in bold(kind, 5, studies))]
+
+    def intervals() -> Iterator[Sequence[object]]:
+        for kind in EQUAL:
+            yield [kind, *(_percent(left_out(kind, 4, runs, studies) / studies) for runs in RUNS)]
+
+    def boards() -> Iterator[Sequence[object]]:
+        for rows, runs, tasks in ((2, 3, 1), (2, 5, 1), (2, 10, 1), (2, 3, 5), (10, 3, 1), (10, 5, 1), (10, 10, 1)):
+            found = placed_apart(rows, runs, tasks, max(1, studies // (10 if rows == 2 else 50)))
+            yield [rows, f"{runs}, {tasks}", *map(_percent, found)]
+
+    def covered() -> Iterator[Sequence[object]]:
+        for runs in coverage.NORMAL:
+            yield [runs, _percent(coverage.simulated(runs, studies)), _percent(coverage.solved(runs))]
+
+    seeds = [f"{runs} seeds" for runs in RUNS]
+    parts = [
+        "# Error rates",
+        f"Written by `python -m benchmarks.error_rates`, from {studies:,} simulated studies a number "
+        f"({studies // 10:,} for leaderboards of two rows, {studies // 50:,} of ten). All methods of a study are "
+        "equal, so every difference that is claimed is an error. Tests repeat the first two tables with fewer studies.",
+        "## Two methods, p < .05",
+        "The permutation test is exact where the two distributions are equal: an error of at most 5 %. Where only the "
+        "means are, as beside a method without any spread, it is at most 8 % as long as one standard deviation is at "
+        "most three times the other; five seeds of five times the spread are above that.",
+        _table(["scores of a seed", "at most", *seeds], errors()),
+        "## Tables of equal rows in which some row is bold",
+        "Five seeds a row; with three none ever is.",
+        _table(["scores of a seed", *(f"{rows} rows" for rows in ROWS)], bolds()),
+        "## Four methods equal to the reference, of which some interval at Holm's level leaves out 0",
+        _table(["scores of a seed", *seeds], intervals()),
+        "## Leaderboards of equal rows",
+        "Scores are normal. Ranks are tested one pair at a time; their intervals hold for all pairs together.",
+        _table(
+            [
+                "rows",
+                "seeds, tasks",
+                "some row ranks below another",
+                "the same by the bootstrap's interval",
+                "some rank's interval misses a place",
+            ],
+            boards(),
+        ),
+        "## Coverage of a row's own 95 % bootstrap interval",
+        _table(["seeds", "normal scores", "a seed solves the task with .8"], covered()),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--studies", type=int, default=20_000, help="simulated studies per number (%(default)s; leaderboards: a tenth)"
-    )
-    studies = parser.parse_args().studies
-    print("coverage of the 95 % bootstrap interval of a mean: normal scores; a seed solves the task with .8")
-    for runs in coverage.NORMAL:
-        print(f"  {runs:2} seeds  {coverage.simulated(runs, studies):.3f}  {coverage.solved(runs):.3f}")
-    for kind in KINDS:
-        print(f"{kind}: tables of equal methods in which some row is not marked; paired, not paired")
-        for runs in (3, 5, 10):
-            for methods in (2, 3, 4, 5, 6):
-                found = [unmarked(kind, methods, runs, paired, studies) for paired in (True, False)]
-                print(f"  {runs:2} seeds, {methods} methods  {found[0]:.3f}  {found[1]:.3f}")
-        print(f"{kind}: four methods equal to the reference, of which some interval leaves out 0; paired, not paired")
-        for runs in (3, 5, 10):
-            found = [left_out(kind, 4, runs, paired, studies) for paired in (True, False)]
-            print(f"  {runs:2} seeds  {found[0]:.3f}  {found[1]:.3f}")
-    print("10 seeds beside 3 equal ones, standard deviations 1 and 5: p < .05 (the pooled t test: a third)")
-    rng = np.random.default_rng(0)
-    found = p_values(rng.normal(size=(10, studies)), 5 * rng.normal(size=(3, studies)), False)
-    print(f"  {np.mean(found < ERROR):.3f}")
-    print("leaderboards of equal rows on which some row stands below another: by rank; by the percentile bootstrap")
-    for rows, runs, tasks in ((2, 3, 1), (2, 5, 1), (2, 10, 1), (2, 3, 5), (10, 3, 1), (10, 5, 1), (10, 10, 1)):
-        both = placed_apart(rows, runs, tasks, max(1, studies // 10))
-        print(f"  {rows:2} rows, {runs:2} seeds, {tasks} tasks  {both[0]:.3f}  {both[1]:.3f}")
+    parser.add_argument("--studies", type=int, default=20_000, help="simulated studies per number (%(default)s)")
+    parser.add_argument("--output", metavar="FILE", help="where to write the tables (default: the terminal)")
+    args = parser.parse_args()
+    text = report(args.studies)
+    if args.output:
+        Path(args.output).write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
 
 
 if __name__ == "__main__":

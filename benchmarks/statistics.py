@@ -18,7 +18,8 @@ from itertools import combinations
 
 import numpy as np
 
-from guidebench.reports import statistics
+from guidebench.harness import statistics
+from guidebench.reports.statistics import aggregate
 
 METHODS, SEEDS, TASKS = 6, 5, 10
 WORK = ("aggregates", "curves", "improvement")
@@ -38,7 +39,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 def ours(work: str, curves: Scores, reps: int) -> object:
     scores = {name: curve[:, :, -1] for name, curve in curves.items()}
     if work == "aggregates":
-        return statistics.aggregate(scores, reps)
+        return aggregate(scores, reps)
     if work == "curves":
         return [statistics.intervals(curve, ["iqm"], reps) for curve in curves.values()]
     return [statistics.probability_of_improvement(*pair, reps) for pair in combinations(scores.values(), 2)]

@@ -36,7 +36,8 @@ _NUMBERS = """step::BIGINT AS step, count(*) AS episodes, sum(success::INT) / co
     count(DISTINCT episode) = count(*)
     AND coalesce(bool_and(isfinite("return") AND least(step, episode, length) >= 0), false)"""
 _NUMBERS += "".join(f" AND count({column}) = count(*)" for column in _COLUMNS) + " AS fits"
-_WORTH = ", avg({0}) AS scores, min({0}) AS least, max({0}) AS most, count({0}) = count(*) AS whole"
+_WORTH = """, avg({0}) AS scores, min({0}) AS least, max({0}) AS most, count({0}) = count(*) AS whole,
+    coalesce(var_samp({0}) FILTER (abs({0}) < 1e100) / count(*), 'nan'::DOUBLE) AS variances"""
 
 
 class Evaluations(NamedTuple):
@@ -49,6 +50,8 @@ class Evaluations(NamedTuple):
     """Mean returns."""
     scores: NDArray[np.float64]
     """Means of the episodes' values of the cell's score."""
+    variances: NDArray[np.float64]
+    """Variances of these means: between the episodes of an evaluation, by their number; NaN with one episode."""
     episodes: NDArray[np.int64]
     account: NDArray[np.uint64]
     """Hash of each evaluation's episodes, for comparing copies; comparable only within one version of DuckDB."""
@@ -137,15 +140,14 @@ def _read(
     if count > MOST:
         raise UserError(f"{study.directory} has {count:,} evaluations; at most {MOST:,} are read")
     table = connection.execute(
-        "SELECT filename, step, success, returns, scores, least, most, episodes, account, fits AND whole AS fits "
-        "FROM found "
-        "ORDER BY filename, step"
+        "SELECT filename, step, success, returns, scores, variances, least, most, episodes, account, "
+        "fits AND whole AS fits FROM found ORDER BY filename, step"
     ).fetchnumpy()
     fits = _plain(table["fits"]).astype(bool) & np.isfinite(_plain(table["returns"]) + _plain(table["scores"]))
     for name in dict.fromkeys(table["filename"][~fits]):
         _refuse(study, files[name])
     starts = np.flatnonzero(np.append(True, table["filename"][1:] != table["filename"][:-1]))
-    names = ("step", "success", "returns", "scores", "episodes", "account")
+    names = ("step", "success", "returns", "scores", "variances", "episodes", "account")
     parts = zip(*(np.split(_plain(table[name]), starts[1:]) for name in names), strict=True)
     owners = [files[name] for name in table["filename"][starts]] if count else []
     bounds = (np.split(_plain(table[name]), starts[1:]) for name in ("least", "most"))

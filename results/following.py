@@ -263,7 +263,9 @@ class Following:
         for run in runs:
             read = found.get((run.record.cell.id, run.record.seed))
             run.unread = ""
-            run.curve = read and Curve(read.steps, read.episodes, read.scores, read.success, read.returns)
+            run.curve = read and Curve(
+                read.steps, read.episodes, read.scores, read.success, read.returns, read.variances
+            )
 
 
 def _live(content: Mapping[str, Any]) -> Live | None:

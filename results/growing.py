@@ -42,6 +42,8 @@ class Curve(NamedTuple):
     """Means over episodes of the cell's score; likewise success rates and mean returns."""
     success: NDArray[np.float64]
     returns: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    """Variances of `scores` as means of episodes; NaN with one episode."""
 
 
 class Growing:
@@ -61,6 +63,7 @@ class Growing:
     def _begin(self) -> None:
         self.fault, self._tail, self._end, self._lines = "", b"", 0, 0
         self._sums: dict[int, NDArray[np.float64]] = {}
+        self._scores: dict[int, list[float]] = {}
         self._episodes: dict[int, set[int]] = {}
 
     def look(self) -> bool:
@@ -124,8 +127,8 @@ class Growing:
         if row["episode"] in there:
             raise UserError(f"{where}: episode {row['episode']} of step {row['step']} is there twice; {rows.ADVICE}")
         there.add(row["episode"])
-        sums = self._sums.setdefault(row["step"], np.zeros(3))
-        sums += (worth, row["success"], row["return"])
+        self._sums.setdefault(row["step"], np.zeros(3))[:] += (worth, row["success"], row["return"])
+        self._scores.setdefault(row["step"], []).append(worth)
 
     @property
     def curve(self) -> Curve | None:
@@ -135,4 +138,8 @@ class Growing:
         steps = np.array(sorted(self._sums))
         episodes = np.array([len(self._episodes[step]) for step in steps])
         means = np.stack([self._sums[step] for step in steps]) / episodes[:, None]
-        return Curve(steps, episodes, *means.T)
+        variances = [
+            np.var(self._scores[step], ddof=1) / count if count > 1 else np.nan
+            for step, count in zip(steps.tolist(), episodes.tolist(), strict=True)
+        ]
+        return Curve(steps, episodes, means[:, 0], means[:, 1], means[:, 2], np.array(variances))

@@ -98,7 +98,7 @@ NAMED = (
     ),
     Fault(
         "holm_not_monotonic",
-        "reports/statistics/comparison.py",
+        "harness/statistics/comparison.py",
         "np.maximum.accumulate(p_values[order] * divisors)",
         "p_values[order] * divisors",
         "Holm's correction leaves out the largest so far, so a larger p value may be adjusted to a smaller one.",

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.statistics import Array, Interval
 from guidebench.methods.dsadf.routing import ABSENT, NOT_PROFICIENT, UNSCORED
 from guidebench.reports.rendering import figures, tables
 from guidebench.reports.rendering.figures import Drawing
 from guidebench.reports.sections import EVALUATIONS, Section, Source, training
-from guidebench.reports.statistics import Array, Interval
 from guidebench.reports.summary import export, grids
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing, maybe

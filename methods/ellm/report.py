@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.statistics import Interval
 from guidebench.reports.sections import Section, Source
-from guidebench.reports.statistics import Interval
 from guidebench.reports.summary import export, grids
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Chart, Drawing, literal
 from guidebench.reports.sections import Section, Source, training
-from guidebench.reports.statistics import Interval
 from guidebench.reports.summary import export, grids
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering import figures, tables
 from guidebench.reports.rendering.figures import Drawing
 from guidebench.reports.sections import Section, Source, training
-from guidebench.reports.statistics import Interval
 from guidebench.reports.summary import grids
 from guidebench.reports.summary.listings import Listing
 

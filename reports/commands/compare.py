@@ -1,4 +1,4 @@
-"""Compare new runs with stored ones: each row's difference in final score and the smallest detectable difference.
+"""Compare new runs with stored ones: each row's difference in final score with its interval and p value.
 
 Examples:
   bench compare runs/mine --against measured                   beside what this project has measured
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from guidebench.reports.summary.comparing import Compared
     from guidebench.results import CellRecord, StudyRecord
 
-HELP = "compare new runs with stored ones: difference, interval, p value, detectable difference"
+HELP = "compare new runs with stored ones: difference, interval, p value"
 STORED = "what the rows are compared with: a study's directory, or `measured`: all that this project has measured"
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from guidebench.harness import statistics
 from guidebench.harness.interfaces import Score
-from guidebench.reports import statistics
+from guidebench.harness.statistics import Array, Interval, Sample, name_seed
 from guidebench.reports.leaderboard import ranking
 from guidebench.reports.leaderboard.board import Curve, Estimate, Measure, Origin, Setting, TaskScore, Variation
 from guidebench.reports.leaderboard.rows import Measured, Member, RankedRow
 from guidebench.reports.leaderboard.sources import clean
 from guidebench.reports.rendering import page
-from guidebench.reports.statistics import Array, Interval, name_seed
 from guidebench.reports.summary import citations, registered, scoring
 from guidebench.results import RunRecord, StudyRecord
 from guidebench.results.verification.record import Check
@@ -55,6 +55,11 @@ def final(row: RankedRow) -> Array:
     return np.stack([_scaled(row, each)[:, -1] for each in own], axis=1)
 
 
+def sample(row: RankedRow) -> Sample:
+    """Return the same with what episodes say of the scores, higher being better."""
+    return statistics.joined([each.of(row.seeds).sample(share=len(row.tasks) > 1) for each in row.tasks.values()])
+
+
 def _scaled(row: RankedRow, measured: Measured) -> Array:
     """Return the scores of one of a row's tasks on the row's scale."""
     return scoring.normalised(measured.cell.score, measured.scores) if len(row.tasks) > 1 else measured.scores
@@ -62,7 +67,7 @@ def _scaled(row: RankedRow, measured: Measured) -> Array:
 
 def score(scores: Array, name: str) -> Estimate:
     """Return the IQM of final scores [runs, tasks] with its interval."""
-    return estimate(ranking.scored(scores, name).score)
+    return estimate(ranking.scored(scores, name))
 
 
 def mean(scores: Array, name: str) -> Estimate:
@@ -139,10 +144,12 @@ def variations(row: RankedRow, members: Iterable[Member], name: str) -> tuple[Va
         if place is None:
             continue
         reference = references[place.reference]
-        scores, beside = member.scores[:, -1:], reference.scores[:, -1:]
+        scores, measure = member.scores[:, -1:], member.cell.score
         own = f"{name}/{member.cell.id}"
-        paired = member.seeds == reference.seeds
-        gap = ranking.contrast(scores, beside, own, paired).interval()
+        bounds = scoring.bounds(measure)
+        gap = statistics.interval(member.sample(), reference.sample(), ranking.METRIC, bounds=bounds)
+        if measure.sign < 0:  # samples are such that higher is better
+            gap = Interval(-gap.estimate, -gap.high, -gap.low)
         called = place.name if source.name == row.source.name else f"{place.name} ({source.name})"
         task = clean(member.cell.task, 300)
         found.append(Variation(place.kind, clean(called, 300), task, score(scores, own), estimate(gap)))

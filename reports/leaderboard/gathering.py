@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import provenance
 from guidebench.harness.records import schema
+from guidebench.harness.statistics import Interval, Sample
 from guidebench.reports.leaderboard import costs, details, minimum, ranking, rows, sources
 from guidebench.reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite, claim
 from guidebench.reports.leaderboard.costs import CellCost
@@ -36,11 +37,12 @@ class _Scored(NamedTuple):
     board: str
     """The only task that it is ranked on, if any."""
     apart: str
-    scored: ranking.Scored
+    interval: Interval
+    sample: Sample
 
     @property
     def score(self) -> Estimate:
-        return details.estimate(self.scored.score)
+        return details.estimate(self.interval)
 
 
 def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
@@ -160,9 +162,11 @@ def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
             relation = _relation(whole)
             reasons = [relation.reason] if relation else []
             reasons += minimum.lacking(minimum.scored(whole, protocol), protocol)
-            scored = ranking.scored(details.final(row), name)
+            interval = ranking.scored(details.final(row), name)
             board = "" if reasons else minimum.board(whole, protocol)
-            found.append(_Scored(name, whole, row, board, clean("; ".join(reasons), 600), scored))
+            found.append(
+                _Scored(name, whole, row, board, clean("; ".join(reasons), 600), interval, details.sample(row))
+            )
     return found
 
 
@@ -216,7 +220,7 @@ def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
             groups.setdefault((*each.whole.peers, each.board, measures), []).append(each)
     found = {}
     for peers in groups.values():
-        places = ranking.ranks([each.scored for each in peers], peers[0].row.score.sign)
+        places = ranking.ranks([each.sample for each in peers])
         for each, place in zip(peers, zip(*places, strict=True), strict=True):
             found[each.id] = tuple(int(number) for number in place)
     return found  # type: ignore[return-value]

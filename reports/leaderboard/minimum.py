@@ -11,6 +11,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.recipes import Training
 from guidebench.harness.records.schema import ENOUGH_ANSWERED
 from guidebench.harness.settings import Cited
+from guidebench.harness.statistics import separable_pairs
 from guidebench.reports.leaderboard import costs
 from guidebench.reports.leaderboard.rows import Measured, RankedRow
 from guidebench.reports.summary import registered
@@ -29,10 +30,17 @@ WORDS = (
 )
 
 
+def separable() -> str:
+    """Return how many pairs of rows of one task few seeds can separate, in words."""
+    counts = {runs: separable_pairs(runs) for runs in (3, 4, 5, 6)}
+    return ", ".join(f"{pairs or 'no'} pair{'' if pairs == 1 else 's'} with {runs}" for runs, pairs in counts.items())
+
+
 FEW = (
     "Few seeds tell little: two methods that are equal are ranked apart in at most 5 % of cases, but among ten equal "
-    "methods some row stands below another on about half of the boards. The interval of the place is corrected for "
-    "that. Report five seeds or more, ten where you can."
+    "methods of five seeds some row stands below another on two boards of three. The intervals of the places hold "
+    f"for all pairs of rows together. On one task they separate at most {separable()} seeds. Report five seeds or "
+    "more, ten where you can."
 )
 """Error rates from a simulation of equal methods with normally distributed scores (`python -m
 benchmarks.error_rates`)."""

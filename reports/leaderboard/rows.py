@@ -12,9 +12,9 @@ import numpy as np
 from guidebench.harness.interfaces import Score
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
+from guidebench.harness.statistics import Array, Sample
 from guidebench.reports.leaderboard.board import Tab
 from guidebench.reports.leaderboard.sources import Source
-from guidebench.reports.statistics import Array
 from guidebench.reports.summary import comparability, registered, scoring
 from guidebench.results import CellRecord, RunRecord
 from guidebench.results.evaluations import Evaluations
@@ -37,17 +37,30 @@ class Measured:
     scores: Array
     """Values of the cell's score, [seeds, checkpoints]."""
     returns: Array
-    episodes: int
-    """Fewest episodes of the last evaluation."""
+    variances: Array
+    """Variances of `scores` as means of episodes, [seeds, checkpoints]; NaN of a single episode."""
+    counts: Array
+    """Episodes of each evaluation, [seeds, checkpoints]."""
 
     @property
     def last(self) -> int:
         return int(self.steps[-1])
 
+    @property
+    def episodes(self) -> int:
+        """Return the fewest episodes of the last evaluation."""
+        return int(self.counts[:, -1].min())
+
+    def sample(self, share: bool = False) -> Sample:
+        """Return the final scores, [seeds, 1], higher being better; `share`: rescaled to 0 to 1."""
+        scores, variances, counts = (values[:, -1:] for values in (self.scores, self.variances, self.counts))
+        return scoring.sample(self.cell.score, scores, variances, counts, share)
+
     def of(self, seeds: Sequence[int]) -> Measured:
         """Return the cell restricted to these seeds, in their order."""
         chosen = [self.seeds.index(seed) for seed in seeds]
-        return replace(self, seeds=tuple(seeds), scores=self.scores[chosen], returns=self.returns[chosen])
+        kept = {name: getattr(self, name)[chosen] for name in ("scores", "returns", "variances", "counts")}
+        return replace(self, seeds=tuple(seeds), **kept)
 
 
 class Peers(NamedTuple):
@@ -159,7 +172,8 @@ def measured(source: Source) -> dict[str, Measured]:
                 common,
                 np.stack([curve.scores for curve in kept]),
                 np.stack([curve.returns for curve in kept]),
-                min(int(curve.episodes[-1]) for curve in kept),
+                np.stack([curve.variances for curve in kept]),
+                np.stack([curve.episodes for curve in kept]),
             )
     return found
 

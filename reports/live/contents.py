@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from guidebench.harness import statistics
 from guidebench.harness.errors import count
 from guidebench.harness.records import shown
 from guidebench.harness.records.schema import STATUSES
 from guidebench.harness.texts import duration, one_line, printable
-from guidebench.reports import statistics
 from guidebench.reports.live.remaking import run_link
 from guidebench.reports.rendering import figures, legends, page, tables
 from guidebench.reports.summary import bounding, scoring, summaries
@@ -254,7 +254,13 @@ def _frame(curve: Curve) -> pd.DataFrame:
     """Return a run's evaluations as `summaries.row_of` takes them."""
     import pandas as pd
 
-    columns = {"score": curve.scores, "success": curve.success, "episodes": curve.episodes, "return": curve.returns}
+    columns = {
+        "score": curve.scores,
+        "variance": curve.variances,
+        "success": curve.success,
+        "episodes": curve.episodes,
+        "return": curve.returns,
+    }
     return pd.DataFrame(columns, index=pd.Index(curve.steps, name="step"))
 
 

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.statistics import LEVEL, Array, Interval
 from guidebench.reports.papers import equivalence, estimates, matching, verdicts
+from guidebench.reports.papers.differences import Difference, difference
 from guidebench.reports.papers.equivalence import Published
 from guidebench.reports.papers.estimates import Estimated, Estimator, Setting
 from guidebench.reports.papers.matching import ALL, PRETRAINING, Shelf
 from guidebench.reports.papers.measures import OF_DRAWS
-from guidebench.reports.statistics import LEVEL, Array, Interval
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 
@@ -66,6 +67,10 @@ class ClaimFinding(NamedTuple):
     ours: Interval
     verdict: str
     """Verdict on this number alone, whether or not it is comparable: one of `verdicts.TESTED`."""
+    difference: Difference | None = None
+    """Our rows less those that they are compared with, or their baselines, in the final score."""
+    told: str = ""
+    """What stands in the place of an interval that so few seeds do not have."""
 
 
 class Outcome(NamedTuple):
@@ -116,7 +121,7 @@ class _MissingRun(Exception):
 _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
     "difference": lambda ours, theirs: ours - theirs,
     "relative_gain": estimates.relative_gain,
-    "relative_saving": lambda ours, theirs: 100 * (theirs - ours) / theirs,
+    "relative_saving": estimates.relative_saving,
 }
 
 
@@ -142,7 +147,7 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
         cases, reasons = _cases(claim, numbers, shelf, estimator)
     except _MissingRun as missing:
         return Outcome(claim, (), verdicts.NOT_RUN, (str(missing),))
-    found = list(_findings(claim, cases, estimator, bool(_named(claim, numbers)), shelf.paper.seeds))
+    found = list(_findings(claim, cases, estimator, bool(_named(claim, numbers)), shelf))
     findings = tuple(finding for finding, _ in found)
     if any(np.isnan(finding.ours.estimate) for finding in findings):
         reasons = (*reasons, "not defined here: a baseline that never succeeded")
@@ -297,11 +302,11 @@ def _places(
 
 
 def _findings(
-    claim: Claim, cases: Sequence[_Case], estimator: Estimator, apart: bool, seeds: int | None
+    claim: Claim, cases: Sequence[_Case], estimator: Estimator, apart: bool, shelf: Shelf
 ) -> Iterator[tuple[ClaimFinding, tuple[str, ...]]]:
     """Yield each finding with the reasons why it is inconclusive, if any. `apart`: whether wins and ranges consider
-    each task separately; `seeds`: number of the paper's seeds."""
-    several = len({case.suite for case in cases}) > 1
+    each task separately."""
+    seeds, several = shelf.paper.seeds, len({case.suite for case in cases}) > 1
     groups: dict[str, list[_Case]] = {}
     for case in cases:
         each = claim.metric in OF_DRAWS or (apart and claim.formula in ("wins", "range"))
@@ -319,11 +324,13 @@ def _findings(
             high = claim.high if claim.high == claim.high else claim.value
             origin = equivalence.origin(claim.metric, claim.formula)
             theirs = Published(claim.value, high, seeds=seeds or equivalence.UNSTATED_SEEDS, origin=origin)
-            margin = equivalence.margin(claim.metric, claim.formula, claim.value)
+            episodes = estimates.episodes([case.ours for case in groups[of]])
+            margin = equivalence.margin(claim.metric, claim.formula, claim.value, episodes)
             directed = claim.formula in _DIFFERENCES
             verdict = str(equivalence.decided(found.tested, theirs, margin, directed=directed, level=refuting))
             why = equivalence.why_inconclusive(found.tested, theirs, margin)
-        yield ClaimFinding(of, found.interval, verdict), why
+        beside = difference([(case.ours, case.theirs or shelf.baseline(case.ours)) for case in groups[of]])
+        yield ClaimFinding(of, found.interval, verdict, beside, found.told), why
 
 
 def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[ClaimFinding, tuple[str, ...]]:

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from guidebench.harness.statistics import LEVEL, Array, margin_of_rate
 from guidebench.reports.papers import verdicts
-from guidebench.reports.statistics import LEVEL, Array
 
 FEWEST_SEEDS = 5
 """Fewest seeds of one of our rows; with fewer, nothing is decided."""
@@ -54,7 +54,10 @@ SUCCESS = {
     "completion_percent": 100.0,
     "object_success_percent": 100.0,
 }
-"""Metric that is a success rate -> its greatest value."""
+"""Metric that is a success rate, or its deviation -> its greatest value."""
+DEVIATION = "success_rate_sd"
+DIFFERENCES = ("difference",)
+"""Formulas whose values are differences of rates."""
 SHARES = (
     "label_accuracy_percent",
     "discard_percent",
@@ -101,15 +104,17 @@ def printed(value: float, error: float, kind: str, seeds: int | None) -> Publish
     return Published(value, value, error, seeds or UNSTATED_SEEDS)
 
 
-def margin(metric: str, formula: str, value: float) -> float:
+def margin(metric: str, formula: str, value: float, episodes: int) -> float:
     """Return the difference within which ours equals a published value of this metric, under this formula ("" for
-    none)."""
+    none). `episodes`: number of our episodes behind the value."""
     if formula == "relative_saving" or metric.endswith(("saving_percent", "speed_percent")):
         return 20.0
     if formula == "relative_gain" or metric.endswith(("gain_percent", "change_percent")):
         return 0.2 * (100 + max(value, 0.0))
-    if metric in SUCCESS:
+    if metric in SUCCESS and (metric == DEVIATION or formula in DIFFERENCES):
         return 0.2 * SUCCESS[metric]
+    if metric in SUCCESS:
+        return float(margin_of_rate(value / SUCCESS[metric], episodes)) * SUCCESS[metric]
     return 5.0 if metric.endswith(SHARES) else 0.2 * abs(value)
 
 

@@ -1,8 +1,8 @@
 """Estimates of published numbers from our runs: metrics of mean curves, of a method alone or compared with its
 baseline, and means of the numbers in runs' logs.
 
-A resample draws seeds separately for every task and learner. Rows of one task and learner with the same seeds are drawn
-together, so that a comparison is paired; other rows are drawn independently. A metric is computed from the mean curve
+A resample draws the seeds of every row independently: runs of one seed share nothing but the layouts of their
+evaluations. A metric is computed from the mean curve
 of each resample, as a paper computes it from the mean over its seeds. Over several tasks or learners its parts are
 averaged before they are compared (VLM-RB, tables 1 and 8).
 
@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from guidebench.reports import statistics
+from guidebench.harness import statistics
+from guidebench.harness.statistics import LEVEL, Array, Interval
 from guidebench.reports.papers import equivalence
 from guidebench.reports.papers.equivalence import SUCCESS, Estimate
 from guidebench.reports.papers.measures import MEASURES
-from guidebench.reports.statistics import LEVEL, Array, Interval
 from guidebench.reports.summary.rows import ReportRow
 
 _CHUNK = 1 << 22
@@ -83,6 +83,8 @@ class Estimated(NamedTuple):
     interval: Interval
     """95 % interval; its ends are NaN with a single seed, and infinite where resamples do not reach their target."""
     tested: Estimate
+    told: str = ""
+    """What stands in the place of a comparison's interval that so few seeds do not have."""
 
 
 def _gain(ours: Array, theirs: Array) -> Array:
@@ -112,6 +114,11 @@ def relative_gain(ours: Array, theirs: Array) -> Array:
     return np.asarray(100 * (ours - theirs) / theirs)
 
 
+def relative_saving(ours: Array, theirs: Array) -> Array:
+    """Return how much less than the baseline's value it is, in percent of that."""
+    return np.asarray(100 * (theirs - ours) / theirs)
+
+
 Formula = Callable[[Array, Array], Array]
 """Function from samples of a metric of a method, and of its baseline, to samples of their comparison."""
 COMPARISONS: dict[str, tuple[str, Formula]] = {
@@ -136,6 +143,11 @@ def is_known(metric: str) -> bool:
 def compares(metric: str) -> bool:
     """Return whether a metric states by how much a method is above or below its baseline."""
     return (metric in METRICS and METRICS[metric].compares) or metric.endswith("_change_percent")
+
+
+def episodes(rows: Sequence[ReportRow]) -> int:
+    """Return the number of episodes of the last evaluation of rows, over seeds."""
+    return int(sum(row.counts[:, -1].sum() for row in rows))
 
 
 def unmeasured(row: ReportRow, metric: str) -> Array:
@@ -176,9 +188,26 @@ class Estimator:
         shown = readings[0][3]
         if shown is None:
             low, high = equivalence.ends(tested)
-            bounds = _range(metric) if formula is None else (-np.inf, np.inf)
+            bounds = self._bounds(metric, settings, formula)
             shown = Interval(value[0], np.clip(low, *bounds), np.clip(high, *bounds))
+        if (compares(metric) or formula is not None) and not statistics.can_tell(seeds, seeds):
+            nothing = Interval(shown.estimate, np.asarray(np.nan), np.asarray(np.nan))
+            return Estimated(nothing, tested, statistics.cannot_tell(seeds))
         return Estimated(shown, tested)
+
+    def _bounds(self, metric: str, settings: Sequence[Setting], formula: Formula | None) -> tuple[float, float]:
+        """Return the least and the greatest possible value, beside the baseline that was measured."""
+        if formula is None and metric != "gain_percent":
+            return _range(metric)
+        if formula is not None and metric in SUCCESS and formula not in (relative_gain, relative_saving):
+            return -SUCCESS[metric], SUCCESS[metric]
+        rate = "best_success_rate" if metric == "gain_percent" else metric
+        theirs = [Setting(setting.baseline) for setting in settings if setting.baseline is not None]
+        if rate not in SUCCESS or not theirs:
+            return -np.inf, np.inf
+        beside = float(self.samples(rate, theirs)[0])
+        most = 100 * (SUCCESS[rate] / beside - 1) if beside > 0 else np.inf
+        return (-most, 100.0) if formula is relative_saving else (-100.0, most)
 
     def samples(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Array:
         """Return the metric of the parts averaged over the settings: the point estimate, then each resample's, [1 +
@@ -321,8 +350,8 @@ def _rows(settings: Sequence[Setting]) -> list[ReportRow]:
 
 
 def _stratum(row: ReportRow) -> tuple[str, str, tuple[int, ...]]:
-    """Return the key of rows whose seeds are drawn together."""
-    return row.where, row.cell.learner, row.seeds
+    """Return the key of rows whose seeds are drawn together: those of one configuration."""
+    return row.where, row.cell.id, row.seeds
 
 
 def _reached(steps: Array, curves: Array, target: Array) -> Array:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.statistics import Interval
 from guidebench.reports.papers import equivalence, estimates, matching, verdicts
+from guidebench.reports.papers.differences import Difference, difference
 from guidebench.reports.papers.estimates import Estimator, Setting
 from guidebench.reports.papers.layouts import JoinedColumn, Layout, Paper
 from guidebench.reports.papers.matching import ALL, Missing, Number, Shelf
-from guidebench.reports.statistics import Interval
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 
@@ -32,6 +33,10 @@ class PublishedEntry(NamedTuple):
     rows: tuple[ReportRow, ...]
     beside: tuple[str, float] | None = None
     """Another metric of ours that is shown beside it (`Paper.beside`), and its value."""
+    difference: Difference | None = None
+    """Our rows less their baselines in the final score."""
+    told: str = ""
+    """What stands in the place of an interval that so few seeds do not have."""
 
 
 class Line(NamedTuple):
@@ -89,20 +94,30 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
         why = f"{words(estimates.measured_by(metric))} of no run of {lacking[0].label} on {lacking[0].cell.task}"
         return PublishedEntry(number, None, verdicts.NOT_RUN, (why,), "", ())
     ours = estimator(metric, found.settings)
+    apart = difference([(row, other or shelf.baseline(row)) for row, other in found.settings])
     beside = _beside(paper.beside.get(metric, ""), found.settings, estimator)
     undefined = np.isnan(ours.tested.value[0])
     missing = "not defined here: a baseline that never succeeded" if undefined else ""
     reasons = tuple(filter(None, [*found.reasons, paper.unclear.get(metric, ""), missing]))
     theirs = equivalence.printed(number.value, number.error, number.error_kind, number.seeds or paper.seeds)
     theirs = theirs._replace(origin=equivalence.origin(metric, ""))
-    within = equivalence.margin(metric, "", number.value)
+    episodes = estimates.episodes([setting.row for setting in found.settings])
+    within = equivalence.margin(metric, "", number.value, episodes)
     alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
     if not reasons and alone == verdicts.INCONCLUSIVE:
         reasons = equivalence.why_inconclusive(ours.tested, theirs, within)
-        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows, beside)
+        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows, beside, apart, ours.told)
     decided = verdicts.NOT_COMPARABLE if reasons else alone
     return PublishedEntry(
-        number, ours.interval, decided, tuple(dict.fromkeys(reasons)), "" if undefined else alone, rows, beside
+        number,
+        ours.interval,
+        decided,
+        tuple(dict.fromkeys(reasons)),
+        "" if undefined else alone,
+        rows,
+        beside,
+        apart,
+        ours.told,
     )
 
 

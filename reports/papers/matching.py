@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from guidebench.reports.papers import estimates, verdicts
+from guidebench.reports.papers.differences import baseline_of
 from guidebench.reports.papers.estimates import Setting
 from guidebench.reports.papers.layouts import Paper, Reading
 from guidebench.reports.papers.measures import OF_MACHINES, OFFLINE, SECONDS
@@ -118,6 +119,10 @@ class Shelf:
                 reasons += self.reasons(beside, task, method, its)
                 settings.append(Setting(row, beside))
         return Match(tuple(settings), tuple(dict.fromkeys(reasons)))
+
+    def baseline(self, row: ReportRow) -> ReportRow | None:
+        """Return the baseline with which a report compares a row; None for the baseline itself."""
+        return baseline_of(row, self._rows)
 
     def span(self, variant: Mapping[str, str]) -> tuple[str, Mapping[str, tuple[str, ...]]]:
         """Return the setting over whose values a number of this variant is a mean, and each value's tasks; "" and

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench import results
+from guidebench.harness.statistics import Array
 from guidebench.reports.sections import episodes, phases, preferences, rewards
-from guidebench.reports.statistics import Array
 from guidebench.reports.summary import judges, ledger
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import StudyRecord

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench import results
-from guidebench.reports import statistics
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.papers.layouts import Panels, TestSteps
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.sources import Sources
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
-from guidebench.reports.statistics import Array, Interval
 from guidebench.reports.summary.rows import ReportRow
 
 if TYPE_CHECKING:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench import results
 from guidebench.harness.errors import UserError
+from guidebench.harness.statistics import Interval
 from guidebench.reports.papers import catalogue, claims, filled, pictures, text, verdicts
 from guidebench.reports.papers.claims import Outcome
+from guidebench.reports.papers.differences import Difference
 from guidebench.reports.papers.estimates import Estimator
 from guidebench.reports.papers.filled import Filled, PublishedEntry
 from guidebench.reports.papers.layouts import Paper
@@ -17,8 +19,7 @@ from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.measures import Measured
 from guidebench.reports.papers.pictures import Figures
 from guidebench.reports.papers.sources import Sources
-from guidebench.reports.statistics import Interval
-from guidebench.reports.summary import summaries
+from guidebench.reports.summary import export, summaries
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import Picture, StudyRecord, published
 
@@ -159,7 +160,15 @@ def plain(found: PaperReport) -> dict[str, Any]:
         "claims": [
             {
                 **{key: _plain(value) for key, value in each.claim._asdict().items()},
-                "ours": [{"of": one.of, **_interval(one.ours), "verdict": one.verdict} for one in each.findings],
+                "ours": [
+                    {
+                        "of": one.of,
+                        **_interval(one.ours),
+                        "verdict": one.verdict,
+                        "difference_from_baseline": _difference(one.difference),
+                    }
+                    for one in each.findings
+                ],
                 "verdict": each.verdict,
                 "reasons": list(each.reasons),
             }
@@ -175,9 +184,22 @@ def _entry(entry: PublishedEntry) -> dict[str, Any]:
         "ours": _interval(entry.ours) if entry.ours else None,
         **({"beside": {entry.beside[0]: _plain(entry.beside[1])}} if entry.beside else {}),
         "verdict": entry.verdict,
+        "difference_from_baseline": _difference(entry.difference),
         "numbers_alone": entry.numbers_alone or None,
         "reasons": list(entry.reasons),
         "runs": [directory for row in entry.rows for directory in row.directories],
+    }
+
+
+def _difference(found: Difference | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "baseline": found.baseline,
+        "score": found.score.name,
+        **export.spread(found.found.difference),
+        "p": export.number(found.found.p),
+        "seeds_needed": export.needed(found.found.needed),
     }
 
 

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from guidebench.harness.statistics import Interval
 from guidebench.reports.papers import verdicts
-from guidebench.reports.papers.claims import Outcome
+from guidebench.reports.papers.claims import ClaimFinding, Outcome
+from guidebench.reports.papers.differences import Difference
 from guidebench.reports.papers.filled import Filled, Line, PublishedEntry, words
 from guidebench.reports.papers.measures import OF_DRAWS
+from guidebench.reports.rendering import tables
 from guidebench.reports.rendering.latex import escape, floating, stacked
-from guidebench.reports.statistics import Interval
+from guidebench.reports.summary import scoring
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -82,9 +85,32 @@ def ours(cell: Sequence[PublishedEntry]) -> str:
     """Return our numbers, with the interval of the first; a dash if there are none."""
     if not cell or cell[0].ours is None:
         return "—"
-    parts = [spread(cell[0].number.metric, cell[0].ours) + _with(cell[0])]
+    parts = [spread(cell[0].number.metric, cell[0].ours) + _few(cell[0]) + _with(cell[0])]
     parts += [value(each.number.metric, float(each.ours.estimate)) for each in cell[1:] if each.ours is not None]
     return _together(parts)
+
+
+def _few(found: PublishedEntry | ClaimFinding) -> str:
+    """Return what stands in the place of an interval that so few seeds do not have."""
+    return f" ({found.told})" if found.told else ""
+
+
+def difference(found: Difference | None) -> str:
+    """Return our difference from the baseline, as `final success −0.20 [−0.41, 0.02] from uer, p 0.087, 24 seeds
+    needed`; "" if there is none."""
+    if found is None:
+        return ""
+    comparison = found.found
+    digits = scoring.digits([float(comparison.difference.estimate)])
+    said = tables.difference(comparison.difference, comparison.told, digits).replace("-", "−")
+    p, needed = tables.p_value(comparison.p), tables.needed(comparison.needed)
+    return f"final {found.score.name} {said} from {found.baseline}, p {p}, {needed} seeds needed"
+
+
+def differences(line: Line) -> str:
+    """Return our differences of a line from their baselines, each once."""
+    told = [difference(cell[0].difference) for cell in line.cells if cell]
+    return "; ".join(dict.fromkeys(filter(None, told)))
 
 
 def _with(entry: PublishedEntry) -> str:
@@ -140,7 +166,7 @@ def terminal(table: Filled, known: Letters) -> Table:
         names = [name or "—" for name in line.names]
         found.add_row(*map(Text, [*names, "published", *above, judged(line, table.columns, known)]))
         if any(cell and cell[0].ours is not None for cell in line.cells):
-            found.add_row(*map(Text, [*[""] * len(names), "ours", *below, ""]), style="bold")
+            found.add_row(*map(Text, [*[""] * len(names), "ours", *below, differences(line)]), style="bold")
     return found
 
 
@@ -160,7 +186,8 @@ def claims_table(claims: Sequence[Outcome], known: Letters) -> Table:
     for name in ("claim", "where", "published", "ours", "verdict"):
         found.add_column(name, overflow="fold")
     for each in claims:
-        found.add_row(*map(Text, [each.claim.statement, each.claim.where, *beside(each), _verdict(each, known)]))
+        told = [_verdict(each, known), *filter(None, (difference(one.difference) for one in each.findings))]
+        found.add_row(*map(Text, [each.claim.statement, each.claim.where, *beside(each), "; ".join(told)]))
     return found
 
 
@@ -178,7 +205,7 @@ def beside(tested: Outcome) -> tuple[str, str]:
         shown = [(found.of, *(f"{float(number):g}" for number in found.ours)) for found in tested.findings]
         return said, " ".join(f"{count} [{low}, {high}] {of}" for of, count, low, high in shown)
     return said, "; ".join(
-        f"{found.of}: {spread(metric, found.ours)}" if found.of else spread(metric, found.ours)
+        (f"{found.of}: {spread(metric, found.ours)}" if found.of else spread(metric, found.ours)) + _few(found)
         for found in tested.findings
     )
 
@@ -199,7 +226,8 @@ def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
         lines.append(" & ".join([*names, "published", *above, verdict]) + r" \\")
         if any(cell and cell[0].ours is not None for cell in line.cells):
             below = [rf"\textit{{{_numbers(ours(cell))}}}" for cell in line.cells]
-            lines.append(" & ".join([*[""] * len(names), r"\textit{ours}", *below, ""]) + r" \\")
+            beside = rf"\raggedright {_numbers(differences(line))}\arraybackslash"
+            lines.append(" & ".join([*[""] * len(names), r"\textit{ours}", *below, beside]) + r" \\")
         lines.append(r"\addlinespace[2pt]")
     before = [r"\centering\scriptsize\setlength{\tabcolsep}{3pt}", rf"\caption{{{escape(caption)}}}"]
     return floating("table*", before, ("tabular", f"{{{columns}}}"), lines, rf"\scriptsize {escape(note)}")

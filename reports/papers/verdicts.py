@@ -30,11 +30,15 @@ DEFINITION = (
     "interval leaves out zero, and it is more than a quarter of the margin. Reproduced: otherwise, where its 90 % "
     "interval lies within the margin (two one-sided tests at 5 %); a gain or saving must also differ from zero on the "
     "published side. Same direction: a gain or saving differs from zero on the published side, but its size is another "
-    "or too uncertain; it is then not called not reproduced. The margin is 20 points of success, survival, completion, "
-    "items placed or a saving, 20 % of 100 + g for a gain of g %, 5 points of a share of labels or draws, and 20 % of "
-    "any other value. Inconclusive: none of these could be shown, or a row of ours has fewer than five seeds. Not "
-    "comparable: ours is shown, and the letters say what differs. Published only: no run of ours can have it, as on a "
-    "real robot. Not run: no chosen study has it."
+    "or too uncertain; it is then not called not reproduced. The margin of a rate p of success, survival, "
+    "completion or items placed is the least of 20 points, p / 2 and (1 - p) / 2, at least one episode of ours; it is "
+    "20 points of a saving or a difference of rates, 20 % of 100 + g for a gain of g %, 5 points of a share of labels "
+    "or draws, and 20 % of any other value. Inconclusive: none of these could be shown, or a row of ours has fewer "
+    "than five seeds. Not comparable: ours is shown, and the letters say what differs. Published only: no run of ours "
+    "can have it, as on a "
+    "real robot. Not run: no chosen study has it. Beside a verdict stands what our runs show by themselves: the final "
+    "score less that of the baseline, with the shifts that the test does not reject, its p value, and the seeds a side "
+    "that such a difference needs, which rest on this study alone."
 )
 SCRIPTED = ("scripted", "oracle")
 NOTHING: Mapping[str, str] = MappingProxyType({})

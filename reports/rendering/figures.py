@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.reports.statistics import Array, Interval
+from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.summary import comparability, scoring
 from guidebench.reports.summary.rows import ReportRow
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from guidebench import results
+from guidebench.harness import statistics
 from guidebench.harness.errors import unknown
-from guidebench.reports import statistics
+from guidebench.harness.statistics import Array, Interval, power, standard_error
 from guidebench.reports.rendering import legends
 from guidebench.reports.rendering import wording as words
 from guidebench.reports.rendering.legends import INTERVAL, PM
@@ -29,7 +30,6 @@ from guidebench.reports.rendering.wording import (
     Wording,
     numbered,
 )
-from guidebench.reports.statistics import Array, Interval, standard_error
 from guidebench.reports.summary import matrices, replication, scoring
 from guidebench.reports.summary.bounding import bounded
 from guidebench.reports.summary.grids import Grid
@@ -306,7 +306,7 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
     for index, matrix in enumerate(summary.matrices, 1):
         reference, digits = matrix.lines[0].row, matrix_digits(matrix)
         counts = sorted({len(line.row.seeds) for line in matrix.lines})
-        named = {"final": "Final", "difference": "Difference", "p": "p", "detectable": "Detec-\ntable"}
+        named = {"final": "Final", "difference": "Difference", "p": "p", "needed": "Seeds\nneeded"}
         named |= {"seeds": "Seeds"} if len(counts) > 1 else {}
         headers = [style.wording.header(name, text) for name, text in named.items()]
         group = [
@@ -316,7 +316,7 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
                     TableCell(_digits(line.row.final.estimate, digits), after=DAGGER if line.row.alone else ""),
                     _difference(line, reference, style, digits),
                     _p_value(line),
-                    TableCell(_digits(line.comparison.detectable, digits) if line.comparison else ""),
+                    _needed(line),
                     *([TableCell(str(len(line.row.seeds)))] if len(counts) > 1 else []),
                 ],
             )
@@ -366,14 +366,21 @@ def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> st
 def _difference(line: Line, reference: ReportRow, style: Style, digits: int) -> TableCell:
     if line.comparison is None:
         return TableCell("")
-    ours, theirs = line.row.scores[:, -1], reference.scores[:, -1]
-    error = standard_error(ours, theirs, line.comparison.paired)
-    return estimate(line.comparison.adjusted, style, error, digits=digits)
+    found = line.comparison.adjusted
+    if style.spread != PM and line.comparison.told:
+        return TableCell(_digits(found.estimate, digits), after=rf"\ {{\scriptsize {line.comparison.told}}}")
+    error = standard_error(line.row.scores[:, -1:], reference.scores[:, -1:])
+    return estimate(found, style, error, digits=digits)
 
 
 def _p_value(line: Line) -> TableCell:
     value = line.comparison.adjusted_p if line.comparison else np.nan
     return TableCell("0.001", before="$<$") if value < 0.001 else TableCell(_digits(value, 3))
+
+
+def _needed(line: Line) -> TableCell:
+    value = line.comparison.needed if line.comparison else np.nan
+    return TableCell(str(power.MOST), before="$>$") if np.isinf(value) else TableCell(_digits(value, 0))
 
 
 def _reached(row: ReportRow) -> TableCell:

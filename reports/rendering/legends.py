@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from guidebench.reports.statistics import coverage
+from guidebench.harness.statistics import coverage
 from guidebench.reports.summary import judges, matrices, scoring
 from guidebench.reports.summary.summaries import Summary
 
-BEST = "t tests of all pairs of rows, Holm-corrected, at 5 %"
+PAIRS = "tests of all pairs of rows, Holm-corrected, at 5 %"
+"""The rule for telling two rows apart in a map of all pairs."""
+BEST = "the smallest set of top rows of which each differs from every other row at p < .05"
 """The rule for marking rows as best."""
 
 INTERVAL, PM = SPREADS = ("interval", "pm")
@@ -38,7 +40,7 @@ def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collec
     means, best = (find(row.score for row in summary.rows) for find in (scoring.means, scoring.best))
     told = {
         "score": f"Mean over {many(counts, 'seed')} of the {means} over {many(episodes, 'episode')} at the last "
-        f"evaluation; {shown}. {mark}: the {best}, or not told apart from it: {BEST}.",
+        f"evaluation; {shown}. {mark}: {BEST} ({matrices.TEST}); none where there is no such set.",
         "auc": "AUC: area under the curve over training, divided by the steps it spans.",
         "best": f"Best: {best} over evaluations of the mean over seeds ({many(evaluations, 'evaluation')}).",
         "steps": f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",

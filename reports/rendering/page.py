@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness import statistics
 from guidebench.harness.errors import count
-from guidebench.reports import statistics
 from guidebench.reports.rendering import charts, figures, inline, legends, tables
 from guidebench.reports.rendering import latex as tex
 from guidebench.reports.rendering.figures import Chart, Gallery
@@ -84,6 +84,7 @@ def render(
             differences=differing,
             origins=origins(whole or study),
             matrix_digits=tables.matrix_digits,
+            needed=tables.needed,
             p_value=tables.p_value,
             **formats(),
             base64=lambda content: base64.b64encode(content).decode("ascii"),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from guidebench.harness import statistics
 from guidebench.harness.interfaces import Score
-from guidebench.reports import statistics
-from guidebench.reports.statistics import Array, Interval
+from guidebench.harness.statistics import Array, Interval, power
 from guidebench.reports.summary import comparability, scoring
 from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate
 from guidebench.reports.summary.grids import Grid
@@ -43,8 +43,8 @@ def spread(interval: Interval, digits: int = 2) -> str:
 
 
 def mark(row: ReportRow) -> str:
-    """Return the mark after a final number: `*` for the best and what the test does not distinguish from it, † if
-    excluded from comparisons."""
+    """Return the mark after a final number: `*` for the best (`statistics.leading`), † if excluded from
+    comparisons."""
     return "*" if row.leading else "†" if row.alone else ""
 
 
@@ -173,7 +173,7 @@ def matrix(found: Matrix) -> Table:
         f"final {scoring.title(score)}",
         "difference from\nthe first row",
         "p\n(Holm)",
-        "detectable\ndifference",
+        "seeds\nneeded",
         "seeds",
     ]
     cells = {
@@ -206,12 +206,21 @@ def matrix_digits(found: Matrix) -> int:
 
 
 def compared(line: Line, digits: int = 2) -> list[str]:
-    """Return difference with corrected interval, corrected p value, and detectable difference; dashes for the
-    reference."""
+    """Return difference with corrected interval, corrected p value, and seeds needed; dashes for the reference."""
     found = line.comparison
     if found is None:
         return ["—"] * 3
-    return [spread(found.adjusted, digits), p_value(found.adjusted_p), number(found.detectable, digits)]
+    return [difference(found.adjusted, found.told, digits), p_value(found.adjusted_p), needed(found.needed)]
+
+
+def needed(value: float) -> str:
+    """Return a number of seeds; `> 100` above the most that are considered, a dash if undefined."""
+    return f"> {power.MOST}" if np.isinf(value) else number(value, 0)
+
+
+def difference(interval: Interval, told: str, digits: int = 2) -> str:
+    """Return `0.25 [0.10, 0.40]`, or `0.25 (3 seeds cannot tell)` where so few seeds give no interval."""
+    return f"{number(interval.estimate, digits)} ({told})" if told else spread(interval, digits)
 
 
 def p_value(value: float) -> str:

@@ -22,7 +22,7 @@ COLUMNS = ("score", "iqm", "auc", "best", "maxima", "steps", "return", "success"
 """Columns of the table of rows, by the names that choose and rename them."""
 USUAL = ("score", "iqm", "auc", "best", "steps")
 """Columns shown by default; `iqm` only if it differs from the mean."""
-OTHERS = ("row", "mean", "median", "final", "difference", "p", "detectable", "estimate")
+OTHERS = ("row", "mean", "median", "final", "difference", "p", "needed", "estimate")
 """Further columns that can be renamed: the column of names, and those of the other tables."""
 LABEL = re.compile(r"[A-Za-z0-9:._/+-]+")
 ENDS = (" ", ",")
@@ -139,10 +139,11 @@ def renamed(summary: Summary, wording: Wording) -> Summary:
     rows = tuple(replace(row, baseline=names.get(row.baseline, row.baseline)) for row in summary.rows)
     matrices = []
     for matrix in summary.matrices:
-        label = matrix.lines[0].row.label
-        before = matrix.heading.removesuffix(label)
-        changed = before != matrix.heading and label in names
-        matrices.append(matrix._replace(heading=before + names[label]) if changed else matrix)
+        label, heading = matrix.lines[0].row.label, matrix.heading
+        if heading.endswith(label) and label in names:
+            heading = heading.removesuffix(label) + names[label]
+        task = next((name for name in names if heading.startswith(f"{name}: ")), "")
+        matrices.append(matrix._replace(heading=names.get(task, "") + heading.removeprefix(task)))
     return replace(summary, rows=rows, matrices=tuple(matrices))
 
 

@@ -26,8 +26,8 @@ import numpy as np
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import schema
+from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering.figures import Drawing, Gallery
-from guidebench.reports.statistics import Interval
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import PLACES, Listing
 from guidebench.results.rows import EVALUATIONS as EVALUATIONS

@@ -21,8 +21,8 @@ from guidebench.results import CellRecord
 NUMBERED = 20
 """Most values of a setting in a map with numbers; a map of more shows colours alone."""
 REMARK = (
-    "The final score, the mean over seeds, for every pair of two settings. Bold: the best of the task, or not told "
-    "apart from it. The intervals are in the tables."
+    "The final score, the mean over seeds, for every pair of two settings. Bold: the best of the task, by the rule "
+    "below the tables. The intervals are in the tables."
 )
 
 

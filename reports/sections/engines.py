@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.reports import statistics
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing
-from guidebench.reports.statistics import Array, Interval, with_rliable
+from guidebench.reports.statistics import with_rliable
 from guidebench.reports.summary import scoring
 from guidebench.reports.summary.aggregates import Aggregate, Overview
 from guidebench.reports.summary.summaries import Summary, with_notes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.reports.statistics import Array, Interval
+from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.summary import export, scoring
 from guidebench.reports.summary.grids import Grid, over_runs
 from guidebench.results import CellRecord

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.statistics import Array
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal
-from guidebench.reports.statistics import Array
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Cells, Chart, Curve, Drawing
-from guidebench.reports.rendering.legends import BEST
+from guidebench.reports.rendering.legends import PAIRS
 from guidebench.reports.summary import scoring
 from guidebench.reports.summary.aggregates import Overview, Scores
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REMARK = (
     "Probability of improvement: how often a run of the row ends better than one of the column on the same task, ties "
-    f"counted half, in percent; bold where the mean final score of the two is told apart ({BEST}). Over several "
+    f"counted half, in percent; bold where the mean final score of the two differs ({PAIRS}). Over several "
     "tasks also: the IQM of the score over training; the share of runs whose final score is above each value "
     "(higher is better); how often a run has each rank on a task (1 is best, ties share ranks). "
     "Bands are pointwise 95 % bootstrap intervals, stratified by task."
@@ -91,7 +91,7 @@ def _improvement(each: Overview) -> Cells:
     for (first, second), found in each.improvement.items():
         place = labels.index(first), labels.index(second)
         values[place] = found.estimate
-        bold[place] = (first, second) in each.apart
+        bold[place] = (first, second) in each.significant
     return Cells(
         values,
         [["–" if np.isnan(value) else f"{100 * value:.0f}" for value in row] for row in values],

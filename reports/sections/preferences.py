@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.reports import statistics
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import RETURN, Chart, Curve, Drawing, literal
-from guidebench.reports.statistics import Array, Interval
 from guidebench.reports.summary import export, grids
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.rows import NONE, ReportRow

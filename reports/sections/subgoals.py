@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from guidebench.reports import statistics
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
-from guidebench.reports.statistics import Interval
 from guidebench.reports.summary import export
 from guidebench.reports.summary.grids import Grid, over_runs
 from guidebench.results import CellRecord

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.reports import statistics
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import SUCCESS, Chart, Curve, Drawing, literal
-from guidebench.reports.statistics import Interval
 
 if TYPE_CHECKING:
     import pandas as pd

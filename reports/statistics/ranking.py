@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from guidebench.reports.statistics.resampling import REPS, Array, checked, chunks, name_seed
+from guidebench.harness.statistics.resampling import REPS, Array, checked, chunks, name_seed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from guidebench.reports.statistics.resampling import LEVEL, Array, Interval, checked, checked_pair
+from guidebench.harness.statistics.resampling import LEVEL, Array, Interval, checked, checked_pair
 
 REPS = 2_000
 """Default number of resamples: rliable's own for performance profiles; our usual 50,000 take minutes to an hour."""

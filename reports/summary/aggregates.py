@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from guidebench.harness import statistics
 from guidebench.harness.interfaces import Score
-from guidebench.reports import statistics
-from guidebench.reports.statistics import Array, Contrast, Interval
-from guidebench.reports.statistics.resampling import ends
+from guidebench.harness.statistics import Array, Interval, Sample
+from guidebench.harness.statistics.resampling import ends
+from guidebench.reports.statistics import ranks
 from guidebench.reports.summary import comparability, scoring
 from guidebench.reports.summary.rows import MOST, ReportRow
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 STEPS = "environment steps per seed and task"
 SHARE = "share of a task's training steps"
 TOLERANCE = 1e-12
-TEST_REPS = 5_000
-"""Resamples of a standard error; randomness moves it by a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,7 @@ class Aggregate:
     seeds: tuple[int, ...]
     tasks: tuple[str, ...]
     leading: bool = False
-    """Whether it is the highest of its peers (the lowest gap), or not distinguished from it by the test
-    (`statistics.leading`)."""
+    """Whether it is among the best of its peers (`statistics.leading`)."""
     missing: bool = False
     """Whether a planned seed of some task has failed or is missing, so that it is not compared with others."""
 
@@ -71,6 +68,8 @@ class Scores:
     seeds: Mapping[str, tuple[int, ...]]
     final: Mapping[str, Array]
     """Label -> [runs, tasks] at the last evaluation."""
+    samples: Mapping[str, Sample]
+    """Label -> the same with what episodes say of it."""
     steps: Array
     """Positions at which every row has an evaluation, in `unit`, [checkpoints]."""
     unit: str
@@ -81,6 +80,8 @@ class Scores:
     chosen: bool = False
     """Whether they are the best of more labels (`fewer`). Then no test tells them apart, since it would have to correct
     for the choice."""
+    apart: str = ""
+    """What distinguishes them from other scores with the same heading (`distinct`)."""
 
     @property
     def place(self) -> str:
@@ -93,7 +94,7 @@ class Scores:
         several = len(self.tasks) > 1
         tasks = f"{len(self.tasks)} tasks" if several else ""
         measure = "" if self.score.name == "success" else f"by {scoring.title(self.score)}" if self.one_scale else ""
-        parts = [self.place, tasks, f"{self.profile} profile", self.conditions, measure]
+        parts = [self.place, tasks, f"{self.profile} profile", self.conditions, measure, self.apart]
         return ", ".join(filter(None, parts))
 
 
@@ -111,8 +112,8 @@ class Overview(NamedTuple):
     """IQM over runs and tasks at each of `scores.steps`."""
     ranks: pd.DataFrame | None
     """Columns method, rank, probability: how often a run of a label has each rank on a task, ties sharing ranks."""
-    apart: frozenset[tuple[str, str]]
-    """Ordered pairs of labels whose means the test of all pairs distinguishes, among labels without a missing seed."""
+    significant: frozenset[tuple[str, str]]
+    """Ordered pairs of labels whose means differ by tests of all pairs, among labels without a missing seed."""
 
 
 def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
@@ -141,8 +142,33 @@ def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
                 notes.append(f"{suite}, {label}: seeds {numbers} are not in the aggregates: some tasks lack them")
             chosen[label], seeds[label] = [own[task] for task in tasks], shared
         if chosen:
-            found.append(_scores(tasks, chosen, seeds, notes))
-    return found
+            found.append((_scores(tasks, chosen, seeds, notes), members))
+    return _distinct(found)
+
+
+def _distinct(found: Sequence[tuple[Scores, Sequence[ReportRow]]]) -> list[Scores]:
+    """Return the scores of each group of rows such that no two have the same heading: by their steps, the version of
+    the suite, else their number."""
+
+    def steps(members: Sequence[ReportRow]) -> str:
+        totals = sorted({row.place.steps for row in members})
+        return f"{' or '.join(f'{total:,}' for total in totals)} steps"
+
+    def version(members: Sequence[ReportRow]) -> str:
+        return f"version {members[0].place.version}"
+
+    made = []
+    for index, (scores, members) in enumerate(found):
+        alike = [number for number, (other, _) in enumerate(found) if other.where == scores.where]
+        if len(alike) > 1:
+            same = [found[number][1] for number in alike]
+            tells = [tell for tell in (steps, version) if len({tell(each) for each in same}) > 1]
+            said = ", ".join(tell(members) for tell in tells)
+            if len({tuple(tell(each) for tell in tells) for each in same}) < len(same):
+                said = ", ".join(filter(None, [said, f"group {alike.index(index) + 1}"]))
+            scores = replace(scores, apart=said)
+        made.append(scores)
+    return made
 
 
 def fewer(scores: Scores, notes: list[str]) -> Scores:
@@ -158,7 +184,16 @@ def fewer(scores: Scores, notes: list[str]) -> Scores:
         )
     seeds = {label: scores.seeds[label] for label in kept}
     final, curves = ({label: of[label] for label in kept} for of in (scores.final, scores.curves))
-    return replace(scores, seeds=seeds, final=final, curves=curves, missing=scores.missing & set(kept), chosen=True)
+    samples = {label: scores.samples[label] for label in kept}
+    return replace(
+        scores,
+        seeds=seeds,
+        final=final,
+        samples=samples,
+        curves=curves,
+        missing=scores.missing & set(kept),
+        chosen=True,
+    )
 
 
 def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
@@ -217,23 +252,34 @@ def _scores(
             f"{suite}: curves over tasks show {len(steps)} of up to {most} evaluations, those that all rows share"
         )
     at = {id(row): [place[step] for step in steps] for row, place in zip(rows, places, strict=True)}
-    final, curves = {}, {}
+    final, samples, curves = {}, {}, {}
     for label, own in chosen.items():
         kept = [[row.seeds.index(seed) for seed in seeds[label]] for row in own]
         of_seeds = [_oriented(row, several and not unknown)[at] for row, at in zip(own, kept, strict=True)]
         final[label] = np.stack([values[:, -1] for values in of_seeds], axis=1)
+        samples[label] = _sample(own, kept, several and not unknown)
         curves[label] = np.stack([each[:, at[id(row)]] for row, each in zip(own, of_seeds, strict=True)], axis=1)
     missing = frozenset(label for label, own in chosen.items() if any(row.lacks for row in own))
     conditions, profile = comparability.words(rows[0].place.conditions), rows[0].cell.profile
     return Scores(
-        suite, profile, conditions, score, not (several and unknown), tasks, dict(seeds), final, np.array(steps), unit,
-        curves, missing,
+        suite, profile, conditions, score, not (several and unknown), tasks, dict(seeds), final, samples,
+        np.array(steps), unit, curves, missing,
     )  # fmt: skip
 
 
 def _oriented(row: ReportRow, share: bool) -> Array:
     """Return a row's scores such that higher is better, rescaled to 0 to 1 if `share`."""
     return scoring.normalised(row.score, row.scores) if share else row.oriented
+
+
+def _sample(own: Sequence[ReportRow], kept: Sequence[Sequence[int]], share: bool) -> Sample:
+    """Return the final scores of rows of several tasks, for the seeds at the places `kept` of each."""
+    return statistics.joined(
+        [
+            scoring.sample(row.score, row.scores[at, -1:], row.variances[at, -1:], row.counts[at, -1:], share)
+            for row, at in zip(own, kept, strict=True)
+        ]
+    )
 
 
 def _place(step: int, row: ReportRow, unit: str) -> float:
@@ -244,14 +290,14 @@ def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
     """Return every metric of every label over the tasks of `scores`; none for a single task, whose rows contain
     everything, and none if tasks have no common scale.
 
-    Intervals are those of `statistics.aggregate`; all metrics of a label use the same resamples.
+    Intervals are those of `guidebench.reports.statistics.aggregate`; all metrics of a label use the same resamples.
     """
     if len(scores.tasks) < 2 or not scores.one_scale:
         return []
     points = {
         metric: [float(rule.point(own)) for own in scores.final.values()] for metric, rule in statistics.METRICS.items()
     }
-    ahead = _leading(scores, min(reps, TEST_REPS), seed)
+    ahead = _leading(scores)
     found = []
     for index, (label, final) in enumerate(scores.final.items()):
         resamples = _resamples(final, reps, statistics.name_seed(label, seed))
@@ -284,51 +330,22 @@ def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
     return {metric: each[0] for metric, each in values.items()}
 
 
-def _leading(scores: Scores, reps: int, seed: int) -> dict[str, set[str]]:
-    """Return metric -> labels that lead, among those without a missing seed.
-
-    The mean and the optimality gap, which is a mean too, use the t test; the other metrics use a t test with the
-    bootstrap's standard error. All labels are resampled with the same draws, so that those with the same seeds are
-    paired.
-    """
+def _leading(scores: Scores) -> dict[str, set[str]]:
+    """Return metric -> labels that lead, among those without a missing seed, each by the test of its own metric; the
+    optimality gap is the mean of scores of at most 1."""
     if scores.chosen:
         return {metric: set() for metric in statistics.METRICS}
     labels = [label for label in scores.final if label not in scores.missing]
-    tables = [scores.final[label] for label in labels]
-    seeds = [scores.seeds[label] for label in labels]
-    resampled = [_resamples(own, reps, seed) for own in tables]
+    samples = [scores.samples[label] for label in labels]
     found = {}
-    for metric, rule in statistics.METRICS.items():
-        values = [float(rule.point(own)) for own in tables]
-        if metric == "mean":
-            pairs = statistics.all_pairs(tables, seeds)
-        elif metric == "optimality_gap":
-            values = [-value for value in values]
-            pairs = statistics.all_pairs([np.minimum(own, 1.0) for own in tables], seeds)
-        else:
-            pairs = {
-                (i, j): _contrast(metric, values[i] - values[j], tables, resampled, (i, j), seeds[i] == seeds[j]).p
-                for i, j in combinations(range(len(labels)), 2)
-            }
-        ahead = statistics.leading(values, pairs)
+    for metric in statistics.METRICS:
+        tested, tables = metric, samples
+        if metric == "optimality_gap":
+            tested, tables = "mean", [each._replace(scores=np.minimum(each.scores, 1.0)) for each in samples]
+        values = [each.value(tested) for each in tables]
+        ahead = statistics.leading(values, statistics.all_pairs(tables, tested))
         found[metric] = {label for label, leads in zip(labels, ahead, strict=True) if leads}
     return found
-
-
-def _contrast(
-    metric: str,
-    gap: float,
-    tables: Sequence[Array],
-    resampled: Sequence[Mapping[str, Array]],
-    pair: tuple[int, int],
-    paired: bool,
-) -> Contrast:
-    several = metric != "median"
-    scores, values = [tables[index] for index in pair], [resampled[index][metric] for index in pair]
-    if paired:
-        return statistics.told(gap, statistics.bootstrapped(values[0] - values[1], scores[0] - scores[1], several))
-    both = (statistics.bootstrapped(own, table, several) for own, table in zip(values, scores, strict=True))
-    return statistics.told(gap, *both)
 
 
 def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
@@ -347,10 +364,10 @@ def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
         if len(scores.steps):
             efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, own)["iqm"]
     ranked = several and len(scores.final) > 1
-    ranks = statistics.ranks(scores.final, reps=reps, seed=seed) if ranked else None
+    placed = ranks(scores.final, reps=reps, seed=seed) if ranked else None
     tested = scores.one_scale and not scores.chosen
     labels = [label for label in scores.final if label not in scores.missing and tested]
-    pairs = statistics.all_pairs([scores.final[label] for label in labels], [scores.seeds[label] for label in labels])
-    told = {(labels[i], labels[j]) for i, j in statistics.apart(pairs)}
-    told |= {(second, first) for first, second in told}
-    return Overview(scores, improvement, thresholds, profiles, efficiency, ranks, frozenset(told))
+    pairs = statistics.all_pairs([scores.samples[label] for label in labels])
+    significant = {(labels[i], labels[j]) for i, j in statistics.significant(pairs)}
+    significant |= {(second, first) for first, second in significant}
+    return Overview(scores, improvement, thresholds, profiles, efficiency, placed, frozenset(significant))

@@ -88,6 +88,9 @@ def headings(found: Iterable[Place]) -> dict[Place, str]:
             parts.append("version unknown" if each.version is None else f"version {each.version}")
         if each.score.name != "success" or len({other.score for other in alike}) > 1:
             parts.append(f"by {scoring.title(each.score)}")
+        alike = [other for other in alike if (other.steps, other.version) == (each.steps, each.version)]
+        if len({scoring.title(other.score) for other in alike}) < len({other.score for other in alike}):
+            parts.append(f"between {each.score.low} and {each.score.high}")
         named[each] = ", ".join(filter(None, parts))
     return named
 

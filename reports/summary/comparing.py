@@ -1,5 +1,4 @@
-"""Comparisons of new runs with stored ones: each row's difference from a reference on the same task, and the detectable
-difference."""
+"""Comparisons of new runs with stored ones: each row's difference from a reference on the same task."""
 
 from __future__ import annotations
 
@@ -10,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness import statistics
 from guidebench.harness.errors import UserError, count
-from guidebench.reports import statistics
-from guidebench.reports.summary import comparability, matrices, replication, summaries
+from guidebench.reports.summary import comparability, export, matrices, replication, summaries
 from guidebench.reports.summary.comparability import UNMIXED, Mixing, Place, place
 from guidebench.reports.summary.matrices import Line, Matrix
 from guidebench.reports.summary.replication import Replication
@@ -43,8 +42,8 @@ def compare(
     seeds.
 
     Each stored row is a reference if `every`, else the baseline of each task, profile, protocol version and length.
-    Both sides resample the same seeds if the two rows have the same seeds. A replication is compared with the row that
-    it repeats apart from the others. Raises UserError if nothing is left to compare.
+    A replication is compared with the row that it repeats apart from the others. Raises UserError if nothing is left to
+    compare.
     """
     notes: list[str] = []
     new = {id for name in new for id in joined.members.get(name, ())}
@@ -250,8 +249,7 @@ def plain(found: Compared) -> dict[str, Any]:
             "holm_interval": spread(result.adjusted),
             "p": number(result.p),
             "holm_p": number(result.adjusted_p),
-            "paired": result.paired,
-            "detectable_difference": number(result.detectable),
+            "seeds_needed": export.needed(result.needed),
         }
 
     return {

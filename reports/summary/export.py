@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import Array, Comparison, Interval
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Array, Comparison, Interval, power
 from guidebench.reports.summary.aggregates import STEPS
 from guidebench.reports.summary.summaries import Summary
 
@@ -20,15 +20,13 @@ def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, A
 
     def compared(found: Comparison | None) -> dict[str, Any]:
         if found is None:
-            names = ("difference", "adjusted_difference", "p", "adjusted_p", "paired", "detectable_difference")
-            return dict.fromkeys(names)
+            return dict.fromkeys(("difference", "adjusted_difference", "p", "adjusted_p", "seeds_needed"))
         return {
             "difference": spread(found.difference),
             "adjusted_difference": spread(found.adjusted),
             "p": number(found.p),
             "adjusted_p": number(found.adjusted_p),
-            "paired": found.paired,
-            "detectable_difference": number(found.detectable),
+            "seeds_needed": needed(found.needed),
         }
 
     return {
@@ -156,6 +154,11 @@ def curve(name: str, places: Array, found: Interval) -> list[dict[str, float | N
 def number(value: Any) -> float | None:
     """Return a number for JSON; null if undefined."""
     return float(value) if np.isfinite(value) else None
+
+
+def needed(value: float) -> int | str | None:
+    """Return seeds needed for JSON: null if undefined, and text above the most that are considered."""
+    return None if np.isnan(value) else int(value) if np.isfinite(value) else f"> {power.MOST}"
 
 
 def spread(interval: Interval) -> dict[str, float | None]:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import Array, Interval
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.summary.rows import NONE
 
 

@@ -1,23 +1,28 @@
-"""Matrices of cells around a reference: each cell's difference from it, corrected for their number, and the difference
-that this number of seeds would detect in four studies of five."""
+"""Rows around a reference, the full method of a matrix or the baseline of a task: each one's difference from it,
+corrected for their number, and the seeds that such a difference needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
+from guidebench.harness import statistics
 from guidebench.harness.records.schema import INSTRUMENT_CHECK
-from guidebench.reports import statistics
-from guidebench.reports.summary import scoring
+from guidebench.harness.statistics import power
+from guidebench.reports.summary import comparability, scoring
 
 if TYPE_CHECKING:
-    from guidebench.reports.statistics import Comparison
+    from guidebench.harness.statistics import Comparison
+    from guidebench.reports.summary.comparability import Place
     from guidebench.reports.summary.rows import ReportRow
 
-PAIRED = "seed by seed where both rows have the same seeds, else by Welch's t test"
-
+TEST = "two-sided permutation test of the runs, seeds not paired, and never below a test with episodes as units"
+"""The one test (`statistics.p_value`), in words."""
+NEEDED = (
+    f"Seeds needed: the fewest a side, up to {power.MOST}, with which the test at 5 % finds a difference in "
+    f"{100 * power.POWER:.0f} % of {power.STUDIES:,} studies resampled from the seeds of both rows. It rests on this "
+    "study alone, whose few seeds may show another difference, and another spread, than there is."
+)
 ALONE = (
     "†: at an earlier step than the others, a planned seed has failed or is missing, or too few questions to its model "
     "were answered; compared with none."
@@ -37,6 +42,7 @@ class Matrix(NamedTuple):
     """The lines of one task, the reference first, rows that belong to no matrix last."""
 
     kind: str
+    """"ablation" or "perturbation", "comparison" beside a stored row, or "baseline"."""
     heading: str
     lines: tuple[Line, ...]
 
@@ -57,14 +63,31 @@ def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
     return found
 
 
+def beside_baselines(rows: Sequence[ReportRow], most: int) -> list[Matrix]:
+    """Return, for each place of which no row belongs to a matrix, its rows beside the baseline; none of a place with
+    one row or with more than `most`."""
+    groups: dict[Place, list[ReportRow]] = {}
+    for row in rows:
+        groups.setdefault(row.place, []).append(row)
+    headings = comparability.headings(groups)
+    found = []
+    for place, members in groups.items():
+        if not 1 < len(members) <= most or any(row.cell.matrix for row in members):
+            continue
+        reference = next(row for row in members if row.label == row.baseline)
+        others = [row for row in members if row is not reference]
+        heading = f"{headings[place]}: beside {reference.label}"
+        found.append(Matrix("baseline", heading, tuple(lines(reference, others))))
+    return found
+
+
 def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
     """Return the reference, then the others; Holm corrects for every compared row. Names tell the steps, those of
     stages included, where they differ."""
     level = [row for row in others if not (row.alone or reference.alone)]
+    score = reference.score
     compared = statistics.compare(
-        reference.scores[:, -1:],
-        {row.label: row.scores[:, -1:] for row in level},
-        paired={row.label: row.seeds == reference.seeds for row in level},
+        reference.unsigned, {row.label: row.unsigned for row in level}, bounds=scoring.bounds(score)
     )
     rows = (reference, *others)
     uneven = len({row.place.steps for row in rows}) > 1
@@ -89,26 +112,14 @@ def legend(found: Sequence[Matrix], pm: bool = False) -> str:
     """
     if not found:
         return ""
-    compared = [line.comparison for matrix in found for line in matrix.lines if line.comparison]
-    paired = {each.paired for each in compared}
-    how = "seed by seed" if paired == {True} else "Welch's t test" if paired == {False} else PAIRED
-    values = sorted(each.detectable for each in compared if np.isfinite(each.detectable))
-    interval = "in brackets the t test's interval at Holm's level for so many rows (95 % or more)"
+    interval = "in brackets the shifts that the test does not reject at Holm's level for so many rows (95 % or more)"
     names = scoring.means(line.row.score for matrix in found for line in matrix.lines)
     parts = [
-        f"Difference: final {names} minus that of the first row ({how}), {'± its standard error' if pm else interval}. "
-        "p: two-sided t test, Holm-corrected over the rows"
+        f"Difference: final {names} minus that of the first row, {'± its standard error' if pm else interval}. "
+        f"p: {TEST}, Holm-corrected over the rows"
         f"{'' if pm else '; below .05 exactly where the interval leaves out 0'}.",
-        "Detectable difference: the true difference that one such test at 5 % would find in 80 % of studies with so "
-        "many seeds, estimated from the standard deviation between the seeds of the row and of the first (of their "
-        "differences, where paired); a dash where it cannot be estimated (a single seed, or seeds that do not differ).",
+        NEEDED,
     ]
-    if values:
-        spread = f"{values[0]:.2f}" if values[0] == values[-1] else f"{values[0]:.2f} to {values[-1]:.2f}"
-        parts.append(
-            f"Here it is {spread}, itself a rough estimate from few seeds: smaller true differences would often be "
-            "missed, and that none was found does not show that there is none."
-        )
     if any(line.row.alone for matrix in found for line in matrix.lines):
         parts.append(ALONE)
     return " ".join([*parts, *(f"{remark}." for remark in remarks(found))])

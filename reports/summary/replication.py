@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from guidebench.harness import statistics
 from guidebench.harness.interfaces import Score
-from guidebench.reports import statistics
-from guidebench.reports.statistics import LEVEL, Interval
+from guidebench.harness.statistics import LEVEL, Interval
 from guidebench.reports.summary import scoring
 from guidebench.reports.summary.rows import ReportRow
 
-LARGEST_MARGIN = 0.2
-"""Largest margin of a rate, and the margin of any other score as a share of it (choice)."""
+OTHER_MARGIN = 0.2
+"""Margin of a score other than success, as a share of it (choice)."""
 
 LEGEND = (
     "Replication: the same configuration in another study, whose code, packages or machine differ. Difference: final "
@@ -43,28 +43,32 @@ class Replication(NamedTuple):
         return scoring.digits([float(self.original.final.estimate), float(self.row.final.estimate)])
 
 
-def replication(original: ReportRow, row: ReportRow, level: bool) -> Replication:
-    """Compare a replication with the row that it repeats. `level`: whether both are at the same step."""
-    most = margin(original.score, float(original.final.estimate), min(original.episodes[0], row.episodes[0]))
-    if not level or original.lacks or row.lacks:
+def replication(original: ReportRow, row: ReportRow, equal_steps: bool) -> Replication:
+    """Compare a replication with the row that it repeats. `equal_steps`: whether both are at the same step."""
+    most = margin(original.score, float(original.final.estimate), int(row.counts[:, -1].sum()))
+    if not equal_steps or original.lacks or row.lacks:
         gap = np.asarray(float(row.final.estimate) - float(original.final.estimate))
         return Replication(original, row, Interval(gap, *np.full(2, np.nan)), most, "not compared yet")
-    ours, theirs = row.scores[:, -1:], original.scores[:, -1:]
-    difference = statistics.contrast(ours, theirs).interval()
-    narrow = statistics.contrast(ours, theirs).interval(2 * LEVEL - 1)
+    difference, narrow = (
+        statistics.interval(row.unsigned, original.unsigned, "mean", level, scoring.bounds(original.score))
+        for level in (LEVEL, 2 * LEVEL - 1)
+    )
     digits = scoring.digits([most, float(original.final.estimate)])
-    return Replication(original, row, difference, most, verdict(difference, narrow, most, digits))
+    words = verdict(difference, narrow, most, digits)
+    if np.isnan(difference.low):
+        words = statistics.cannot_tell(min(len(original.seeds), len(row.seeds)))
+    return Replication(original, row, difference, most, words)
 
 
 def margin(score: Score, value: float, episodes: int) -> float:
     """Return the largest difference at which two studies still agree on a score of this value.
 
-    Of a rate p it is min(.2, p/2, (1 - p)/2), and at least one of `episodes` of an evaluation; of another score a fifth
-    of its absolute value.
+    `episodes`: number of episodes behind the replication's value. The margin of a success rate is
+    `statistics.margin_of_rate`, that of another score a fifth of its absolute value.
     """
     if score.name == "success":
-        return max(min(LARGEST_MARGIN, value / 2, (1 - value) / 2), 1 / max(episodes, 1))
-    return LARGEST_MARGIN * abs(value)
+        return float(statistics.margin_of_rate(value, episodes))
+    return OTHER_MARGIN * abs(value)
 
 
 def verdict(wide: Interval, narrow: Interval, margin: float, digits: int = 2) -> str:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from guidebench.harness.interfaces import Score
 from guidebench.harness.records import schema
-from guidebench.reports.statistics import Array, Interval, Survival
+from guidebench.harness.statistics import Array, Interval, Sample, Survival
+from guidebench.reports.summary import scoring
 from guidebench.reports.summary.comparability import Place
 from guidebench.reports.summary.ledger import Answered
 from guidebench.results import CellRecord
-
-if TYPE_CHECKING:
-    pass
-
 
 BASELINES = ("uer", "per")
 MOST = 50
@@ -50,6 +46,10 @@ class ReportRow:
     """Success rate per evaluation, [seeds, checkpoints]."""
     returns: Array
     """Mean return per evaluation, [seeds, checkpoints]."""
+    variances: Array
+    """Variances of `scores` as means of episodes, [seeds, checkpoints]; NaN of a single episode."""
+    counts: Array
+    """Episodes of each evaluation, [seeds, checkpoints]."""
     complete: bool
     """Whether every planned seed reached the planned number of steps."""
     curve: Interval
@@ -76,7 +76,7 @@ class ReportRow:
     arrival: Survival | None = None
     """When each seed by itself first reaches `target`; seeds that never do are censored at their last evaluation."""
     leading: bool = False
-    """Whether `final` is the best of its place, or not distinguished from it by the test (`statistics.leading`)."""
+    """Whether it is among the best of its place by `final` (`statistics.leading`)."""
     behind: bool = False
     """Whether it is at an earlier step than others of its task, so that its final numbers are compared with no
     others."""
@@ -95,6 +95,16 @@ class ReportRow:
     def oriented(self) -> Array:
         """Return `scores` such that higher is better."""
         return self.score.sign * self.scores
+
+    @property
+    def sample(self) -> Sample:
+        """Return the final scores, [seeds, 1], higher being better, with what their episodes say of them."""
+        return scoring.sample(self.score, self.scores[:, -1:], self.variances[:, -1:], self.counts[:, -1:])
+
+    @property
+    def unsigned(self) -> Sample:
+        """Return the same as they are, whether higher or lower is better."""
+        return self.sample._replace(scores=self.scores[:, -1:])
 
     @property
     def last(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from guidebench.harness.interfaces import SUCCESS, Score
-from guidebench.reports.statistics import Array
+from guidebench.harness.statistics import Array, Sample
 
 NORMALISED = "normalised score"
 """A score rescaled to 0 (the worst of its range) to 1 (the best)."""
@@ -63,3 +63,23 @@ def normalised(score: Score, values: Array) -> Array:
     if score.span is None or score.low is None or score.high is None:
         raise ValueError(f"the range of {score.name!r} is not known")
     return (values - score.low) / score.span if score.sign > 0 else (score.high - values) / score.span
+
+
+def sample(score: Score, scores: Array, variances: Array, counts: Array, share: bool = False) -> Sample:
+    """Return scores [runs, tasks] of one task or several with this score, such that higher is better, with the
+    variances of their episodes and, for success rates, their numbers. `share`: rescaled to 0 to 1."""
+    if score.name == SUCCESS.name:
+        return Sample(scores, variances, counts)
+    if not share:
+        return Sample(score.sign * scores, variances)
+    return Sample(normalised(score, scores), variances / (score.span or 1.0) ** 2)
+
+
+def bounds(score: Score) -> tuple[float, float]:
+    """Return the least and the greatest possible difference of two means of a score.
+
+    >>> bounds(SUCCESS)
+    (-1.0, 1.0)
+    """
+    span = np.inf if score.span is None else float(score.span)
+    return -span, span

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from guidebench.harness import statistics
 from guidebench.harness.errors import count
+from guidebench.harness.statistics import Array, Interval, Survival
 from guidebench.harness.texts import one_line
-from guidebench.reports import statistics
-from guidebench.reports.statistics import Array, Interval, Survival
 from guidebench.reports.summary import aggregates, comparability, ledger, matrices
 from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate, Overview
 from guidebench.reports.summary.comparability import Place
@@ -60,7 +60,7 @@ def summarise(
     rows = compared(evaluated(study, evaluations, notes, reps, seed, shared), notes, reps, seed)
     scores = [aggregates.fewer(each, notes) for each in aggregates.gather(rows, notes)]
     overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
-    around = tuple(matrices.matrices(rows))
+    around = (*matrices.matrices(rows), *matrices.beside_baselines(rows, MOST))
     notes[:0] = matrices.remarks(around)
     notes.extend(mixtures(study))
     complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
@@ -131,15 +131,16 @@ def _states(name: str, runs: Iterable[RunRecord]) -> Iterable[str]:
 
 
 def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFrame]]:
-    """Return cell -> seed -> mean score, success rate, number of episodes and mean return of each evaluation, by
-    step."""
+    """Return cell -> seed -> mean score and its variance, success rate, number of episodes and mean return of each
+    evaluation, by step."""
     if evaluations.empty:
         return {}
     grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
     table = grouped.agg(
-        score=("score", "mean"), success=("success", "mean"), episodes=("success", "size"),
+        score=("score", "mean"), variance=("score", "var"), success=("success", "mean"), episodes=("success", "size"),
         **{"return": ("return", "mean")},
     )  # fmt: skip
+    table["variance"] /= table["episodes"]
     found: dict[str, dict[int, pd.DataFrame]] = {}
     seed: Any
     for (cell, seed), curve in table.reset_index(["cell", "seed"]).groupby(["cell", "seed"], sort=False):
@@ -158,8 +159,8 @@ def row_of(
     seed: int,
 ) -> ReportRow | None:
     """Return the row of a cell, not yet compared, or None if its seeds share no evaluation. `evaluations`: seed -> mean
-    score, success rate, number of episodes and mean return (`score`, `success`, `episodes`, `return`) by step; what is
-    left out is added to `notes`, beginning with `name`."""
+    score, its variance as a mean of episodes, success rate, number of episodes and mean return (`score`, `variance`,
+    `success`, `episodes`, `return`) by step; what is left out is added to `notes`, beginning with `name`."""
     by_seed = {run.seed: run for run in runs}
     usual = max(int(curve["episodes"].max()) for curve in evaluations.values())
     curves: dict[int, pd.DataFrame] = {}
@@ -194,9 +195,9 @@ def row_of(
         )
     if len(curves) == 1:
         notes.append(f"{name}: {statistics.ONE_RUN}")
-    scores, success, returns = (
+    scores, success, returns, variances, counts = (
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
-        for column in ("score", "success", "return")
+        for column in ("score", "success", "return", "variance", "episodes")
     )
     own = statistics.name_seed(name, seed)
     score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), own)
@@ -219,6 +220,8 @@ def row_of(
         scores=scores,
         success=success,
         returns=returns,
+        variances=variances,
+        counts=counts,
         complete=reached_end and len(common) == max(len(curve) for curve in curves.values()),
         curve=score_curve,
         return_curve=return_curve,
@@ -270,9 +273,8 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
             )
             continue
         level = [peer for peer in peers if not (peer.lacks or _behind(peer, furthest[place]))]
-        finals = [peer.oriented[:, -1:] for peer in level]
-        pairs = statistics.all_pairs(finals, [peer.seeds for peer in level])
-        ahead = statistics.leading([float(np.mean(own)) for own in finals], pairs)
+        finals = [peer.sample for peer in level]
+        ahead = statistics.leading([own.value() for own in finals], statistics.all_pairs(finals))
         leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
     found = []
     for row in rows:

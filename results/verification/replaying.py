@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from guidebench.harness.interfaces import Score
 from guidebench.harness.loop.evaluation import Result
+from guidebench.harness.statistics.samples import fisher_p
 from guidebench.results.verification.record import Check, Tally
 
 RENEWAL = "new layouts"
@@ -111,12 +112,9 @@ def p_value(reported: Tally, renewed: Tally) -> float:
     Pooling runs is conservative: each run has its own success probability on both sides, so the pooled counts vary less
     than under a single probability.
     """
-    from scipy import stats
-
     if not reported.episodes or not renewed.episodes:
         return 1.0
-    table = [[each.successes, each.episodes - each.successes] for each in (reported, renewed)]
-    return float(stats.fisher_exact(table).pvalue)
+    return fisher_p((reported.successes, reported.episodes), (renewed.successes, renewed.episodes))
 
 
 def outcomes(

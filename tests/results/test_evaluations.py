@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from guidebench import results
@@ -25,6 +26,13 @@ def test_success_rates_mean_returns_and_episodes_of_each_evaluation_by_hand(
     assert first.steps.tolist() == [100, 200] and first.episodes.tolist() == [4, 4]
     assert first.success.tolist() == [0.5, 0.75] and first.returns.tolist() == [0.25, 0.375]
     assert found["a", 3].success.tolist() == [0.0, 0.5]
+    # of the scores 1, 0, 0, 1 the variance is 1/3, of their mean a quarter of that
+    assert first.variances == pytest.approx([1 / 12, 1 / 16]) and found["a", 3].variances == pytest.approx([0, 1 / 4])
+
+
+def test_one_episode_has_no_variance(writer: Writer) -> None:
+    writer.cell("a", {0: {100: [1]}})
+    assert np.isnan(evaluations(results.study(writer.finish()))["a", 0].variances).all()
 
 
 def test_they_are_those_of_the_rows(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from guidebench.results.verification.record import CellVerdict, Check, Tally, Ve
 from tests.reports.conftest import Writer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cannot be checked here")
-SOLVED = {seed: {300: [1] * 10} for seed in range(3)}
-UNSOLVED = {seed: {300: [0] * 10} for seed in range(3)}
+SOLVED = {seed: {300: [1] * 10} for seed in range(4)}
+UNSOLVED = {seed: {300: [0] * 10} for seed in range(4)}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.reports import statistics
+from guidebench.harness import statistics
 from guidebench.reports.leaderboard.board import (
     Board,
     Curve,

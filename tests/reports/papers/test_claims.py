@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from guidebench import results
+from guidebench.harness.statistics import Array
 from guidebench.reports.papers import claims, equivalence, text, verdicts
 from guidebench.reports.papers.claims import Outcome
 from guidebench.reports.papers.estimates import Estimator
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.measures import Measured
-from guidebench.reports.statistics import Array
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 from tests.reports.conftest import Writer
@@ -41,7 +41,7 @@ def claim(formula: str, **given: Any) -> pd.DataFrame:
 
 FINALS: Mapping[str, tuple[float, ...]] = {
     "vlm_rb": (0.8, 0.8, 0.7, 0.8, 0.8),
-    "uer": (0.5, 0.5, 0.4, 0.6, 0.5),
+    "uer": (0.5,) * 5,
     "per": (0.7, 0.8, 0.7, 0.8, 0.7),
     "relo": tuple(0.59 + 0.0685 * place for place in (-1.0, -0.5, 0.0, 0.5, 1.0)),
     "sac": (0.5,) * 5,

@@ -5,11 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Array
 from guidebench.reports.papers import equivalence, verdicts
 from guidebench.reports.papers.equivalence import Estimate, Published, printed
-from guidebench.reports.statistics import Array
 
 STUDIES = 2000
+EPISODES = 100
+"""Of ours, over seeds."""
 
 
 def estimate(value: float, error: float, seeds: int = 5) -> Estimate:
@@ -60,17 +63,32 @@ def test_a_value_is_equal_within_the_margin_or_differs_or_neither(
     ],
 )
 def test_a_gain_needs_its_sign_and_its_size(published: float, ours: Estimate, expected: str) -> None:
-    margin = equivalence.margin("gain_percent", "", published)
+    margin = equivalence.margin("gain_percent", "", published, 100)
     assert equivalence.decided(ours, Published(published, published, seeds=5), margin, directed=True) == expected
 
 
 def test_margins_are_of_the_kind_of_number() -> None:
-    assert equivalence.margin("best_success_rate", "", 0.9) == 0.2
-    assert equivalence.margin("success_percent", "difference", 19) == 20
-    assert equivalence.margin("success_percent", "relative_gain", 50) == pytest.approx(30)
-    assert equivalence.margin("step_saving_percent", "", 50) == 20
-    assert equivalence.margin("offline_label_accuracy_percent", "", 72.3) == 5
-    assert equivalence.margin("dollars", "", 4.0) == pytest.approx(0.8)
+    assert equivalence.margin("success_rate_sd", "", 0.1, 100) == 0.2
+    assert equivalence.margin("success_percent", "difference", 19, 100) == 20
+    assert equivalence.margin("success_percent", "relative_gain", 50, 100) == pytest.approx(30)
+    assert equivalence.margin("step_saving_percent", "", 50, 100) == 20
+    assert equivalence.margin("offline_label_accuracy_percent", "", 72.3, 100) == 5
+    assert equivalence.margin("dollars", "", 4.0, 100) == pytest.approx(0.8)
+
+
+def test_the_margin_of_a_rate_holds_neither_never_nor_always() -> None:
+    assert equivalence.margin("best_success_rate", "", 0.6, 100) == 0.2
+    assert equivalence.margin("best_success_rate", "", 0.9, 100) == pytest.approx(0.05)
+    assert equivalence.margin("success_percent", "", 4, 100) == pytest.approx(2)
+    assert equivalence.margin("success_percent", "level", 1, 50) == 2, "at least one of fifty episodes"
+    assert equivalence.margin("success_rate", "", 1.0, 80) == 1 / 80
+
+
+def test_no_success_at_all_does_not_reproduce_four_percent() -> None:
+    never, published = estimate(0.0, 0.001), Published(0.04, 0.04, 0.001, 5)
+    assert equivalence.decided(never, published, equivalence.margin("success_rate", "", 0.04, 100)) == (
+        verdicts.NOT_REPRODUCED
+    )
 
 
 def test_the_paper_s_error_is_what_it_says_or_the_wider_meaning_or_as_ours() -> None:
@@ -130,7 +148,7 @@ def rates(
     ours = equivalence.of_seeds(score(mean - worse, (STUDIES, seeds), rng), 1.0)
     told = paper.std(axis=1, ddof=1) / np.sqrt(theirs) if error == "printed" else np.nan
     value = paper.mean(axis=1).round(2)
-    found = equivalence.decided(ours, Published(value, value, told, theirs), equivalence.margin("success_rate", "", 0))
+    found = equivalence.decided(ours, Published(value, value, told, theirs), statistics.margin_of_rate(value, EPISODES))
     return {verdict: float((found == verdict).mean()) for verdict in verdicts.TESTED}
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from guidebench.harness.statistics import Array
 from guidebench.reports.papers import catalogue, equivalence, filled, text, verdicts
 from guidebench.reports.papers.estimates import Estimator
 from guidebench.reports.papers.filled import Filled
 from guidebench.reports.papers.matching import Shelf
-from guidebench.reports.statistics import Array
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 
@@ -44,10 +44,10 @@ def test_every_published_number_has_one_place_in_its_table(paper: str, shelf: Ca
 def test_a_line_has_the_papers_numbers_and_ours_with_a_verdict(
     add: Callable[..., None], shelf: Callable[..., Shelf]
 ) -> None:
-    rises = (0.9, 0.8, 0.9, 0.7, 0.7)
+    rises = (0.8, 0.8, 0.9, 0.7, 0.8)
     add("ours", {seed: {150_000: rise, END: rise} for seed, rise in enumerate(rises)}, method="vlm_rb")
     add(
-        "theirs", {seed: {150_000: 0.5, END: rise} for seed, rise in enumerate((0.7, 0.6, 0.7, 0.5, 0.5))}, method="uer"
+        "theirs", {seed: {150_000: 0.5, END: rise} for seed, rise in enumerate((0.6, 0.6, 0.7, 0.5, 0.6))}, method="uer"
     )
     add("wide", {seed: {END: rate} for seed, rate in enumerate((0.1, 0.6, 0.2, 0.8, 0.3))}, method="uer", task="16x16")
     table = tables(shelf())["7"]

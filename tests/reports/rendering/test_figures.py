@@ -8,9 +8,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from guidebench.harness.interfaces import Score
+from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Cells, Chart, Curve
-from guidebench.reports.statistics import Interval
 from guidebench.reports.summary.rows import ReportRow
 from tests.reports.conftest import Writer
 

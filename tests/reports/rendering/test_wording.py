@@ -38,7 +38,7 @@ def test_caption_label_names_and_columns_are_those_that_were_asked_for(two: Summ
     assert r"Method & {Area} & {\shortstack[r]{Final \\ success}} & {Seeds} \\" in made
     assert r"\emph{DoorKey}" in made and "quick profile" not in made
     # the line of uer from (0, 0) to (.25, 1): .375; its finals .5 and 1
-    assert r"Uniform & 0.38 & \textbf{0.75}\ {\scriptsize [0.50, 1.00]} & 2 \\" in made
+    assert r"Uniform & 0.38 & 0.75\ {\scriptsize [0.50, 1.00]} & 2 \\" in made
     assert r"Ours \& more & 0.75 &" in made and "AUC: area" in made and "Steps to best" not in made
     note = text(two, wording.wording(names={"uer": "Uniform"}))
     assert "reaches the best of Uniform." in note, "what a note says of a row has its new name"
@@ -63,7 +63,7 @@ def test_the_start_of_a_name_is_enough_and_a_name_may_have_an_equals_sign(two: S
         ({"names": ["vlmrb=Ours"]}, r"unknown row, task or column 'vlmrb'.*known:.*uer · quick"),
         ({"names": ["uer=Ours", "vlm_rb=Ours"]}, "would both be called 'Ours'"),
         ({"names": ["uer=A", "uer · quick=B"]}, "two names, 'A' and 'B'"),
-        ({"captions": {"aggregates": "x"}}, r"unknown table 'aggregates'.*known: results\)"),
+        ({"captions": {"aggregates": "x"}}, r"unknown table 'aggregates'.*known: differences, results\)"),
     ],
 )
 def test_a_mistake_names_the_value_and_what_there_is(two: Summary, given: dict[str, object], said: str) -> None:

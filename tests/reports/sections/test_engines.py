@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from guidebench.harness.interfaces import Score
+from guidebench.harness.statistics import REPS
 from guidebench.reports.commands import report as command
 from guidebench.reports.rendering import figures, legends
 from guidebench.reports.sections import engines, overviews
-from guidebench.reports.statistics import REPS, with_rliable
+from guidebench.reports.statistics import with_rliable
 from tests.reports.conftest import Reported, Writer, pair
 
 COST = Score("cost", "lower")

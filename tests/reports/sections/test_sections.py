@@ -19,11 +19,11 @@ from guidebench.harness import logs
 from guidebench.harness.errors import Stopped
 from guidebench.harness.logs import Log
 from guidebench.harness.records import schema
+from guidebench.harness.statistics import Interval
 from guidebench.reports import sections
 from guidebench.reports.commands import report as command
 from guidebench.reports.rendering import figures
 from guidebench.reports.sections import RESERVED, Section, Source
-from guidebench.reports.statistics import Interval
 from guidebench.reports.summary.export import plain
 from guidebench.reports.summary.grids import Grid
 from tests.harness.test_logs import GUIDE, WORDS

@@ -30,7 +30,7 @@ def test_those_that_tie_share_their_ranks_and_tasks_count_alike() -> None:
 
 
 def test_draws_in_chunks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from guidebench.reports.statistics import resampling
+    from guidebench.harness.statistics import resampling
 
     monkeypatch.setattr(resampling, "CHUNK_BYTES", 8 * 4 * 3)  # three draws
     found = chances({"a": [[1, 5], [3, 5]], "b": [[2, 4]]}, reps=1_000)

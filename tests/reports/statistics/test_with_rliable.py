@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from rliable import library, metrics
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import Array, Interval, with_rliable
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Array, Interval
+from guidebench.reports.statistics import with_rliable
 
 REPS, OURS = 300, 4_000
 SLACK = 3.5 * np.sqrt(0.025 * 0.975 * (1 / REPS + 1 / OURS))

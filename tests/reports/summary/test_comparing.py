@@ -63,12 +63,11 @@ def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) 
     assert [row.cell.id for row in found.summary.rows] == ["c", "d", "a", "b"]
 
 
-def test_equal_seeds_are_paired_and_others_are_not(tmp_path: Path) -> None:
+def test_seeds_are_never_paired(tmp_path: Path) -> None:
+    """Of {1, .5} beside {.5, 0} four of six choices are as far apart, whether or not the seeds are the same."""
     new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 0])), b=("per", ends([1, 1], [1, 0], seeds=[0, 7])))
-    paired, apart = table(compared(new, study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])))))["rows"]
-    # each seed of a is half above its own of c: no spread, and 2 of 4 orders are as extreme
-    assert paired["paired"] and paired["p"] == pytest.approx(0.5)
-    assert not apart["paired"] and apart["difference"]["low"] < 0.5 < apart["difference"]["high"]
+    found = table(compared(new, study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])))))["rows"]
+    assert [row["p"] for row in found] == [pytest.approx(4 / 6)] * 2
 
 
 def test_without_a_stored_side_all_stand_beside_the_baseline(tmp_path: Path) -> None:
@@ -85,12 +84,10 @@ def test_without_a_stored_side_all_stand_beside_the_baseline(tmp_path: Path) -> 
     assert found.summary.matrices[0].lines[1].name == "vlm_rb · quick"
 
 
-def test_what_so_many_seeds_would_find_is_told(tmp_path: Path) -> None:
-    new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [0, 0], seeds=[5, 6])))
-    stored = study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0])))
-    # s² = 1/2 on both sides, two and two runs: e = sqrt(1/2 (1/2 + 1/2)); t(2) quantiles 4.30265 and 1.06066
-    (row,) = table(compared(new, stored))["rows"]
-    assert row["detectable_difference"] == pytest.approx((4.30265 + 1.06066) * 0.5**0.5, abs=1e-4)
+def test_the_seeds_that_a_difference_needs_are_told(tmp_path: Path) -> None:
+    new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 1])), b=("per", ends([1, 0], [1, 0])))
+    rows = table(compared(new, study(tmp_path / "stored", c=("uer", ends([1, 0], [1, 0])))))["rows"]
+    assert [row["seeds_needed"] for row in rows] == [4, "> 100"]
 
 
 def test_one_seed_is_shown_and_its_interval_refused_with_the_reason(tmp_path: Path) -> None:
@@ -98,7 +95,7 @@ def test_one_seed_is_shown_and_its_interval_refused_with_the_reason(tmp_path: Pa
     found = compared(new, study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0]))))
     (row,) = table(found)["rows"]
     assert row["final"]["estimate"] == 0.5 and row["difference"] == {"estimate": 0.0, "low": None, "high": None}
-    assert row["holm_p"] is None and row["detectable_difference"] is None
+    assert row["holm_p"] is None and row["seeds_needed"] is None
     assert "grid/8x8, vlm_rb · quick: one run: no interval" in found.summary.notes
 
 
@@ -198,7 +195,8 @@ def test_a_replication_is_compared_with_the_row_that_it_repeats_and_with_no_othe
     (pair,) = content["replications"]
     assert pair["original"]["studies"] == ["stored"] and pair["row"]["studies"] == ["new"]
     assert pair["original"]["cell"] == pair["row"]["cell"] == "a" and pair["row"]["replication"]
-    # means 3/4 and 1/4; the margin of a rate of 3/4 is 1/8, but one episode of two is 1/2
-    assert pair["difference"]["estimate"] == -0.5 and pair["margin"] == 0.5 and pair["verdict"] == "cannot tell"
+    # means 3/4 and 1/4; the margin of a rate of 3/4 is 1/8, but one episode of four is 1/4
+    assert pair["difference"]["estimate"] == -0.5 and pair["margin"] == 0.25
+    assert pair["verdict"] == "2 seeds cannot tell"
     beside = [(table["reference"]["cell"], [row["cell"] for row in table["rows"]]) for table in content["tables"]]
     assert beside == [("b", ["a"])]

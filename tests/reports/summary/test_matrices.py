@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -46,62 +47,49 @@ def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> 
     (matrix,) = found.matrices
     first, second = matrix.lines
     assert (first.name, second.name) == ("full: lambda_max=0.5", "lambda_max=1")
-    assert first.comparison is None and second.comparison is not None and second.comparison.paired
-    # seed by seed the differences are .25 - 1 and .5 - .5: standard error .375, t's .975 quantile 12.7062 at 1 degree
-    half = 12.7062 * 0.375
-    assert [float(value) for value in second.comparison.difference] == pytest.approx(
-        [-0.375, -0.375 - half, -0.375 + half], rel=1e-4
-    )
-    # s of the two differences .53033, t = 12.7062 + 1.37638 at 1 degree of freedom
-    assert second.comparison.detectable == pytest.approx((12.7062 + 1.37638) * 0.53033 / 2**0.5, rel=1e-4)
-    assert second.comparison.adjusted_p == second.comparison.p == pytest.approx(0.5, abs=0.1)
-
-
-def test_rows_with_other_seeds_than_the_reference_are_not_paired(ablated: Writer) -> None:
-    more = {seed: {200: [1, 0, 0, 0]} for seed in (0, 1, 2)}
-    ablated.cell("more", more, steps=200, variant="more", matrix=role("ablation", "more"), **SPRITE)
-    _, found = ablated.summarised(2_000)
-    assert [line.comparison.paired for line in found.matrices[0].lines[1:] if line.comparison] == [True, False]
-    assert "seed by seed where both rows have the same seeds, else by Welch's t test" in matrices.legend(found.matrices)
+    assert first.comparison is None and second.comparison is not None
+    # 1 and .5 beside .25 and .5: of six choices of two, four are as far apart; 6 of 8 beside 3 of 8 have p = .315
+    assert second.comparison.adjusted_p == second.comparison.p == pytest.approx(4 / 6)
+    assert second.comparison.difference.estimate == -0.375 and np.isnan(second.comparison.difference.low)
+    assert second.comparison.told == "2 seeds cannot tell" and second.comparison.needed > 4
 
 
 def test_p_values_are_corrected_for_every_row_that_is_compared(writer: Writer) -> None:
-    """Five seeds, lower by 1, .5, 1, .5, 1: t = .8 / sqrt(.075 / 5) = 6.53 at four degrees, and four rows count."""
+    """Five seeds of 1 beside five of 0 or .5: 2 of 252 relabellings, above Fisher's p of the episodes; four rows."""
     for name in ("full", "a", "b", "c", "d"):
         curves = {seed: {200: [1, 1] if name == "full" else [0, seed % 2]} for seed in range(5)}
         writer.cell(name, curves, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
     _, found = writer.summarised(2_000)
     compared = [line.comparison for line in found.matrices[0].lines[1:] if line.comparison]
-    assert [each.p for each in compared] == [pytest.approx(0.002838, rel=1e-3)] * 4
-    assert [each.adjusted_p for each in compared] == [pytest.approx(4 * 0.002838, rel=1e-3)] * 4
+    assert [each.p for each in compared] == [pytest.approx(2 / 252)] * 4
+    assert [each.adjusted_p for each in compared] == [pytest.approx(8 / 252)] * 4
+    assert all(-1 <= each.adjusted.low < each.adjusted.high < 0 for each in compared)
 
 
-def test_terminal_latex_page_and_json_give_name_difference_and_detectable_difference(ablated: Writer) -> None:
+def test_terminal_latex_page_and_json_give_name_difference_and_seeds_needed(ablated: Writer) -> None:
     study, found = ablated.summarised(2_000)
     compared = found.matrices[0].lines[1].comparison
     assert compared is not None
-    p = f"{compared.adjusted_p:.3f}"
+    p, needed = f"{compared.adjusted_p:.3f}", tables.needed(compared.needed)
     (line,) = (line for line in terminal(found).splitlines() if line.strip().startswith("lambda_max=1"))
-    assert " ".join(line.split()) == f"lambda_max=1 0.38 [0.25, 0.50] -0.38 [-5.14, 4.39] {p} 5.28 2"
+    assert " ".join(line.split()) == f"lambda_max=1 0.38 [0.25, 0.50] -0.38 (2 seeds cannot tell) {p} {needed} 2"
     text = re.sub(r"\\penalty\d+\{\}", "", latex.latex(found))
     (line,) = (line for line in text.splitlines() if line.startswith(r"lambda\_max=1 &"))
-    assert line == rf"lambda\_max=1 & 0.38 & $-$0.38\ {{\scriptsize [$-$5.14, 4.39]}} & {p} & 5.28 \\"
+    assert line == rf"lambda\_max=1 & 0.38 & $-$0.38\ {{\scriptsize 2 seeds cannot tell}} & {p} & {needed} \\"
     assert "Final: mean over 2 seeds" in text and "is too narrow" in text
-    # standard error of the mean of two differences, -.75 and 0
-    assert r"& $-$0.38 {\scriptsize$\pm$\,0.38} &" in latex.latex(found, latex.Style("pm"))
+    # variances .125 and .03125 of two seeds each: sqrt(.0625 + .015625)
+    assert r"& $-$0.38 {\scriptsize$\pm$\,0.28} &" in latex.latex(found, latex.Style("pm"))
     text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
-    assert '<th scope="row">lambda_max=1</th>' in text and f"<td>{p}</td><td>5.28</td><td>2</td>" in text
-    assert "[-5.14, 4.39]" in text
-    assert "the true difference that one such test at 5 % would find in 80 % of studies with so many seeds" in text
-    assert "Here it is 5.28, itself a rough estimate" in text and "could not have been shown" not in text
+    assert '<th scope="row">lambda_max=1</th>' in text and f"<td>{p}</td><td>{needed}</td><td>2</td>" in text
+    assert "(2 seeds cannot tell)" in text and "finds a difference in 80 % of 2,000 studies" in text
     assert "below .05 exactly where the interval leaves out 0" in text
     (plain,) = export.plain(found)["matrices"]
     assert plain["kind"] == "ablation"
     assert [row["name"] for row in plain["rows"]] == ["full: lambda_max=0.5", "lambda_max=1"]
     first, second = plain["rows"]
-    assert second["difference"]["estimate"] == -0.375 and second["paired"] is True
-    assert second["adjusted_p"] == compared.adjusted_p and second["adjusted_difference"]["low"] < -5
-    assert first["difference"] is None and first["detectable_difference"] is None and first["p"] is None
+    assert second["difference"] == {"estimate": -0.375, "low": None, "high": None}
+    assert second["adjusted_p"] == compared.adjusted_p and second["seeds_needed"] == int(needed)
+    assert first["difference"] is None and first["seeds_needed"] is None and first["p"] is None
 
 
 def test_one_seed_has_a_difference_without_interval_and_a_reference_without_evaluations_no_matrix(
@@ -114,7 +102,7 @@ def test_one_seed_has_a_difference_without_interval_and_a_reference_without_eval
     for name, rates in (("full", [1, 1]), ("less", [1, 0])):
         writer.cell(name, {0: {200: rates}}, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
     _, found = writer.summarised(2_000)
-    assert tables.compared(found.matrices[0].lines[1]) == ["-0.50", "—", "—"]
+    assert tables.compared(found.matrices[0].lines[1]) == ["-0.50 (1 seed cannot tell)", "—", "—"]
 
 
 def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) -> None:

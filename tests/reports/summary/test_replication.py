@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.interfaces import SUCCESS, Score
-from guidebench.reports.statistics import Interval
+from guidebench.harness.statistics import Interval
 from guidebench.reports.summary import replication
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from guidebench.harness.interfaces import Score
 from guidebench.reports.rendering import legends, tables
 from guidebench.reports.summary import export
 from guidebench.reports.summary.rows import ReportRow
@@ -58,6 +59,21 @@ def test_the_baseline_is_uniform_then_prioritised_replay_or_else_the_first_row(
     assert {row.baseline for row in writer.summary(2_000).rows} == {f"{baseline} · quick"}
 
 
+def test_a_row_carries_what_the_episodes_say_of_its_final_scores(writer: Writer) -> None:
+    """Of 1, 1, 1, 0 the variance is 1/4 and that of their mean 1/16; of returns likewise, without counts."""
+    last = {0: {100: [0, 0, 0, 0], 200: [1, 1, 1, 0]}, 1: {200: [1, 1, 1, 1]}}
+    writer.cell("a", {0: last[0], 1: {**last[0], **last[1]}}, steps=200)
+    writer.cell("b", {0: {100: [2.0, 4.0]}}, steps=100, score=Score("return", "lower"))
+    rates, returns = (_row_of(writer.summary(), cell).sample for cell in ("a", "b"))
+    assert rates.scores.tolist() == [[0.75], [1.0]] and rates.variances == pytest.approx(np.array([[1 / 16], [0]]))
+    assert rates.outcomes == (7, 8) and returns.outcomes is None
+    assert returns.scores.tolist() == [[-3.0]] and returns.variances.tolist() == [[1.0]], "higher is better"
+
+
+def _row_of(found: Summary, cell: str) -> ReportRow:
+    return next(row for row in found.rows if row.cell.id == cell)
+
+
 def test_a_baseline_that_never_succeeds_sets_no_target(writer: Writer) -> None:
     writer.cell("a", {seed: {100: [0, 0]} for seed in (0, 1)})
     writer.cell("b", {seed: {100: [1, 1]} for seed in (0, 1)}, method="per")
@@ -66,9 +82,9 @@ def test_a_baseline_that_never_succeeds_sets_no_target(writer: Writer) -> None:
     assert any("never succeeded" in note for note in found.notes)
 
 
-def test_the_highest_and_what_is_tied_with_it_lead_and_other_profiles_and_commits_are_told(writer: Writer) -> None:
+def test_the_top_rows_that_differ_from_all_others_lead_and_other_profiles_and_commits_are_told(writer: Writer) -> None:
     ten = [1] * 10
-    for name, rates in {"a": (9, 10, 8), "b": (10, 8, 8), "c": (1, 2, 1)}.items():
+    for name, rates in {"a": (9, 10, 8, 9), "b": (10, 8, 8, 9), "c": (1, 2, 1, 1)}.items():
         curves = {seed: {100: ten[:rate] + [0] * (10 - rate)} for seed, rate in enumerate(rates)}
         provenance = {"commit": ("b" if name == "b" else "a") * 40, "dirty": name != "b"}
         writer.cell(name, curves, method=name, steps=100, provenance=provenance)
@@ -78,7 +94,7 @@ def test_the_highest_and_what_is_tied_with_it_lead_and_other_profiles_and_commit
         "a · quick": True, "b · quick": True, "c · quick": False, "a · paper": False,
     }  # fmt: skip
     assert [row.baseline for row in found.rows] == ["a · quick"] * 3 + ["a · paper"], "neither merged nor compared"
-    assert any("different commits" in note and "aaaaaaaaaaaa+: 6 runs" in note for note in found.notes)
+    assert any("different commits" in note and "aaaaaaaaaaaa+: 8 runs" in note for note in found.notes)
 
 
 def test_configurations_that_share_a_name_are_told_apart_by_the_roles_of_their_models_or_their_ids(
@@ -164,7 +180,7 @@ def test_rows_of_other_settings_of_the_suite_steps_or_demonstrations_are_never_c
         writer.cell(name, {seed: {100: [0], 200: level} for seed in range(5)}, **{"steps": 200, "method": name, **more})
     writer.cell("e", {seed: {100: [0], 200: [1]} for seed in range(5)}, steps=200, method="e")
     found = writer.summary()
-    assert {row.cell.method for row in found.rows if row.leading} == {"a", "e"}  # equal seeds tell nothing apart
+    assert {row.cell.method for row in found.rows if row.leading} == {"e"}, "2 of 252 relabellings"
     assert {row.cell.method: row.baseline.partition(" ")[0] for row in found.rows} == dict(
         zip("abcde", "abcda", strict=True)
     )

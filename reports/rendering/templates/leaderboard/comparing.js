@@ -80,6 +80,6 @@ async function showComparison(place) {
   );
   if (!tasks.length) return;
   place.append(
-    block("Differences", besideTable(all, task ? [task] : tasks, base), make("p", { class: "soft" }, `Difference: IQM less the reference's. Probability of improvement: how often a run ends better than one of the reference on the same task, ties half, mean over tasks. In brackets 95 % stratified bootstrap intervals of ${whole(REPS)} seeded resamples; of fewer than ten seeds they are too narrow, and no test: ranks are what is tested.`)),
+    block("Differences", besideTable(all, task ? [task] : tasks, base), make("p", { class: "soft" }, `Difference: IQM less the reference's; whether it is more than chance, the ranks and their intervals tell. Probability of improvement: how often a run ends better than one of the reference on the same task, ties half, mean over tasks. In brackets 95 % stratified bootstrap intervals of ${whole(REPS)} seeded resamples, which show the spread of the runs; of fewer than ten seeds they are too narrow.`)),
   );
 }

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import coverage
+from guidebench.harness import statistics
+from guidebench.harness.statistics import coverage
 
 
 def test_of_three_normal_scores_the_true_mean_is_below_or_above_all_in_a_quarter_of_cases() -> None:

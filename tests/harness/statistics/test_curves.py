@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import Reached
+from guidebench.harness import statistics
+from guidebench.harness.statistics import Reached
 
 
 def test_the_area_of_a_worked_example() -> None:

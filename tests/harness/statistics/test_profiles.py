@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.reports import statistics
+from guidebench.harness import statistics
 
 
 def test_the_profile_of_a_worked_example() -> None:

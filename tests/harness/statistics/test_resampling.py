@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import resampling
+from guidebench.harness import statistics
+from guidebench.harness.statistics import resampling
 
 
 def test_draws_are_uniform_within_each_task_and_independent_between_tasks() -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import resampling
-from guidebench.reports.statistics.improvement import _improvement
-from guidebench.reports.statistics.resampling import drawn
+from guidebench.harness import statistics
+from guidebench.harness.statistics import resampling
+from guidebench.harness.statistics.improvement import _improvement
+from guidebench.harness.statistics.resampling import drawn
 
 
 def test_the_probability_of_a_worked_example() -> None:

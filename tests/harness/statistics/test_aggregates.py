@@ -5,8 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from guidebench.reports import statistics
-from guidebench.reports.statistics import METRICS, aggregates
+from guidebench.harness import statistics
+from guidebench.harness.statistics import METRICS, aggregates
 
 SCORES = np.array([[0.0, 0.1], [0.2, 0.3], [0.4, 0.5], [0.6, 10.0]])
 
@@ -75,23 +75,7 @@ def test_memory_stays_within_bounds(shape: tuple[int, int, int], reps: int) -> N
     assert peak < 280e6
 
 
-def test_one_run_has_values_but_no_interval() -> None:
-    table = statistics.aggregate({"a": np.array([[0.5, 1.0]])}, reps=100)
-    assert table["estimate"].tolist() == [0.75, 0.75, 0.75, 0.25]
-    assert table["low"].isna().all() and table["high"].isna().all() and set(table["note"]) == {statistics.ONE_RUN}
-
-
-def test_an_interval_does_not_depend_on_which_methods_stand_beside_it() -> None:
-    first, second = np.random.default_rng(0).random((2, 4, 3))
-    alone = statistics.aggregate({"b": second}, reps=1_000)
-    beside = statistics.aggregate({"a": first, "b": second}, reps=1_000)
-    assert beside[beside["method"] == "b"].reset_index(drop=True).equals(alone)
-    assert not statistics.aggregate({"b": second}, reps=1_000, seed=1).equals(alone)
-
-
 @pytest.mark.parametrize("scores", [np.array([[0.1, np.nan]]), np.zeros(3), np.zeros((0, 2)), np.zeros((2, 2, 2, 2))])
 def test_scores_that_are_not_a_full_finite_table_are_refused(scores: np.ndarray) -> None:
     with pytest.raises(ValueError, match="scores"):
         statistics.intervals(scores, ["mean"])
-    with pytest.raises(ValueError, match=r"\(2, 2, 3\); expected \[runs, tasks\]"):
-        statistics.aggregate({"a": np.zeros((2, 2, 3))})

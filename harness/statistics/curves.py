@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from guidebench.reports.statistics.resampling import LEVEL, REPS, Array, Interval, checked, draws, ends
+from guidebench.harness.statistics.resampling import LEVEL, REPS, Array, Interval, checked, draws, ends
 
 _ROUNDING = 1e-9  # of a product of shares
 

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from guidebench.reports.statistics.resampling import (
+from guidebench.harness.statistics.resampling import (
     LEVEL,
     REPS,
     Array,

@@ -30,6 +30,7 @@ CURVE_REPS = 5_000
 ONE_RUN = "one run: no interval"
 CHUNK_BYTES = 1 << 26
 _CHUNK_REPS = 1 << 15
+_ROUNDING = 1e-12
 _BYTES_A_RUN = 8  # bytes of a float64 count; derived arrays add up to three times as much
 
 
@@ -103,6 +104,15 @@ def ends(values: Array, level: float = LEVEL, times: Array | None = None) -> Arr
     return np.stack(
         [np.take_along_axis(ordered, (upto <= place).sum(axis=-1)[..., None], axis=-1)[..., 0] for place in places]
     )
+
+
+def rejects(p: Any, level: float = LEVEL) -> Any:
+    """Return whether p, a number or an array, is below 1 - level by more than rounding: 1 in 20 is not below 5 %.
+
+    >>> rejects(1 / 20), 1 / 20 < 1 - LEVEL
+    (False, True)
+    """
+    return p < 1 - level - _ROUNDING
 
 
 def name_seed(name: str, seed: int) -> int:

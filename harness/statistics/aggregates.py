@@ -1,4 +1,4 @@
-"""Mean, median, interquartile mean and optimality gap, as numbers, curves and tables with bootstrap intervals.
+"""Mean, median, interquartile mean and optimality gap, as numbers and curves with bootstrap intervals.
 
 The definitions are those of rliable (Agarwal et al. 2021). Each is a function of scores [runs, tasks, ...] and, for
 speed, one of resamples given as counts. For the interquartile mean scores are sorted once, and counts accumulated along
@@ -7,26 +7,21 @@ that order say which share of each score lies in the middle half.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from guidebench.reports.statistics.resampling import (
+from guidebench.harness.statistics.resampling import (
     CHUNK_BYTES,
     LEVEL,
-    ONE_RUN,
     REPS,
     Array,
     Interval,
     checked,
     draws,
     ends,
-    name_seed,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def mean(scores: Array) -> Array:
@@ -60,8 +55,8 @@ def _middle(count: int) -> tuple[int, int]:
 
 def _resampled_mean(scores: Array, counts: Array) -> Array:
     """Map scores [runs, tasks, checkpoints] and counts [tasks, runs, n] to [checkpoints, n]."""
-    size = scores.shape[0] * scores.shape[1]
-    return np.asarray(_by_task(scores).T @ counts.reshape(size, -1).astype(float) / size)
+    flat = counts.reshape(counts.shape[0] * counts.shape[1], -1)
+    return np.asarray(_by_task(scores).T @ flat.astype(float) / _drawn(counts))
 
 
 def _resampled_median(scores: Array, counts: Array) -> Array:
@@ -70,7 +65,7 @@ def _resampled_median(scores: Array, counts: Array) -> Array:
     for index, row in enumerate(found):
         totals = np.matmul(scores[:, :, index].T[:, None], drawn)[:, 0]  # [tasks, n]
         row[:] = np.median(totals, axis=0)
-    found /= scores.shape[0]
+    found /= _drawn(counts) // len(counts)
     return found
 
 
@@ -82,7 +77,7 @@ def _resampled_iqm(scores: Array, counts: Array) -> Array:
     (s_(i+1) - s_i) C_i.
     """
     values, drawn = _by_task(scores), counts.reshape(-1, counts.shape[2])
-    low, high = _middle(len(values))
+    low, high = _middle(_drawn(counts))
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, axis=0)
     found = np.empty((scores.shape[2], counts.shape[2]))
@@ -102,6 +97,11 @@ def _resampled_gap(scores: Array, counts: Array) -> Array:
     return np.asarray(1.0 - _resampled_mean(np.minimum(scores, 1.0), counts))
 
 
+def _drawn(counts: Array) -> int:
+    """Return how many scores a resample has: as many in each task, and as many in each resample."""
+    return int(counts[:, :, 0].sum())
+
+
 def _by_task(scores: Array) -> Array:
     """Reshape [runs, tasks, checkpoints] -> [tasks × runs, checkpoints], the order of counts."""
     return np.asarray(scores.transpose(1, 0, 2).reshape(-1, scores.shape[2]))
@@ -109,7 +109,7 @@ def _by_task(scores: Array) -> Array:
 
 class Metric(NamedTuple):
     """An aggregate: a function of scores [runs, tasks, ...] -> [...], and one of scores and resamples -> [checkpoints,
-    n]."""
+    n]. A resample may have fewer runs than the scores, as one of two samples has of both together."""
 
     point: Callable[[Array], Array]
     resampled: Callable[[Array, Array], Array]
@@ -161,21 +161,3 @@ def intervals(
                 found[name][:, part] = ends(values, level, times)
     points = {name: METRICS[name].point(scores) for name in metrics}
     return {name: Interval(point, *found[name].reshape(2, *point.shape)) for name, point in points.items()}
-
-
-def aggregate(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> pd.DataFrame:
-    """Return mean, median, IQM and optimality gap per method with 95 % intervals.
-
-    `scores`: method -> [runs, tasks]. Columns: method, metric, estimate, low, high, note. A method with one run has NaN
-    for low and high and a note that says why. A method's interval depends on its name, its scores and `seed`, not on
-    the other methods.
-    """
-    import pandas as pd
-
-    rows = []
-    for method, values in scores.items():
-        found = intervals(checked(values, "[runs, tasks]"), list(METRICS), reps, name_seed(method, seed))
-        note = ONE_RUN if len(values) < 2 else ""
-        for metric, (estimate, low, high) in found.items():
-            rows.append((method, metric, float(estimate), float(low), float(high), note))
-    return pd.DataFrame(rows, columns=["method", "metric", "estimate", "low", "high", "note"])

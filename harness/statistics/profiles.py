@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from guidebench.reports.statistics.aggregates import intervals
-from guidebench.reports.statistics.resampling import LEVEL, REPS, Array, Interval, checked
+from guidebench.harness.statistics.aggregates import intervals
+from guidebench.harness.statistics.resampling import LEVEL, REPS, Array, Interval, checked
 
 
 def performance_profile(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from guidebench.reports.statistics.aggregates import intervals
-from guidebench.reports.statistics.resampling import LEVEL
+from guidebench.harness.statistics.aggregates import intervals
+from guidebench.harness.statistics.resampling import LEVEL
 
 ENOUGH = 10
 """Number of runs below which a report warns."""

@@ -1,0 +1,50 @@
+"""Seeds needed, from the seeds seen."""
+
+import numpy as np
+import pytest
+
+from guidebench.harness.statistics import permutation, power, seeds_needed
+from guidebench.harness.statistics.resampling import Array, rejects
+
+
+def exact(first: Array, second: Array, most: int = 9) -> float:
+    """The same by all relabellings, whatever the number of seeds up to `most`, of the same resampled studies."""
+    drawn = power._resampled(first, second)
+    for runs in range(4, most + 1):
+        if np.mean(rejects(permutation.p_of_means(*(side[:runs, :500] for side in drawn)))) >= power.POWER:
+            return runs
+    return np.inf
+
+
+def test_seeds_that_are_all_better_need_the_fewest_that_can_tell() -> None:
+    assert seeds_needed(np.ones(3), np.zeros(3)) == 4, "three beside three are never told apart"
+    assert seeds_needed(np.ones(3), np.ones(3)) == np.inf, "equal seeds never are"
+    assert np.isnan(seeds_needed(np.ones(1), np.zeros(3)))
+
+
+def test_of_a_normal_difference_it_is_the_number_of_the_t_tests_power() -> None:
+    """A gap of one standard deviation needs 17 a side for a power of 80 % (two-sided t test at 5 %); 1.5 needs 9."""
+    spread = np.array([-1.5, -0.5, 0.5, 1.5]) / 1.25**0.5  # a deviation of 1, about a mean of 0
+    assert seeds_needed(spread + 1, spread) == pytest.approx(17, abs=2)
+    assert seeds_needed(spread + 1.5, spread) == pytest.approx(9, abs=1)
+    assert seeds_needed(spread + 0.3, spread) == np.inf
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_exact_test_and_the_t_test_agree_within_two_seeds(seed: int) -> None:
+    """Where the one gives way to the other: differences that need about eight seeds."""
+    rng = np.random.default_rng(seed)
+    first, second = (np.round(rng.normal(size=5), 2) for _ in range(2))
+    first = (first - first.mean()) / first.std() + 1.7
+    second = (second - second.mean()) / second.std()
+    by_t = np.flatnonzero(power.t_test_power(*power._resampled(first, second)) >= power.POWER)[0] + 1
+    assert abs(by_t - exact(first, second)) <= 2 >= abs(seeds_needed(first, second) - by_t)
+
+
+def test_the_power_of_the_t_test_is_that_of_each_study() -> None:
+    from scipy import stats
+
+    first, second = power._resampled(np.array([0.0, 1.0, 3.0]), np.array([1.0, 2.0, 5.0]))
+    few = [stats.ttest_ind(first[:6, study], second[:6, study]).pvalue < 0.05 for study in range(300)]
+    assert power.t_test_power(first[:6, :300], second[:6, :300])[5] == pytest.approx(np.mean(few))
+    assert power.t_test_power(first, second)[0] == 0

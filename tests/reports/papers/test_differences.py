@@ -1,0 +1,75 @@
+"""What stands beside a verdict: our difference from the baseline."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from guidebench.reports.papers import catalogue, filled, text
+from guidebench.reports.papers.differences import difference
+from guidebench.reports.papers.estimates import Estimator, Setting
+from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.summary.rows import ReportRow
+from guidebench.results import published
+
+END = 1_000_000
+Add = Callable[..., Path]
+Shelves = Callable[..., Shelf]
+
+
+def finals(*rates: float) -> dict[int, dict[int, float]]:
+    return {seed: {END // 2: 0.0, END: rate} for seed, rate in enumerate(rates)}
+
+
+def rows(shelf: Shelf) -> dict[str, ReportRow]:
+    return {f"{row.cell.method} {row.cell.task}": row for row in shelf._rows}
+
+
+def test_the_final_score_less_the_baselines_with_p_and_seeds_needed(add: Add, shelf: Shelves) -> None:
+    """Five seeds above five others: 2 of 252 relabellings, and four a side would be enough."""
+    add("ours", finals(1.0, 0.9, 0.9, 0.8, 0.9), method="vlm_rb")
+    add("theirs", finals(0.2, 0.1, 0.3, 0.2, 0.1), method="uer")
+    found = shelf()
+    ours, theirs = rows(found)["vlm_rb 8x8"], rows(found)["uer 8x8"]
+    assert found.baseline(ours) is theirs and found.baseline(theirs) is None
+    told = difference([(ours, theirs)])
+    assert told is not None and told.found.p == pytest.approx(2 / 252) and told.found.needed == 4
+    words = text.difference(told)
+    assert words.startswith("final success 0.72 [0.6") and words.endswith("] from uer · paper, p 0.008, 4 seeds needed")
+    assert difference([(theirs, None)]) is None and text.difference(None) == ""
+
+
+def test_it_stands_beside_every_verdict_on_ours(add: Add, shelf: Shelves) -> None:
+    add("ours", finals(1.0, 0.9, 0.9), method="vlm_rb")
+    add("theirs", finals(0.2, 0.1, 0.3), method="uer")
+    paper = catalogue.paper("vlm_rb")
+    tables = filled.fill(paper, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=200))
+    (table,) = (table for table in tables if table.layout.table == "7")
+    (line,) = (line for line in table.lines if line.names == ("dqn", "8x8", "uer"))
+    words = "final success 0.73 (3 seeds cannot tell) from uer · paper, p 0.100, 4 seeds needed"
+    assert text.differences(line) == words and words in text.latex(table, {}, "", "").replace("\\_", "_")
+    assert "(3 seeds cannot tell)" in text.ours(line.cells[0]), "and neither can the gain"
+
+
+def test_over_several_tasks_the_mean_is_compared_where_all_have_as_many_seeds(add: Add, shelf: Shelves) -> None:
+    """Two tasks of three seeds: 400 relabellings, of which 2 are as extreme."""
+    for task, shift in (("8x8", 0.0), ("16x16", 0.1)):
+        add(f"ours-{task}", finals(*(rate + shift for rate in (0.8, 0.9, 0.7))), method="vlm_rb", task=task)
+        add(f"theirs-{task}", finals(*(rate + shift for rate in (0.2, 0.1, 0.3))), method="uer", task=task)
+    found = shelf()
+    pairs = [(row, found.baseline(row)) for name, row in rows(found).items() if name.startswith("vlm_rb")]
+    told = difference(pairs)
+    assert told is not None and told.found.p == pytest.approx(2 / 400) and np.isnan(told.found.needed)
+    assert float(told.found.difference.estimate) == pytest.approx(0.6) and told.found.difference.low > 0
+
+
+def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: Shelves) -> None:
+    """Beside a best of .5 nothing can gain more than 100 %."""
+    add("ours", finals(1.0, 0.2, 1.0, 0.1, 0.9), method="vlm_rb")
+    add("theirs", finals(0.1, 0.9, 0.5, 0.9, 0.1), method="uer")
+    both = rows(shelf())
+    settings = [Setting(both["vlm_rb 8x8"], both["uer 8x8"])]
+    found = Estimator(lambda _: 1.0, reps=500)("gain_percent", settings)
+    assert float(found.interval.high) == pytest.approx(100) and found.interval.low >= -100
+    assert found.told == ""
