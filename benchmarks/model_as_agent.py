@@ -63,7 +63,8 @@ def evaluated(episodes: int, steps: int, url: str, alone: bool, *words: str) -> 
         [
             "suite=crafter_ood", "task=mine_iron", "profile=smoke", "suite.observation=text",
             "suite.actions=find", "suite.impossible=masked", f"suite.test_length={steps}", "seeds=[0]",
-            f"performer.base_url={url}", "performer.model=m", f"performer.in_flight={episodes}", *words,
+            "performer=openai", f"performer.base_url={url}", "performer.model=m",
+            f"performer.in_flight={episodes}", *words,
         ]
     )  # fmt: skip
     (cell,) = plan.cells

@@ -147,7 +147,7 @@ def _carry_out(path: Path) -> int:
         if step % TIMINGS_EVERY == 0:
             clock = dict.fromkeys(("seconds", "evaluation_seconds", "checkpoint_seconds", "wait_seconds"), step / 300)
             journal.timed(step, clock, {})
-    journal.finish(SimpleNamespace(parameters=lambda row: _policy(cell)))  # type: ignore[arg-type]
+    journal.finish(SimpleNamespace(parameters=lambda row: _policy(cell)), {})  # type: ignore[arg-type]
     journal.close()
     tell({"event": "finished", "error": ""})
     return written

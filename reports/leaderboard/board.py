@@ -77,10 +77,6 @@ class Entry:
     rank_high: int | None
     apart: str
     """Why it is not ranked; empty for a ranked row."""
-    beneath: str
-    """Id of the row of the same configuration that holds the rank; empty for any other row."""
-    relation: str
-    """What it is to that row: "replication" (repeated with other code, packages or machine) or "further seeds"."""
     seeds: tuple[int, ...]
     """Seeds that every task has."""
     tasks: tuple[str, ...]
@@ -102,6 +98,10 @@ class Entry:
     conditions: str = ""
     """Suite settings and demonstrations that differ from the suite's and profile's defaults; rows are ranked only among
     rows with the same conditions."""
+    beneath: str = ""
+    """Id of the row of the same configuration that holds the rank; empty for any other row."""
+    relation: str = ""
+    """What it is to that row: "replication" (repeated with other code, packages or machine) or "further seeds"."""
 
 
 @dataclass(frozen=True)

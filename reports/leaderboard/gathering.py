@@ -249,8 +249,6 @@ def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, kn
         rank_low=low,
         rank_high=high,
         apart=each.apart,
-        beneath="",
-        relation="",
         seeds=row.seeds,
         tasks=tuple(clean(task, 300) for task in row.tasks),
         steps=max(measured.cell.total for measured in row.tasks.values()),

@@ -318,7 +318,12 @@ async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Reas
     desk = Desk(model, {}, config.model, None, budget, config.policy(), "live", config.answers or None)
     try:
         async with asyncio.timeout(limit):
-            return [*await asyncio.gather(*(desk.answer(call, Asker("", n, 0)) for n, call in enumerate(calls)))]
+            answers = (desk.answer(call, Asker("", n, 0)) for n, call in enumerate(calls))
+            outcomes = await asyncio.gather(*answers, return_exceptions=True)  # none is cut off by another's error
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+            return [outcome for outcome in outcomes if isinstance(outcome, CallResult)]
     finally:
         await desk.close()
 

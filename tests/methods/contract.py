@@ -136,7 +136,7 @@ PREFERENCE = (
 
 def served(role: str) -> str:
     """A model in this role whose answers are those of the row; each call is answered anew."""
-    return settings(role, "base_url={url} model=m temperature=0.7 attempts=1")
+    return f"{role}=openai {settings(role, 'base_url={url} model=m temperature=0.7 attempts=1')}"
 
 
 def prefer(prompt: str, draw: int) -> str:
@@ -223,7 +223,8 @@ METHODS: Mapping[str, Row] = {
     "uer": Row(f"method=uer {CARTPOLE}"),
     "vlm_rb": Row(f"method=vlm_rb {DOORKEY} judge.delay=8"),
     "vlm_rm": Row(
-        f"method=vlm_rm {DOORKEY} embedder.model={{clip}} embedder.dtype=float32 guide.stretch=8 embedder.delay=4"
+        f"method=vlm_rm {DOORKEY} embedder=transformers embedder.model={{clip}} embedder.dtype=float32 "
+        "guide.stretch=8 embedder.delay=4"
     ),
 }
 

@@ -16,7 +16,7 @@ ROWS = {
         f"method=options {CARTPOLE} {served('planner')} {served('performer')}",
         answers=lambda prompt, draw: str(draw % 5),
     ),
-    "turns": Row(f"method=turns {DOORKEY} {settings('second', SECOND)} embedder.model={{clip}}"),
+    "turns": Row(f"method=turns {DOORKEY} {settings('second', SECOND)} embedder=transformers embedder.model={{clip}}"),
     "offline": Row(f"method=offline {MAZE} suite=pictures training.steps=100 gathered.episodes=4 gathered.noise=0.6"),
     "bc on pictures": Row(f"method=bc {MAZE} suite=pictures offline.episodes=3 offline.noise=0.6"),
 }

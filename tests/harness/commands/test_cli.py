@@ -245,7 +245,7 @@ def test_a_matrix_of_a_thousand_cells_is_planned_without_importing_torch() -> No
         (("run", "suite=classic", "method=vlm_rb", "judge=sprite"), "judge 'sprite' does not fit suite 'classic'"),
         (
             ("run", "suite=classic", "method=vlm_rb"),
-            "suite 'classic' names none in its profile 'paper'",
+            "for which models=paper has no part on suite 'classic'",
         ),
         (("run", *SMOKE, "seeds=2", "seeds=3"), "seeds= is given twice"),
         (("run", *SMOKE, "learner.lr=[1"), r"'learner.lr=\[1' cannot be read"),

@@ -13,6 +13,7 @@ import guidebench
 from guidebench import results
 from guidebench.harness.episodes import demonstrations
 from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Execution
 from guidebench.harness.interfaces import Build
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell
@@ -22,6 +23,9 @@ from guidebench.results.verification.playing import Wanted, play
 from guidebench.suites.metaworld import MetaWorld, MetaWorldMT10
 
 REACH = ("suite=metaworld_mt10", "task=reach", "method=uer")
+
+
+DIGESTS = variations.Digests(Execution())
 
 
 def cell(*overrides: str) -> Cell:
@@ -57,9 +61,9 @@ def test_a_task_whose_episodes_are_alike_has_one_evaluation_episode_whoever_asks
     assert cell("suite.goal=observable").section("evaluation").episodes == 10
     assert cell("suite.goal=observable", "evaluation.episodes=7").section("evaluation").episodes == 7
     assert not MetaWorldMT10().repeats("mt10"), "which of the ten an episode is differs"
-    turned = variations._varied(one, {"suite.goal": "observable"}, "test")
+    turned = variations._varied(one, {"suite.goal": "observable"}, "test", DIGESTS)
     assert turned.section("evaluation").episodes == 10
-    assert variations._varied(turned, {"suite.goal": "hidden"}, "test").section("evaluation").episodes == 1
+    assert variations._varied(turned, {"suite.goal": "hidden"}, "test", DIGESTS).section("evaluation").episodes == 1
 
 
 SHORT = ("training.steps=80", "evaluation.every=80", "learner.learning_starts=64")

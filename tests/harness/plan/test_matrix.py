@@ -133,7 +133,7 @@ def test_a_message_names_each_known_thing_once_and_those_of_the_section_alone() 
 
 
 def test_a_list_of_settings_too_long_to_help_is_left_out_where_one_is_near() -> None:
-    with pytest.raises(UserError, match=r"unknown setting 'metthod'; did you mean 'method'\?$"):
+    with pytest.raises(UserError, match=r"unknown setting 'metod'; did you mean 'method' or 'models'\?$"):
         matrix.plan([*BASE, "metod=uer"])
 
 

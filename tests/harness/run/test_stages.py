@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 from guidebench import results
 from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.execution import Execution
 from guidebench.harness.identity.cells import record, recorded, rehashed
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.job import Job
@@ -33,6 +34,9 @@ TINY = ("training.steps=200", "evaluation.every=100", "evaluation.episodes=2", "
 
 FOUR = ("relo", "ero", "aer", "sparse")
 """Methods of further stages before the first."""
+
+
+DIGESTS = variations.Digests(Execution())
 
 
 def cell(*words: str) -> Cell:
@@ -149,12 +153,12 @@ def test_a_stage_whose_network_is_another_is_refused_before_anything_is_trained(
 def test_variations_keep_the_stage_vary_it_and_remove_it() -> None:
     one = cell()
     assert one.stage is not None
-    assert variations._varied(one, {"learner.lr": 0.5}, "test").stage == one.stage
-    other = variations._varied(one, {"pretraining.replay.alpha": 0.1}, "test")
+    assert variations._varied(one, {"learner.lr": 0.5}, "test", DIGESTS).stage == one.stage
+    other = variations._varied(one, {"pretraining.replay.alpha": 0.1}, "test", DIGESTS)
     assert other.stage is not None and other.stage.settings["replay.alpha"].value == 0.1 and other.id != one.id
-    assert variations._varied(one, {"pretraining": "none"}, "test").id == cell("pretraining=none").id
+    assert variations._varied(one, {"pretraining": "none"}, "test", DIGESTS).id == cell("pretraining=none").id
     with pytest.raises(UserError, match="no pre-training stage"):
-        variations._varied(cell("pretraining=none"), {"pretraining.replay.alpha": 0.1}, "test")
+        variations._varied(cell("pretraining=none"), {"pretraining.replay.alpha": 0.1}, "test", DIGESTS)
 
 
 # Where runs begin

@@ -96,7 +96,7 @@ def test_a_part_of_the_room_is_put_in_order_plan_by_plan(tmp_path: Path) -> None
     assert pursuit.plans == 2 and str(pursuit.course.present) == "find mug", "the plan was over, so another follows"
     memory = room.agent.memories[0]
     assert memory.subspaces() == {
-        "find": {"mug": 0.0, "table": 0.0}, "grab": {"mug": 0.0}, "put": {"mug on table": 0.0},
+        "find": {"mug": None, "table": None}, "grab": {"mug": None}, "put": {"mug on table": None},
     }  # fmt: skip
     assert memory.skill("grab mug").recent == [(2, True)]
     room.ended(5)

@@ -32,9 +32,9 @@ def test_both_learners_of_a_relay_have_the_settings_of_the_suite(profile: str) -
 
 def test_a_vector_of_another_width_is_refused_with_the_plan() -> None:
     check_refused(
-        r"32 numbers; set guide\.width=32",
+        r"32 numbers.*guide\.width=32",
         matrix.plan,
-        ["suite=metaworld_mt10", "method=liv", "embedder=scripted", "embedder.width=32"],
+        ["suite=metaworld_mt10", "method=liv", "embedder=scripted", "embedder.width=32", "guide.width=64"],
     )
 
 
