@@ -147,8 +147,8 @@ class Cell:
     @property
     def file_parts(self) -> tuple[Chosen, ...]:
         """Return the parts that read files, such as local models and datasets, without models that nothing asks."""
-        every = (*self.models, *self.names.of("dataset"))
-        return tuple(part for part in every if isinstance(self.section(part.role), FilePart))
+        roles = _file_roles(self.names)
+        return tuple(part for part in (*self.models, *self.names.of("dataset")) if part.role in roles) if roles else ()
 
     @property
     def digests(self) -> dict[str, str | None]:
@@ -158,6 +158,8 @@ class Cell:
     @property
     def standing(self) -> StandIns:
         """Return the stand-ins in roles that are asked under these settings."""
+        if not self.stand_ins.roles:
+            return self.stand_ins
         return self.stand_ins.among({part.role for part in self.models})
 
     @property
@@ -287,6 +289,12 @@ def _usual(names: Names) -> Mapping[str, Any]:
 
 
 @registry.cached(65536)
+def _file_roles(names: Names) -> frozenset[str]:
+    """Return the roles whose parts read files."""
+    return frozenset(part.role for part in names.parts if issubclass(registry.get(part.kind, part.name), FilePart))
+
+
+@registry.cached(65536)
 def _changed(names: Names, section: str, own: tuple[tuple[str, Any], ...]) -> Any:
     """Return the configuration of a section with these fields replaced."""
     return _built(names, section, functools.partial(replace, _usual(names)[section], **dict(own)))
@@ -327,11 +335,12 @@ def _hashed(names: Names, values: Mapping[str, Any], left: Set[str]) -> dict[str
     def counts(key: str, value: Any) -> bool:
         section, _, name = key.partition(".")
         field = known.get(section, {}).get(name)
+        if section in left:
+            return False
+        if field is None or not (field.transport or field.located or field.later):
+            return True
         digest = values.get(f"{section}.{settings.DIGEST}")
-        absent = field is not None and (
-            settings.is_transport(field, digest) or (field.later and value == field.default)
-        )
-        return not (absent or section in left)
+        return not (settings.is_transport(field, digest) or (field.later and value == field.default))
 
     return {key: value for key, value in values.items() if counts(key, value)}
 
