@@ -216,6 +216,19 @@ def test_rows_that_are_not_ranked_together_have_tables_of_their_own(
     assert "tied" not in page.locator("#suites").inner_text()
 
 
+def test_a_replication_stands_beneath_its_row_without_a_rank(browser: Open, tmp_path: Path) -> None:
+    first, last = (boards.entry(name, rank=(rank, rank, rank)) for name, rank in (("grid-a", 1), ("grid-b", 2)))
+    why = "it repeats a configuration of runs/one, whose row holds the rank"
+    again = boards.entry("grid-again", apart=why, beneath="grid-a", relation="replication")
+    page = browser(write(boards.board(first, again, last), tmp_path))
+    assert shown(page) == ["grid-a", "grid-again", "grid-b"]
+    row = page.locator("tr[data-id='grid-again']")
+    assert row.locator("td").first.inner_text().split() == ["–", "no", "rank"]
+    expect(row).to_contain_text("replication, dqn on 6x6, 8x8")
+    page.locator("tr[data-id='grid-again'] a").first.click()
+    expect(page.locator("#opened .notes")).to_contain_text(why)
+
+
 def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick")
     page.locator("tr[data-id='grid-vlm_rb'] td").nth(3).click()

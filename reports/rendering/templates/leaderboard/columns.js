@@ -6,7 +6,7 @@
 const FALLING = "descending";
 
 function rankCell(entry) {
-  if (entry.rank === null) return make("span", { class: "soft" }, entry.relation);
+  if (entry.rank === null) return [make("span", { class: "soft", "aria-hidden": "true" }, "–"), make("span", { class: "unseen" }, "no rank")];
   const { rank, rank_low: low, rank_high: high, tied } = entry;
   const range = low === null || (low === rank && high === rank) ? null : make("div", { class: "interval" }, make("span", { class: "unseen" }, "between "), low === high ? `${low}` : `${low}–${high}`);
   return [make("span", { class: "rank" }, `${tied ? "=" : ""}${rank}`), tied ? make("span", { class: "unseen" }, " tied ") : null, range];
@@ -20,7 +20,7 @@ function rowCell(entry) {
     go({ open: entry.id });
   } }, entry.label);
   const tasks = entry.tasks.length > 3 ? count(entry.tasks.length, "task") : entry.tasks.join(", ");
-  return make("div", { class: "row" }, box, make("div", {}, link, make("div", { class: "soft" }, `${entry.learner} on ${tasks}`)));
+  return make("div", { class: "row" }, box, make("div", {}, link, make("div", { class: "soft" }, `${entry.relation ? `${entry.relation}, ` : ""}${entry.learner} on ${tasks}`)));
 }
 
 function scoreName({ name, direction }) {
