@@ -4,8 +4,8 @@ In a clone with an empty environment, run `make run` and then the commands of RE
 
 Commands that neither train nor submit run literally, and must succeed; one that reads another study than `runs/doorkey`
 may say that there is none. Commands that train are planned with `--dry-run`; they must succeed, or name what a newcomer
-lacks. A command with a placeholder such as PATH must end with an error that names the placeholder. Everything is
-printed, so the output is the log.
+lacks. A command with a placeholder such as PATH must say that this is missing. Everything is printed, so the output is
+the log.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Step(NamedTuple):
     dry: bool = False
     """Whether `--dry-run` is added."""
     placeholder: str = ""
-    """The word that a reader has to replace; the command must then fail and name it."""
+    """The word that a reader has to replace; the command must then name it as missing."""
     serves: bool = False
     """Whether it serves a page until it is stopped."""
 
@@ -74,7 +74,8 @@ def steps(pages: Mapping[str, str]) -> list[Step]:
 def failure(step: Step, code: int, output: str) -> str:
     """Return why a step failed; "" if it did what it must."""
     if step.placeholder:
-        return "" if code and step.placeholder in output else f"its error does not name {step.placeholder}"
+        named = step.placeholder in output and (code or "missing" in output)
+        return "" if named else f"it does not say that {step.placeholder} is missing"
     absent = [word for word in step.command.split() if word.startswith("runs/") and not word.startswith(STUDY)]
     if any(f"no study at {word}" in output for word in absent):
         return ""  # another study, which the page lets the newcomer train before

@@ -39,6 +39,7 @@ def test_a_command_that_trains_is_planned_one_with_a_placeholder_fails_and_none_
         (Step("bench run suite=classic", dry=True), 1, "missing: a key", False),
         (Step("bench run suite=classic", dry=True), 2, "unknown suite", True),
         (Step("bench doctor judge.model=PATH", placeholder="PATH"), 2, "no model at PATH", False),
+        (Step("bench doctor judge.model=PATH", placeholder="PATH"), 0, "missing  files  PATH is not here", False),
         (Step("bench doctor judge.model=PATH", placeholder="PATH"), 1, "Traceback", True),
     ],
 )
