@@ -45,7 +45,7 @@ BOUNDS = {"idle": 2.0, "beside other work": 3.0}
 CHOSEN = {
     "prior_dqn": ["suite=housekeep", "method=linvit", "prior=scripted"],
     "sac": ["suite=classic", "task=Pendulum-v1"],
-    "td3": ["suite=classic", "task=Pendulum-v1"],
+    "td3": ["suite=classic", "task=Pendulum-v1", "learner=td3"],
 }
 """Learner -> the command of its cell, where the first suite that it fits has no settings for it, or none fits."""
 RATIOS = {"the time that passed": "ratio", "processor time": "processor_ratio"}
