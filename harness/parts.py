@@ -91,7 +91,7 @@ class Part:
         return ""
 
 
-class FilePart(Part):
+class FilePart(Part, ABC):
     """A part that reads files: the weights of a model on this machine, or a dataset. The settings named in
     `file_settings` say where the files are, and the setting `digest` says what they hold. Once the digest is known, the
     cell id hashes it instead of the place; while it is unknown, the id hashes the place."""
@@ -102,10 +102,10 @@ class FilePart(Part):
     """SHA-256 of the files' content (`harness/identity/digests.py`); None where it is unknown. Defined as a field that
     is marked `Digest` and `Later`."""
 
+    @abstractmethod
     def content(self) -> str | None:
         """Return the digest of the files on this machine; None if they are missing or incomplete. Reads all files whose
         digests are not remembered."""
-        raise NotImplementedError
 
     def placed(self) -> Mapping[str, Any]:
         """Return those of `file_settings` that are better written in another form, such as a relative path that looks
