@@ -1,33 +1,36 @@
 """Charts as Vega-Lite specifications without data, and the program that draws them in a page.
 
-Specifications are made with Altair. Each names the data set `rows`, which the page supplies (templates/charts.js).
-Every record has `series`, an index: the names of series are in the page's own legend and never become part of a
-specification, so a stranger's text can be neither expression nor link. Fields: `x`, `value`, `low`, `high`, `series`.
+Each specification names the data set `rows`, which the page supplies (templates/charts.js). Every record has `series`,
+an index: the names of series are in the page's own legend and never become part of a specification, so a stranger's
+text can be neither expression nor link. Fields: `x`, `value`, `low`, `high`, `series`.
 """
 
 from __future__ import annotations
 
+import base64
+import functools
+import gzip
 import re
 from typing import Any
 
-from guidebench.reports.rendering import inline
-from guidebench.reports.rendering.kept import kept
+from guidebench.reports.rendering.inline import TEMPLATES
+
+PROGRAM = TEMPLATES / "vega.js.gz"
+"""Vega, Vega-Lite and vega-embed with its expression interpreter as one script, made by `python -m tools.vega`."""
+NUMBER = "format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')"
+"""Expression of an axis label, in which 0.2 is not 200m."""
 
 
-@kept("vl-convert-python")
+@functools.cache
 def bundle() -> str:
-    """Return Vega, Vega-Lite and vega-embed with its expression interpreter as one script (0.9 MB)."""
-    import vl_convert
-
-    # The function scope keeps the bundle's top-level names out of the page.
-    libraries = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stubs ask for what it does not need
-    return f"(() => {{\n{libraries}\n}})();"
+    """Return the script of `PROGRAM` (0.9 MB)."""
+    return gzip.decompress(PROGRAM.read_bytes()).decode("utf-8")
 
 
-@kept("vl-convert-python")
+@functools.cache
 def packed_bundle() -> str:
     """Return the bundle compressed, as `parts.scripts` takes it."""
-    return inline.packed(bundle())
+    return base64.b64encode(PROGRAM.read_bytes()).decode("ascii")
 
 
 def title(text: str) -> str:
@@ -35,34 +38,39 @@ def title(text: str) -> str:
     return re.sub(r"[^\w ,.:()%/+-]", "", text)[:60]
 
 
-@kept("altair")
 def curves(x: str, y: str, domain: tuple[float, float] | None = (0.0, 1.0), band: bool = True) -> dict[str, Any]:
     """Return a chart of lines over `x`, with a band from `low` to `high` unless no row has them; `x`, `y`: titles of
     the axes."""
-    import altair as alt
-
     x, y = title(x), title(y)
-    shown = "format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')"  # 0.2 would be 200m
-    across = alt.X("x:Q", title=x, axis=alt.Axis(labelExpr=shown, tickCount=6), scale=alt.Scale(zero=False, nice=False))
-    scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=False)
-    base = alt.Chart(alt.NamedData(name="rows")).encode(x=across, color=alt.Color("series:N", legend=None))
-    up = alt.Y("value:Q", title=y, scale=scale)
-    between = (
-        base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-        .mark_area(opacity=0.15, stroke=None)
-        .encode(y=alt.Y("low:Q", title=y, scale=scale), y2="high:Q")
-    )
-    told = [
-        alt.Tooltip("name:N", title="Row"),
-        alt.Tooltip("x:Q", title=x, format=",.6~g"),
-        alt.Tooltip("value:Q", title=y, format=".4~g"),
+    across = {
+        **_quantity("x", x),
+        "axis": {"labelExpr": NUMBER, "tickCount": 6},
+        "scale": {"zero": False, "nice": False},
+    }
+    scale = {"domain": list(domain)} if domain else {"zero": False}
+    series = {"field": "series", "type": "nominal", "legend": None}
+    shared = {"x": across, "color": series}
+    up = {**_quantity("value", y), "scale": scale}
+    area = {
+        "transform": [{"filter": "isValid(datum.low) && isValid(datum.high)"}],
+        "mark": {"type": "area", "opacity": 0.15, "stroke": None},
+        "encoding": {**shared, "y": {**_quantity("low", y), "scale": scale}, "y2": {"field": "high"}},
+    }
+    line = {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {**shared, "y": up, "strokeDash": series}}
+    tooltip = [
+        {"field": "name", "type": "nominal", "title": "Row"},
+        {**_quantity("x", x), "format": ",.6~g"},
+        {**_quantity("value", y), "format": ".4~g"},
     ]
     if band:
-        told += [
-            alt.Tooltip("low:Q", title="from", format=".4~g"),
-            alt.Tooltip("high:Q", title="to", format=".4~g"),
-        ]
-    line = base.mark_line(strokeWidth=2).encode(y=up, strokeDash=alt.StrokeDash("series:N", legend=None))
-    points = base.mark_point(filled=True, size=25).encode(y=up, tooltip=told)
-    chart = alt.layer(*([between] if band else []), line, points).properties(width="container", height=260)
-    return {key: value for key, value in chart.to_dict().items() if key not in ("$schema", "config")}
+        tooltip += [{**_quantity(field, name), "format": ".4~g"} for field, name in (("low", "from"), ("high", "to"))]
+    points = {
+        "mark": {"type": "point", "filled": True, "size": 25},
+        "encoding": {**shared, "y": up, "tooltip": tooltip},
+    }
+    layers = [area, line, points] if band else [line, points]
+    return {"data": {"name": "rows"}, "layer": layers, "width": "container", "height": 260}
+
+
+def _quantity(field: str, title: str) -> dict[str, Any]:
+    return {"field": field, "type": "quantitative", "title": title}
