@@ -5,19 +5,24 @@ PYTEST_ARGS ?= -n auto --durations=20
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SUITES := $(VENV)/.suites
 PEERS := .peers
 
-.PHONY: run shell test test-quick test-changed coverage faults fresh lint docs bench clean
+.PHONY: run shell extra test test-quick test-changed coverage faults fresh lint docs bench clean
 
-run: $(STAMP)
+run: $(SUITES)
 	$(BIN)/bench run suite=minigrid_doorkey task=5x5 method=uer,per,vlm_rb profile=quick seeds=3 output=runs/doorkey
 	@echo
 	@echo "For more, type $(BIN)/bench, or 'make shell' for a shell that finds it as bench."
 
 # A shell in which `bench`, `python` and `pytest` are those of this project.
-shell: $(STAMP)
+shell: $(SUITES)
 	@echo "bench, python and pytest are those of $(BIN) here; leave with 'exit'."
 	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" exec "$${SHELL:-/bin/sh}"
+
+# Adds an extra of pyproject.toml: make extra E=tensorboard,mlflow
+extra: $(SUITES)
+	$(PYTHON) tools/install.py $(VENV) $(E)
 
 # Compiled once, also where PYTHONDONTWRITEBYTECODE is set: the tests start hundreds of processes.
 test: $(STAMP)
@@ -70,7 +75,12 @@ $(PEERS)/.installed: benchmarks/peers.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
 	touch $@
 
-$(STAMP): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+# What the commands of README need on every suite.
+$(SUITES): pyproject.toml constraints.txt
+	$(PYTHON) tools/install.py $(VENV) suites
 	touch $@
+
+# Everything; it holds what the other stamp stands for.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) tools/install.py $(VENV) dev
+	touch $@ $(SUITES)

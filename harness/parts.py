@@ -76,6 +76,8 @@ class Part:
     tuned_as: ClassVar[str] = ""
     """Name of another part of the same kind on which this one is built: what suites, methods and profiles set for that
     part (`learner.dueling_dqn.lr`) holds for this one too, unless the same layer sets this one's own."""
+    extra: ClassVar[str] = ""
+    """Extra of the package (`harness/extras.py`) that the part needs, or ""."""
     shows_frames: ClassVar[bool] = False
     """Whether the part's questions hold snapshots, from which frames are drawn."""
 
@@ -461,6 +463,9 @@ class ModelPart(Part):
 class LauncherPart(ABC):
     """A launcher, which starts the workers of a study (`harness/launchers/base.py`). It is no part of a cell: its
     settings, written `launcher.SETTING=VALUE`, are in no id."""
+
+    extra: ClassVar[str] = ""
+    """Extra of the package (`harness/extras.py`) that the launcher needs, or ""."""
 
     @property
     def detached(self) -> bool:

@@ -61,6 +61,7 @@ def _check(id: str, found: Mapping[Wanted, None]) -> None:
     from importlib.util import find_spec
 
     from guidebench.baselines.datasets.minari import ID, home
+    from guidebench.harness import extras
     from guidebench.harness.errors import UserError
 
     if not ID.fullmatch(id):
@@ -69,7 +70,7 @@ def _check(id: str, found: Mapping[Wanted, None]) -> None:
         named = ", ".join(f"{what} on {what.task!r}" for what in found)
         raise UserError(f"--minari writes one dataset, and the command has {len(found)} ({named}); choose one of them")
     if find_spec("h5py") is None:
-        raise UserError("--minari needs a package that is missing: pip install 'guidebench[minari]'")
+        raise extras.missing("--minari needs the package h5py", "minari")
     if (home() / id).exists():
         raise UserError(f"{home() / id} is there already; choose another id, or remove it")
 

@@ -42,8 +42,19 @@ def run(args: argparse.Namespace) -> int:
     for name in kinds:
         print(OTHERS.get(name, f"{name}s"))
         for entry in found[name]:
-            print(f"  {entry:<20} {describe(name, registry.get(name, entry))}".rstrip())
+            part = registry.get(name, entry)
+            print(f"  {entry:<20} {describe(name, part)}{lacks(name, entry, part)}".rstrip())
     return 0
+
+
+def lacks(kind: str, name: str, part: object) -> str:
+    """Return how to install the extra that a part needs, if it is missing, or ""."""
+    from guidebench.harness import extras
+
+    extra = name if kind == "tracker" else getattr(part, "extra", "")
+    if extra not in extras.EXTRAS or extras.is_installed(extra):
+        return ""
+    return f"  (not installed, {extras.EXTRAS[extra].megabytes} MB: {extras.install_line(extra)})"
 
 
 def describe(kind: str, thing: object) -> str:

@@ -16,9 +16,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from guidebench.harness import settings
+from guidebench.harness import extras, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.identity import sources
@@ -92,6 +92,8 @@ class Ray(Scheduled):
                 f"{most['CPU']:g} cores, {most['GPU']:g} GPUs and {most['memory'] / 2**20:,.0f} MiB"
             )
 
+    extra: ClassVar[str] = "ray"
+
     @property
     def resources(self) -> dict[str, float]:
         """Return what Ray reserves for a task, in its terms."""
@@ -108,7 +110,7 @@ class Ray(Scheduled):
     def asked(self, what: str, **content: Any) -> Any:
         """Ask the cluster a question of `ray_driver.answer` and return the answer. Raise UserError if there is none."""
         if importlib.util.find_spec("ray") is None:
-            raise UserError("launcher=ray needs the package ray here; install it with: pip install 'guidebench[ray]'")
+            raise extras.missing("launcher=ray needs the package ray here", "ray")
         inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS" or not self.address}
         address = self.address or inherited.get("RAY_ADDRESS", "")
         question = json.dumps({"what": what, "address": address, "patience": PATIENCE, **content})

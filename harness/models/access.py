@@ -52,6 +52,7 @@ class Served(ModelPart):
 
     citation: ClassVar[str | Path] = Path(__file__).with_name("openai.bib")
     backend: ClassVar[str] = "openai"
+    extra: ClassVar[str] = "openai"
     answers: ClassVar[tuple[str, ...]] = ("judge", "chat", "embed")
     privileged: ClassVar[bool] = False
     section: ClassVar[str] = "judge"
@@ -103,6 +104,7 @@ class Local(FilePart, ModelPart):
 
     citation: ClassVar[str | Path] = Path(__file__).with_name("transformers.bib")
     backend: ClassVar[str] = "transformers"
+    extra: ClassVar[str] = "vlm"
     answers: ClassVar[tuple[str, ...]] = ("judge", "chat", "embed", "video")
     privileged: ClassVar[bool] = False
     file_settings: ClassVar[tuple[str, ...]] = ("model", "revision")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from guidebench.harness import registry
+from guidebench.harness import extras, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.identity.cells import record, recorded
@@ -55,6 +55,8 @@ class Film:
     def __init__(self, path: Path, episodes: int, frames_per_second: int = 10) -> None:
         if path.suffix.lower() not in (".mp4", ".gif"):
             raise UserError(f"--video {path}: end the file's name in .mp4 or .gif")
+        if path.suffix.lower() == ".mp4" and not extras.is_installed("video"):
+            raise extras.missing(f"--video {path} needs the package imageio-ffmpeg (a .gif does not)", "video")
         self.path, self._episodes, self._rate = path, episodes, frames_per_second
         self._snapshots: dict[int, list[Array]] = {}
         self.told = f"video: {path}"

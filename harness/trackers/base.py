@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from guidebench.harness import extras
 from guidebench.harness.errors import UserError
 from guidebench.harness.trackers.points import FollowedRun, Point
 
@@ -68,10 +69,8 @@ class Tracker(ABC):
     def ready(cls) -> None:
         """Raise UserError for a package or a login that is missing. Makes no call to a server."""
         if missing := [name for name in cls.modules if importlib.util.find_spec(name) is None]:
-            raise UserError(
-                f"trackers={cls.name} needs packages that are missing ({', '.join(missing)}): "
-                f"pip install 'guidebench[{cls.name}]'"
-            )
+            what = f"trackers={cls.name} needs packages that are missing ({', '.join(missing)})"
+            raise extras.missing(what, cls.name) if cls.name in extras.EXTRAS else UserError(what)
 
     def follow(
         self,

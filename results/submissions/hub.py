@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from guidebench.harness import extras
 from guidebench.harness.errors import UserError
 from guidebench.results.submissions import schemas
 from guidebench.results.submissions.opening import SUBMISSIONS, add, unpacked
@@ -44,7 +45,7 @@ class Pulled:
 def ready(repo: str) -> None:
     """Raise UserError if the client is missing or `repo` is not OWNER/NAME; send no request."""
     if importlib.util.find_spec("huggingface_hub") is None:
-        raise UserError("the Hugging Face Hub needs a package that is missing: pip install 'guidebench[hub]'")
+        raise extras.missing("the Hugging Face Hub needs the package huggingface_hub", "hub")
     if not REPOSITORY.fullmatch(repo):
         raise UserError(f"{printable(repo)!r} is no dataset repository; expected OWNER/NAME, as in reader/doorkey")
 

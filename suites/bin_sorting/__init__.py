@@ -138,6 +138,7 @@ class BinSorting(SuitePart):
     """Length of an episode (RoboFuME's simulator, as published)."""
 
     version: ClassVar[int] = 1
+    extra: ClassVar[str] = "mujoco"
     title: ClassVar[str] = "Bin sorting"
     source: ClassVar[str] = "KAGI, §IV-B; RoboFuME's simulator; arm and gripper of ogbench 1.2.2"
     citation: ClassVar[str | Path] = Path(__file__).with_name("bin_sorting.bib")

@@ -48,6 +48,7 @@ class Crafter(WorldSettings, SuitePart):
     """Longest episode (Crafter's default)."""
 
     version: ClassVar[int] = 1
+    extra: ClassVar[str] = "crafter"
     title: ClassVar[str] = "Crafter"
     source: ClassVar[str] = "Hafner (2022), Benchmarking the Spectrum of Agent Capabilities; crafter 1.8.3"
     citation: ClassVar[str | Path] = Path(__file__).with_name("crafter.bib")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from guidebench.harness import extras
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Drawer
 from guidebench.harness.parts import DrawingPart
@@ -46,7 +47,7 @@ SMOKE_DQN: Mapping[str, Any] = {
 def need(suite: str) -> None:
     """Raise UserError if the package is missing."""
     if importlib.util.find_spec("crafter") is None:
-        raise UserError(f"suite {suite} needs the package crafter: pip install 'guidebench[crafter]'")
+        raise extras.missing(f"suite {suite} needs the package crafter", "crafter")
 
 
 @dataclass(frozen=True)

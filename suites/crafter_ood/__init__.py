@@ -64,6 +64,7 @@ class CrafterOod(WorldSettings, SuitePart):
     """Longest evaluation episode (DSADF, §5.3: tests of 15,000 steps)."""
 
     version: ClassVar[int] = 2
+    extra: ClassVar[str] = "crafter"
     title: ClassVar[str] = "Crafter, ten tasks"
     source: ClassVar[str] = "DSADF, §5.3 and app. A.1; crafter 1.8.3"
     citation: ClassVar[str | Path] = Path(__file__).with_name("crafter_ood.bib")

@@ -175,6 +175,7 @@ class MetaWorld(SuitePart):
     for the ten tasks of MT10 (own: choice; LaGEA, table 4)."""
 
     version: ClassVar[int] = 1
+    extra: ClassVar[str] = "mujoco"
     title: ClassVar[str] = "MetaWorld"
     source: ClassVar[str] = "MetaWorld (Yu et al., 2020), metaworld 3.1.1; learner as RL-SaLLM-F (choice)"
     citation: ClassVar[str | Path] = Path(__file__).with_name("metaworld.bib")

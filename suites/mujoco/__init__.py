@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from guidebench.harness.errors import UserError
+from guidebench.harness import extras
 
 
 def need(package: str, what: str) -> None:
@@ -12,7 +12,7 @@ def need(package: str, what: str) -> None:
     MUJOCO_GL with which MuJoCo cannot be imported. Call it before importing the package: under `MUJOCO_GL=osmesa`
     MuJoCo loads Mesa at import."""
     if importlib.util.find_spec(package) is None:
-        raise UserError(f"{what} needs the package {package}: pip install 'guidebench[mujoco]'")
+        raise extras.missing(f"{what} needs the package {package}", "mujoco")
     from guidebench.suites.mujoco import gl
 
     if gl.asked() == "osmesa":

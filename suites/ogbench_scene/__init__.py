@@ -90,6 +90,7 @@ class OgbenchScene(SuitePart):
     """OGBench's scene with its state as observation; the reward is shaped by the share of subgoals that hold."""
 
     version: ClassVar[int] = 1
+    extra: ClassVar[str] = "mujoco"
     title: ClassVar[str] = "OGBench Scene"
     source: ClassVar[str] = "VLM-RB, §4.1 and app. B; OGBench (Park et al., 2024), ogbench 1.2.2"
     citation: ClassVar[str | Path] = Path(__file__).with_name("ogbench_scene.bib")

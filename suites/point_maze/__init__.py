@@ -88,6 +88,7 @@ class PointMaze(SuitePart):
     (RL-SaLLM-F's code; the paper does not state it)."""
 
     version: ClassVar[int] = 2
+    extra: ClassVar[str] = "mujoco"
     title: ClassVar[str] = "Point Maze"
     source: ClassVar[str] = "RL-SaLLM-F, app. B.6; gymnasium-robotics 1.4.2, PointMaze_*-v3"
     citation: ClassVar[str | Path] = Path(__file__).with_name("point_maze.bib")

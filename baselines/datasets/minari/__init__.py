@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from guidebench.harness import extras
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
 from guidebench.harness.parts import DatasetPart, FilePart
@@ -43,6 +44,7 @@ class Minari(FilePart, DatasetPart):
     is unknown, or that the dataset is known by its name alone."""
 
     version: ClassVar[int] = 1
+    extra: ClassVar[str] = "minari"
     citation: ClassVar[str | Path] = Path(__file__).with_name("minari.bib")
     file_settings: ClassVar[tuple[str, ...]] = ("id", "path")
 
@@ -68,7 +70,7 @@ class Minari(FilePart, DatasetPart):
 
     def ready(self) -> None:
         if importlib.util.find_spec("h5py") is None:
-            raise UserError("dataset=minari needs a package that is missing: pip install 'guidebench[minari]'")
+            raise extras.missing("dataset=minari needs the package h5py", "minari")
         if not (self.directory / ARRAYS).is_file():
             raise UserError(f"{self.directory / ARRAYS} is not there; restore it")
         self.verify()

@@ -46,7 +46,7 @@ def test_a_missing_package(
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == package else real(name, *rest))
     said = refused(capsys, tmp_path / "s", *overrides, "profile=smoke")
-    assert f"needs the package {package}" in said and "guidebench[mujoco]" in said
+    assert f"needs the package {package}" in said and "install the extra mujoco (312 MB): " in said
 
 
 @pytest.mark.parametrize(

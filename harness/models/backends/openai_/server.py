@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from guidebench.harness import extras
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.faults import REMOVED, scrubbed
 from guidebench.harness.models.calls import Failure, FailureKind, Json, Usage
@@ -25,9 +26,7 @@ try:
     import httpx2
     import openai
 except ImportError as error:
-    raise UserError(
-        f"openai is missing ({error}); install the extra openai: pip install 'guidebench[openai]'"
-    ) from None
+    raise extras.missing(f"openai is missing ({error})", "openai") from None
 
 LONGEST = 2**20
 """Most bytes read of a response body (choice: a hundred times an answer of 1024 tokens)."""

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from guidebench.harness import extras
 from guidebench.harness.errors import UserError, full, too_large
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded, Source
@@ -147,7 +148,7 @@ def _transformers() -> Any:
 
 def needs_extra(what: str) -> UserError:
     """Return the error that something of the extra `vlm` is missing."""
-    return UserError(f"{what}; install the extra vlm: pip install 'guidebench[vlm]'")
+    return extras.missing(what, "vlm")
 
 
 def _architecture(transformers: Any, config: Any) -> tuple[Kind, Any]:

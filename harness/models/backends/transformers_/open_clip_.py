@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from guidebench.harness import extras
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.embedding import Vector
@@ -24,7 +25,7 @@ class OpenClipEmbedding:
         try:
             import open_clip
         except ImportError as error:
-            raise UserError(f"{file} needs open_clip ({error}); pip install open_clip_torch") from None
+            raise extras.missing(f"{file} needs open_clip ({error})", "vlm") from None
         architecture, _, weights = read(file)
         try:
             model = open_clip.create_model(architecture, load_weights=False).eval().requires_grad_(False)
