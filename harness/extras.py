@@ -77,6 +77,6 @@ def _origin() -> dict[str, Any] | None:
     """Return the record of where the package was installed from, or None if pip took it from an index."""
     try:
         text = metadata.distribution("guidebench").read_text("direct_url.json")
-        return json.loads(text) if text else None  # type: ignore[no-any-return]
+        return json.loads(text) if text else None
     except (metadata.PackageNotFoundError, ValueError):
         return None

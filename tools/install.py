@@ -60,7 +60,9 @@ def attempts(extras: str, python: str, options: Mapping[str, str], gpu: bool, to
     """Return the commands to try in order, each of which installs the project with `extras` for `python`."""
     wanted = ["-c", str(CONSTRAINTS), "-e", f"{ROOT}[{extras}]"]
     uv = [python, "-m", "uv", "pip", "install", "--python", python, *uv_options(options)]
-    cpu = [[*uv, "--torch-backend", "cpu", *wanted]] if not gpu and not torch_present and sys.platform != "darwin" else []
+    cpu = (
+        [[*uv, "--torch-backend", "cpu", *wanted]] if not gpu and not torch_present and sys.platform != "darwin" else []
+    )
     return [*cpu, [*uv, *wanted], [python, "-m", "pip", "install", "--disable-pip-version-check", *wanted]]
 
 
