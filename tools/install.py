@@ -56,14 +56,20 @@ def uv_options(options: Mapping[str, str]) -> list[str]:
     return [*words, "--index-strategy", "unsafe-best-match"] if "extra-index-url" in options else words
 
 
-def attempts(extras: str, python: str, options: Mapping[str, str], gpu: bool, torch_present: bool) -> list[list[str]]:
-    """Return the commands to try in order, each of which installs the project with `extras` for `python`."""
-    wanted = ["-c", str(CONSTRAINTS), "-e", f"{ROOT}[{extras}]"]
-    uv = [python, "-m", "uv", "pip", "install", "--python", python, *uv_options(options)]
-    cpu = (
-        [[*uv, "--torch-backend", "cpu", *wanted]] if not gpu and not torch_present and sys.platform != "darwin" else []
-    )
-    return [*cpu, [*uv, *wanted], [python, "-m", "pip", "install", "--disable-pip-version-check", *wanted]]
+def attempts(extras: str, python: str, options: Mapping[str, str], cpu_build: bool) -> list[list[str]]:
+    """Return the commands to try in order, each of which installs the project with `extras` for `python`. `cpu_build`:
+    whether torch's CPU build is to be had."""
+    requirements = ["-c", str(CONSTRAINTS), "-e", f"{ROOT}[{extras}]"]
+    torch = ["--torch-backend", "cpu"] if cpu_build else []
+    return [
+        [*uv(python, options), *torch, *requirements],
+        [python, "-m", "pip", "install", "--disable-pip-version-check", *requirements],
+    ]
+
+
+def uv(python: str, options: Mapping[str, str]) -> list[str]:
+    """Return the words of `uv pip install` for `python`."""
+    return [python, "-m", "uv", "pip", "install", "--python", python, *uv_options(options)]
 
 
 def size(extras: str, gpu: bool) -> str:
@@ -86,19 +92,21 @@ def main(arguments: Sequence[str]) -> int:
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", "--quiet", "-c", str(CONSTRAINTS), "uv"], check=False)
     listing = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False).stdout
-    torch_present = any(environment.glob("lib/python*/site-packages/torch"))
     options = pip_options(listing)
     variables = {**os.environ, "UV_HTTP_RETRIES": os.environ.get("UV_HTTP_RETRIES", "2")}
     if certificates := options.get("cert"):
         variables.setdefault("SSL_CERT_FILE", certificates)
-    commands = attempts(extras, python, options, gpu, torch_present)
-    for number, command in enumerate(commands, start=1):
+    cpu_build = False
+    if not gpu and sys.platform == "linux" and not any(environment.glob("lib/python*/site-packages/torch")):
+        probe = [*uv(python, options), "--dry-run", "--torch-backend", "cpu", "-c", str(CONSTRAINTS), "torch"]
+        cpu_build = subprocess.run(probe, env=variables, capture_output=True, check=False).returncode == 0
+        print("torch: its CPU build" if cpu_build else "torch: its CPU build is not to be had here", flush=True)
+    for command in attempts(extras, python, options, cpu_build):
         if subprocess.run(command, env=variables, check=False).returncode == 0:
             print(f"Installed in {time.monotonic() - began:.0f} s", flush=True)
             return 0
-        if number < len(commands):
-            what = "without torch's CPU build" if "--torch-backend" in command else "with pip"
-            print(f"That did not work; trying again {what}", flush=True)
+        if "uv" in command:
+            print("uv could not install it; trying again with pip", flush=True)
     print("Nothing could be installed; docs/installing.md names common causes", file=sys.stderr)
     return 1
 

@@ -17,6 +17,8 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.answers import (
     BEGUN,
+    IMAGE_TOKENS,
+    OUR_WORDS,
     REPAIRS,
     SPOKEN,
     Unreadable,
@@ -49,10 +51,6 @@ LIKELIEST = 20
 """Top tokens per position whose log-probabilities are requested: the most that hosted servers return."""
 CONTINUED: Mapping[str, Json] = {"continue_final_message": True, "add_generation_prompt": False}
 """Request fields with which vLLM and similar servers continue the last message instead of answering it."""
-OUR_WORDS = 1_000
-"""Bytes reserved for our text around a schema and for error descriptions, with a margin."""
-IMAGE_TOKENS = 1_100
-"""Tokens of an image if the model's recipe does not say (choice: hosted models' count in high detail)."""
 
 
 class Prices(NamedTuple):
