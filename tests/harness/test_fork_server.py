@@ -32,7 +32,7 @@ def main(what: str, *words: str) -> int:
         description = {
             "words": words, "directory": os.getcwd(), "given": sys.stdin.read(), "environment": os.environ["GIVEN"],
             "argv": sys.argv[1:], "threads": len(os.listdir("/proc/self/task")), "path": sys.path,
-            "session": os.getsid(0) == os.getpid(),
+            "group": os.getpgid(0) == os.getpid(), "session": os.getsid(0),
         }  # fmt: skip
         print(json.dumps(description))
         print("to stderr", file=sys.stderr)
@@ -75,7 +75,7 @@ def test_a_process_has_what_popen_would_give_it(kind: str, tmp_path: Path, monke
     assert description["words"] == ["a", "b"] and description["argv"][-2:] == ["a", "b"]
     streams = (description["directory"], description["given"], description["environment"])
     assert streams == (str(tmp_path), "input", "yes")
-    assert description["session"] and description["threads"] == 1 and str(tmp_path) not in description["path"]
+    assert description["group"] and description["session"] != os.getsid(0) and description["threads"] == 1 and str(tmp_path) not in description["path"]
 
 
 def test_pipes_and_passed_descriptors_lead_to_it(kind: str) -> None:

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from guidebench.harness.companions import Channel
 from guidebench.harness.errors import UserError
+from guidebench.harness.heartbeats import Pulse, Watch
 from guidebench.harness.interfaces import Question
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.messages import Assignment, ProcessReply, Registered, Voice
@@ -153,7 +155,8 @@ def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.
     begun = [struct.pack("!i", len(whole)) + whole[:500], struct.pack("!i", len(whole)) + whole]
 
     def start() -> None:
-        judge._connection, theirs = multiprocessing.Pipe()
+        mine, theirs = multiprocessing.Pipe()
+        judge._connection, judge._watch = Channel(mine), Watch(os.getpid(), Pulse())
         judge._arrivals = select.poll()
         judge._arrivals.register(judge._connection.fileno(), select.POLLIN)
         os.write(theirs.fileno(), begun.pop(0))
