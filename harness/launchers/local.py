@@ -113,6 +113,8 @@ class _Running:
     error: str = ""
     silent: str = ""
     """Why it was killed, if it gave no sign of life."""
+    ended: float = 0.0
+    """When it was seen to have ended, though its output was still open; 0 before."""
 
 
 class Processes(Launcher):
@@ -177,11 +179,7 @@ class Processes(Launcher):
             self._running[worker.process.pid] = worker
             threading.Thread(target=_listen, args=(worker.process, self._lines), daemon=True).start()
         for worker in self._running.values():
-            try:
-                worker.watch.look()
-            except Silent as silent:
-                worker.silent = worker.silent or f"the worker {silent}"
-                _kill(worker)
+            _look(worker)
         if self._hosts is not None and self._hosts.notices and self._running:
             job = next(iter(self._running.values())).job
             return [Event(job, "notice", {"error": self._hosts.notices.popleft()})]
@@ -198,8 +196,8 @@ class Processes(Launcher):
         del self._running[worker.process.pid]
         self._free.append(worker.slot)
         kind, error = _ending(worker, code)
-        if code == -signal.SIGKILL and self._cancelled_at is not None:
-            kind, error = "stopped", ""  # killed by `cancel`
+        if code in (-signal.SIGKILL, -signal.SIGTERM) and self._cancelled_at is not None:
+            kind, error = "stopped", ""  # ended by `cancel`
         if kind == "crashed" and not worker.retried and self._cancelled_at is None:
             self._waiting.appendleft((worker.job, True))
             return Event(worker.job, "retry", {"error": error, "log": str(worker.log)})
@@ -236,10 +234,23 @@ def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> 
     return None
 
 
+def _look(worker: _Running) -> None:
+    """Kill a worker that gives no sign of life, and what is left beside one that has ended and still holds its pipe."""
+    if worker.process.poll() is not None:
+        worker.ended = worker.ended or time.monotonic()
+        if time.monotonic() - worker.ended >= heartbeats.STOPPING:
+            _kill(worker)
+        return
+    try:
+        worker.watch.look()
+    except Silent as silent:
+        worker.silent = worker.silent or f"the worker {silent}"
+        _kill(worker)
+
+
 def _kill(worker: _Running) -> None:
-    """Kill a worker that runs, with the processes beside it, which are of its group."""
-    if worker.process.poll() is None:
-        heartbeats.kill_group(worker.process.pid)
+    """Kill a worker with the processes beside it, which are of its group and may be left when it has ended."""
+    heartbeats.kill_group(worker.process.pid)
 
 
 def _start(job: Job, slot: Slot, logs: Path, retried: bool, silent_after: float) -> _Running:
