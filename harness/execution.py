@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from guidebench.harness.heartbeats import SILENT_AFTER
 from guidebench.harness.settings import Bounds, Unit
 
 
@@ -62,6 +63,10 @@ class Execution:
     env_workers: Annotated[int | None, Bounds(0), Unit("processes")] = None
     """Processes beside each worker that step its tasks, so that those of several seeds and episodes step at the same
     time; null for as many as idle cores make worthwhile, which is none on a CPU whose cores all have workers."""
+    silent_after: Annotated[float, Bounds(1), Unit("seconds")] = SILENT_AFTER
+    """Seconds without a sign of life after which a process of the command counts as hung (a worker, `env_workers`, a
+    model's process): it is killed, and started again or failed as after a crash. Long calls are no silence, unless they
+    hold the Python interpreter."""
     checkpoint_every: Annotated[int, Bounds(1), Unit("environment steps")] = 5_000
     """Steps between checkpoints (at most 5,000 for a run that is longer than its replay); a crash repeats at most this
     many steps."""

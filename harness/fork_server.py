@@ -6,7 +6,8 @@ server* (`running`): an interpreter of a single thread that imports the given mo
 runs, `start` starts a new interpreter, with the same result.
 
 The server ends when the process that started it ends. `parent_watch` says in either kind of process whether the one
-that started it has ended.
+that started it has ended. A process that has not ended STOPPING seconds after the one that asked for it, since it hangs
+or is stopped, is killed by the server, and the server itself ends when no process is left.
 """
 
 from __future__ import annotations
@@ -30,25 +31,30 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, NoReturn, Protocol
 
-from guidebench.harness import processes
+from guidebench.harness import heartbeats, processes
+from guidebench.harness.heartbeats import Pulse
 
 PATIENCE = 300.0
 """Seconds within which the server must answer a request; the first one waits for its imports."""
 LOOK = 0.2
 """Longest time in seconds for which one thread that waits for a process keeps the others waiting."""
 UNKNOWN = 255
-"""Exit code of a process whose server has ended before it."""
+"""Exit code of a process whose server has ended before it, or does not tell."""
+TELLING = 5.0
+"""Seconds within which the server tells the exit code of a process that has ended (choice: it takes milliseconds)."""
 _HEADER = struct.Struct("=QI")
 """Bytes of a request, number of file descriptors."""
 _STATUS = struct.Struct("=i")
 _BOOT = """
 import json, os, sys
 with open(int(sys.argv[1]), "rb") as file:
-    sys.path[:], module, words, parent = json.load(file)
+    sys.path[:], module, words, parent, pulse = json.load(file)
 import importlib
-from guidebench.harness import fork_server, processes
+from guidebench.harness import fork_server, heartbeats, processes
 processes.begin()
 fork_server._parent = parent
+if pulse:
+    heartbeats.begin(*pulse)
 sys.argv[:] = [module, *words]
 processes.leave(importlib.import_module(module).main(*words))
 """
@@ -83,8 +89,10 @@ class _Request(NamedTuple):
     environment: dict[str, str]
     numbers: Sequence[int]
     """The number of each passed file descriptor in the new process; the first three are the standard streams."""
-    session: bool
-    """Whether the process leads a session of its own."""
+    group: bool
+    """Whether the process leads a process group of its own, in which the processes that it asks for will be."""
+    pulse: tuple[int, float] | None = None
+    """Descriptor and interval of its heartbeat (`heartbeats.begin`)."""
 
 
 def start(
@@ -97,27 +105,39 @@ def start(
     pass_fds: Sequence[int] = (),
     start_new_session: bool = False,
     text: bool = False,
+    pulse: Pulse | None = None,
 ) -> Process:
     """Start a process that calls `main(*words)` of a module, whose result is its exit code.
 
-    The parameters are those of `subprocess.Popen`. The process imports from the same paths as this one; the working
-    directory is not added to them, since it may hold an untrusted study.
+    The parameters are those of `subprocess.Popen`. With `start_new_session` the process leads a process group that no
+    terminal reaches; it, and the processes that it starts here, can be killed by `heartbeats.kill_group`. `pulse`: on
+    which it beats, from before it imports the module.
+
+    The process imports from the same paths as this one; the working directory is not added to them, since it may hold
+    an untrusted study.
     """
     paths = [path or os.getcwd() for path in sys.path]
+    beat = None if pulse is None else (pulse.descriptor, pulse.interval)
+    handles = [*pass_fds, *([] if pulse is None else [pulse.descriptor])]
     if _server is not None and is_running():
         with contextlib.suppress(OSError):  # the server has ended
             return _server.fork(
-                module, words, paths, (stdin, stdout, stderr), os.environ if env is None else env, pass_fds,
-                start_new_session, text,
+                module, words, paths, (stdin, stdout, stderr), os.environ if env is None else env, handles,
+                start_new_session, text, beat,
             )  # fmt: skip
     return _interpreter(
-        module, words, paths, stdin=stdin, stdout=stdout, stderr=stderr, env=env, pass_fds=pass_fds,
+        module, words, paths, handles, beat, stdin=stdin, stdout=stdout, stderr=stderr, env=env,
         start_new_session=start_new_session, text=text,
     )  # fmt: skip
 
 
 def _interpreter(
-    module: str, words: Sequence[str], paths: Sequence[str], pass_fds: Sequence[int] = (), **options: Any
+    module: str,
+    words: Sequence[str],
+    paths: Sequence[str],
+    pass_fds: Sequence[int] = (),
+    beat: tuple[int, float] | None = None,
+    **options: Any,
 ) -> subprocess.Popen[Any]:
     reading, writing = os.pipe()
     try:
@@ -130,7 +150,7 @@ def _interpreter(
     finally:
         os.close(reading)
     with contextlib.suppress(BrokenPipeError), open(writing, "w") as file:  # it may have ended at once
-        json.dump([[*paths], module, [*words], os.getpid()], file)
+        json.dump([[*paths], module, [*words], os.getpid(), beat], file)
     return process
 
 
@@ -183,12 +203,15 @@ class _Client:
         return self._control
 
     def close(self) -> None:
-        """End the server, if this process has started one."""
-        if self._process is not None and self.owner == os.getpid():
-            self._process.kill()
-            self._process.wait()
+        """End the server, if this process has started one, with all processes that it has forked."""
         if self._control is not None:
             self._control.close()
+        if self._process is not None and self.owner == os.getpid():
+            try:
+                self._process.wait(heartbeats.STOPPING + 1.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
     def fork(
         self,
@@ -198,12 +221,13 @@ class _Client:
         streams: Sequence[int | IO[Any] | None],
         env: Mapping[str, str],
         pass_fds: Sequence[int],
-        session: bool,
+        group: bool,
         text: bool,
+        beat: tuple[int, float] | None = None,
     ) -> Forked:
         """Ask the server for a process. Raise OSError if it has ended."""
         numbers = (0, 1, 2, *pass_fds)
-        request = _Request(module, tuple(words), paths, os.getcwd(), dict(env), numbers, session)
+        request = _Request(module, tuple(words), paths, os.getcwd(), dict(env), numbers, group, beat)
         with contextlib.ExitStack() as closing:
             ours: list[int | None] = []
             handles: list[int] = []
@@ -283,7 +307,7 @@ class Forked:
                         raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
                     continue
                 if self._code is None:
-                    status = os.read(self._exit_pipe, _STATUS.size)
+                    status = os.read(self._exit_pipe, _STATUS.size) if _readable(self._exit_pipe, TELLING) else b""
                     self._code = int(_STATUS.unpack(status)[0]) if len(status) == _STATUS.size else UNKNOWN
                     os.close(self._exit_pipe)
                     os.close(self._pidfd)
@@ -341,15 +365,27 @@ def main(handle: str, *modules: str) -> NoReturn:
     os._exit(0)
 
 
+class _Child(NamedTuple):
+    """A process that the server has forked."""
+
+    asker: socket.socket
+    """The connection on which it was asked for."""
+    connection: socket.socket
+    """The connection on which it asks."""
+    lifeline: int
+    """The descriptor whose end tells it that its asker has ended; -1 after that."""
+    status: int
+    """The pipe on which its exit code is sent."""
+
+
 class _Server:
     def __init__(self, control: socket.socket) -> None:
         self._first = control
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ)
-        self._statuses: dict[int, int] = {}
-        """Process -> the pipe on which its exit code is sent."""
-        self._lifelines: dict[int, tuple[socket.socket, int]] = {}
-        """Process -> the connection on which it was asked for, and its lifeline."""
+        self._children: dict[int, _Child] = {}
+        self._orphans: dict[int, float] = {}
+        """Process whose asker has ended -> time at which it is killed."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         self._wakes = (reading, writing)
@@ -358,8 +394,12 @@ class _Server:
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wakes[1], warn_on_full_buffer=False)
-        while True:
-            for key, _ in self._selector.select():
+        while self._first.fileno() >= 0 or self._children:
+            now = time.monotonic()
+            for pid in [pid for pid, due in self._orphans.items() if due <= now]:
+                self._kill(pid)
+            due = min(self._orphans.values(), default=None)
+            for key, _ in self._selector.select(None if due is None else max(0.0, due - now)):
                 if key.fd == self._wakes[0]:
                     os.read(key.fd, 4096)
                     self._reap()
@@ -368,12 +408,26 @@ class _Server:
                 try:
                     self._answer(control)
                 except (OSError, ValueError, EOFError, struct.error):  # that process has ended
-                    if control is self._first:
-                        return
-                    self._selector.unregister(control)
-                    control.close()
-                    for pid in [pid for pid, (asker, _) in self._lifelines.items() if asker is control]:
-                        os.close(self._lifelines.pop(pid)[1])
+                    self._part(control)
+
+    def _part(self, control: socket.socket) -> None:
+        """Tell the processes that were asked for on a connection that their asker has ended; once the process that
+        started the server has ended, tell all."""
+        last = control is self._first
+        self._selector.unregister(control)
+        control.close()
+        for pid, child in self._children.items():
+            if child.lifeline >= 0 and (last or child.asker is control):
+                os.close(child.lifeline)
+                self._children[pid] = child._replace(lifeline=-1)
+                self._orphans[pid] = time.monotonic() + heartbeats.STOPPING
+
+    def _kill(self, pid: int) -> None:
+        """Kill a process and, if it leads a group, the group. It has not been waited for, so its id is its own."""
+        del self._orphans[pid]
+        if os.getpgid(pid) == pid:
+            heartbeats.kill_group(pid)
+        os.kill(pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         while True:
@@ -383,12 +437,13 @@ class _Server:
                 return
             if not pid:
                 return
-            if (pipe := self._statuses.pop(pid, None)) is not None:
-                with contextlib.suppress(OSError):  # nobody waits for it any more
-                    os.write(pipe, _STATUS.pack(os.waitstatus_to_exitcode(status)))
-                os.close(pipe)
-            if pid in self._lifelines:
-                os.close(self._lifelines.pop(pid)[1])
+            child = self._children.pop(pid)
+            with contextlib.suppress(OSError):  # nobody waits for it any more
+                os.write(child.status, _STATUS.pack(os.waitstatus_to_exitcode(status)))
+            os.close(child.status)
+            self._orphans.pop(pid, None)
+            if child.lifeline >= 0:
+                os.close(child.lifeline)
 
     def _answer(self, control: socket.socket) -> None:
         header, handles, _, _ = socket.recv_fds(control, _HEADER.size, 64)
@@ -404,23 +459,41 @@ class _Server:
             raise ValueError("file descriptors were lost")
         ours, theirs = socket.socketpair()
         watched, lifeline = os.pipe()
+        group = 0 if request.group else self._group(control)
         pid = os.fork()
         if not pid:
             try:
+                _join(0, group)
                 _become(request, handles[:-1], theirs, watched)
             finally:
                 os._exit(1)
+        _join(pid, group)  # here too, so that it is done before the asker hears of the process
         theirs.close()
         *passed, status = handles
         for number in (*passed, watched):
             os.close(number)
-        self._statuses[pid], self._lifelines[pid] = status, (control, lifeline)
+        self._children[pid] = _Child(control, ours, lifeline, status)
         self._selector.register(ours, selectors.EVENT_READ)
         pidfd = os.pidfd_open(pid)
         try:
             socket.send_fds(control, [struct.pack("=Q", pid)], [pidfd])
         finally:
             os.close(pidfd)
+
+    def _group(self, control: socket.socket) -> int | None:
+        """Return the process group of the process that asks on a connection; None for the one that has started the
+        server, whose group is of another session."""
+        for pid, child in self._children.items():
+            if child.connection is control:
+                return os.getpgid(pid)
+        return None
+
+
+def _join(pid: int, group: int | None) -> None:
+    """Move a process into a group; 0 stands for this process and for a new group, None for the group that it is in."""
+    if group is not None:
+        with contextlib.suppress(OSError):  # the group has ended, or it has been moved already
+            os.setpgid(pid, group)
 
 
 def _become(request: _Request, handles: Sequence[int], control: socket.socket, watched: int) -> NoReturn:
@@ -433,8 +506,6 @@ def _become(request: _Request, handles: Sequence[int], control: socket.socket, w
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for ignored in (signal.SIGTERM, signal.SIGUSR1):
         signal.signal(ignored, signal.SIG_DFL)
-    if request.session:
-        os.setsid()
     # Numbers below those that are wanted may be in use, so all descriptors are first moved out of the way.
     above = max(request.numbers) + 1
     *moved, mine, _lifeline = (
@@ -467,6 +538,8 @@ def _become(request: _Request, handles: Sequence[int], control: socket.socket, w
     _name(request.module.rpartition(".")[2])
     code = 1
     try:
+        if request.pulse is not None:
+            heartbeats.begin(*request.pulse)
         os.chdir(request.directory)
         code = importlib.import_module(request.module).main(*request.words)
     except SystemExit as ended:

@@ -21,6 +21,7 @@ import pytest
 
 from guidebench.harness import apart, fork_server, processes, registry
 from guidebench.harness.machine import cores as processors
+from guidebench.suites import mujoco as _guard  # before files of tests import MuJoCo  # noqa: F401
 from tests import guardian, scheduling
 
 processes.begin()

@@ -11,8 +11,8 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
   seeds=5  seeds=[0,3,7]            number of seeds, or a list of seeds
   launcher=NAME, launcher.SETTING   what starts the workers (bench list launchers)
-  output, workers, pack, gpus, per_gpu, env_workers, device, checkpoint_every, probes, trackers, keep_replay,
-  mixed_commits, yes, report, against
+  output, workers, pack, gpus, per_gpu, env_workers, silent_after, device, checkpoint_every, probes, trackers,
+  keep_replay, mixed_commits, yes, report, against
                                     how the study is executed
   models.mode=record|live|replay, models.cassette, models.budget_usd, models.budget_calls, models.budget_seconds,
   models.share                      how foundation models are called, limits on their cost, and whether workers share

@@ -1,4 +1,7 @@
-"""Launcher of workers on this machine: one process each, on CPU cores or GPU slots; a crashed one is retried once."""
+"""Launcher of workers on this machine: one process each, on CPU cores or GPU slots; a crashed one is retried once.
+
+A worker that gives no sign of life (`harness/heartbeats.py`) is killed with the processes beside it, which counts as a
+crash."""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from guidebench.harness import fork_server, machine
+from guidebench.harness import fork_server, heartbeats, machine
 from guidebench.harness.errors import Notice, UserError, size
 from guidebench.harness.execution import Execution
+from guidebench.harness.heartbeats import SILENT_AFTER, Pulse, Silent, Watch
 from guidebench.harness.launchers import base, ending, job_files
 from guidebench.harness.launchers.base import Event, Launcher, Slot
 from guidebench.harness.loop.job import EXIT_ERRORS, EXIT_HALTED, EXIT_STOPPED, Job
@@ -33,8 +37,8 @@ SHARING = 4
 """Maximum number of workers that share a GPU unless the command says otherwise (choice)."""
 LEAST = 2**30
 """Bytes of a GPU that must be free (choice: CUDA alone takes half of it)."""
-GRACE = 60.0
-"""Seconds that a worker has to write its checkpoint after a stop signal."""
+GRACE = heartbeats.STOPPING - 2.0
+"""Seconds that a worker has to write its checkpoint after a stop signal; the others are for what ends after it."""
 
 
 @register.launcher("local")
@@ -65,7 +69,8 @@ class Local(LauncherPart):
         return [Slot("cpu") for _ in range(execution.workers or cores())]
 
     def spawn(self, execution: Execution, study: Path) -> Launcher:
-        return Processes(self.slots(execution), study / "logs", _gpus(execution) if execution.models.share else None)
+        gpus = _gpus(execution) if execution.models.share else None
+        return Processes(self.slots(execution), study / "logs", gpus, execution.silent_after)
 
 
 def _usable(slots: Sequence[Slot]) -> None:
@@ -101,19 +106,27 @@ class _Running:
     job: Job
     slot: Slot
     process: fork_server.Process
+    watch: Watch
     log: Path
     log_start: int
     retried: bool
     error: str = ""
+    silent: str = ""
+    """Why it was killed, if it gave no sign of life."""
+    ended: float = 0.0
+    """When it was seen to have ended, though its output was still open; 0 before."""
 
 
 class Processes(Launcher):
     """Workers as child processes, one per slot at a time; a line that a worker prints is an event."""
 
-    def __init__(self, slots: Sequence[Slot], logs: Path, gpus: str | None = None) -> None:
+    def __init__(
+        self, slots: Sequence[Slot], logs: Path, gpus: str | None = None, silent_after: float = SILENT_AFTER
+    ) -> None:
         """`gpus`: CUDA_VISIBLE_DEVICES of models that workers share and whose settings name a device; None if workers
-        share no models."""
+        share no models; `silent_after`: seconds without a heartbeat after which a process is killed."""
         self._free, self._logs, self._slots, self._gpus = list(slots), logs, len(slots), gpus
+        self._silent_after = silent_after
         self._sharing = Counter(slot.gpu for slot in slots)
         self._hosts: Hosts | None = None
         self._fork_server = contextlib.ExitStack()
@@ -130,7 +143,7 @@ class Processes(Launcher):
             self._fork_server.enter_context(fork_server.running("torch", WORKER, environment=environment))
         self._waiting.extend((job, False) for job in jobs)
         if self._hosts is None and self._gpus is not None and self._waiting:
-            self._hosts = Hosts(self._logs / "models.log", self._of_host)
+            self._hosts = Hosts(self._logs / "models.log", self._of_host, self._silent_after)
 
     @property
     def open(self) -> int:
@@ -140,7 +153,7 @@ class Processes(Launcher):
         self._waiting.clear()
         for worker in self._running.values():
             if now:
-                worker.process.kill()
+                _kill(worker)
             elif self._cancelled_at is None:
                 worker.process.terminate()
         self._cancelled_at = self._cancelled_at or time.monotonic()
@@ -162,11 +175,16 @@ class Processes(Launcher):
                 gpu_share=1 / sharing,
                 model_requests=None if self._hosts is None else self._hosts.requests,
             )
-            worker = _start(job, slot, self._logs, retried)
+            worker = _start(job, slot, self._logs, retried, self._silent_after)
             self._running[worker.process.pid] = worker
             threading.Thread(target=_listen, args=(worker.process, self._lines), daemon=True).start()
+        for worker in self._running.values():
+            _look(worker)
+        if self._hosts is not None and self._hosts.notices and self._running:
+            job = next(iter(self._running.values())).job
+            return [Event(job, "notice", {"error": self._hosts.notices.popleft()})]
         try:
-            pid, line = self._lines.get(timeout=seconds)
+            pid, line = self._lines.get(timeout=min(seconds, heartbeats.LOOK))
         except queue.Empty:
             return []
         worker = self._running[pid]
@@ -178,8 +196,8 @@ class Processes(Launcher):
         del self._running[worker.process.pid]
         self._free.append(worker.slot)
         kind, error = _ending(worker, code)
-        if code == -signal.SIGKILL and self._cancelled_at is not None:
-            kind, error = "stopped", ""  # killed by `cancel`
+        if code in (-signal.SIGKILL, -signal.SIGTERM) and self._cancelled_at is not None:
+            kind, error = "stopped", ""  # ended by `cancel`
         if kind == "crashed" and not worker.retried and self._cancelled_at is None:
             self._waiting.appendleft((worker.job, True))
             return Event(worker.job, "retry", {"error": error, "log": str(worker.log)})
@@ -190,10 +208,10 @@ class Processes(Launcher):
         """End the models that workers share, and the server that forks workers, when the last worker has ended."""
         if self.open:
             return
-        self._fork_server.close()
         if self._hosts is not None:
             self._hosts.close()
             self._hosts = None
+        self._fork_server.close()
 
     def _of_host(self, gpus: str | None) -> Mapping[str, str]:
         """Return the environment variables of a model host for the GPUs of a worker, or for all of the command."""
@@ -216,7 +234,27 @@ def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> 
     return None
 
 
-def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
+def _look(worker: _Running) -> None:
+    """Kill a worker that gives no sign of life, and what is left beside one that has ended and still holds its pipe."""
+    if worker.process.poll() is not None:
+        worker.ended = worker.ended or time.monotonic()
+        if time.monotonic() - worker.ended >= heartbeats.STOPPING:
+            _kill(worker)
+        return
+    try:
+        worker.watch.look()
+    except Silent as silent:
+        worker.silent = worker.silent or f"the worker {silent}"
+        _kill(worker)
+
+
+def _kill(worker: _Running) -> None:
+    """Kill a worker with the processes beside it, which are of its group and may be left when it has ended."""
+    heartbeats.kill_group(worker.process.pid)
+
+
+def _start(job: Job, slot: Slot, logs: Path, retried: bool, silent_after: float) -> _Running:
+    pulse = Pulse(silent_after)
     log = logs / f"{job.name}.log"
     start = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as errors:
@@ -229,14 +267,16 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
             pass_fds=[] if job.model_requests is None else [job.model_requests],
             text=True,
             start_new_session=True,  # Ctrl-C reaches only the parent, which stops its workers
+            pulse=pulse,
         )
+    pulse.close()
     assert process.stdin is not None
     try:
         process.stdin.write(job.dumps())
         process.stdin.close()
     except BrokenPipeError:
         pass  # it ended immediately; its exit code and log give the reason
-    return _Running(job, slot, process, log, start, retried)
+    return _Running(job, slot, process, Watch(process.pid, pulse), log, start, retried)
 
 
 def _listen(process: fork_server.Process, lines: queue.Queue[tuple[int, str | None]]) -> None:
@@ -265,6 +305,8 @@ def _ending(worker: _Running, code: int) -> tuple[str, str]:
     if code in EXIT_ERRORS:
         return "error", worker.error
     tail = _tail(worker)
+    if worker.silent:
+        return "crashed", f"{tail}\n{worker.silent}".lstrip()
     if code == -signal.SIGBUS:
         return "error", ending.by_signal(-code)
     if code < 0:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from guidebench.harness import parts, registry
+from guidebench.harness.companions import never
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Agent, Build
 from guidebench.harness.loop.evaluation import Consult
@@ -72,9 +73,9 @@ def distinct(backends: Mapping[str, Backend]) -> list[Backend]:
     return list({id(backend): backend for backend in backends.values()}.values())
 
 
-def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Backend:
+def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: Callable[[], bool] = never) -> Backend:
     """Return the backend for these roles: an oracle runs in the worker, a person answers through files, and other
-    models run in a process."""
+    models run in a process. `stop`: says whether the worker is to stop."""
     if registry.HUMAN in roles:
         asker: parts.AskingPart = cell.section(_asking(cell, registry.HUMAN)[0])
         return asker.person(build.directories)
@@ -89,7 +90,7 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Back
         directory=str(keeping.folder(Path(job.directory))), device=job.device,
     )  # fmt: skip
     if model.backend == "scripted":
-        return ModelProcess(assignment, model.timeout)
+        return ModelProcess(assignment, model.timeout, silent_after=job.silent_after, stop=stop)
     assignment = assignment._replace(shared=job.shared)
     policy = model.policy()
     calls = [
@@ -98,7 +99,8 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Back
         for speaker in answering.speakers(cell.names.parts, role)
     ]
     requests = job.model_requests if keeping.local(model) else None
-    return ModelProcess(assignment, keeping.patience(policy, max(calls, default=1)), 2 * policy.in_flight, requests)
+    patience = keeping.patience(policy, max(calls, default=1))
+    return ModelProcess(assignment, patience, 2 * policy.in_flight, requests, job.silent_after, stop)
 
 
 def _voice(cell: Cell, role: str) -> Voice:

@@ -13,12 +13,13 @@ import functools
 import os
 import signal
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness.companions import Companion, never
 from guidebench.harness.errors import UserError
+from guidebench.harness.heartbeats import SILENT_AFTER, Silent
 from guidebench.harness.interfaces import Array, State, Step, Suite, Task
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ def processes(job: Job, cell: Cell, step: int) -> int:
 class EnvWorkers:
     """The processes of a worker; none is started before a task is made in it."""
 
-    def __init__(self, processes: int) -> None:
-        self.processes = [EnvWorker() for _ in range(processes)]
+    def __init__(self, processes: int, silent_after: float = SILENT_AFTER, stop: Callable[[], bool] = never) -> None:
+        """`silent_after`: seconds without a heartbeat after which a process is killed; `stop`: says whether the worker
+        is to stop, which waits for a step only a little longer then (`heartbeats.Watch`)."""
+        self.processes = [EnvWorker(silent_after, stop) for _ in range(processes)]
         self._made = 0
 
     def make(self, suite: Suite, task: str) -> Task:
@@ -113,8 +116,10 @@ class EnvWorkers:
 class EnvWorker:
     """A process that holds tasks. It answers each message by one message."""
 
-    def __init__(self) -> None:
-        self._apart = apart.Apart(serve)
+    def __init__(self, silent_after: float = SILENT_AFTER, stop: Callable[[], bool] = never) -> None:
+        self._companion = Companion(serve, silent_after, stop)
+        self._method = ""
+        """What the last message asked for."""
 
     def make(self, suite: Suite, task: str) -> RemoteTask:
         """Make a task in the process."""
@@ -125,16 +130,19 @@ class EnvWorker:
     def send(self, method: str, calls: Sequence[tuple[Any, Any]]) -> None:
         """Ask for calls of a method of tasks (number of the task, arguments), or, if `method` is empty, for new tasks
         (suite, name). Receive the answer before the next message."""
-        with contextlib.suppress(ConnectionError):  # the process has ended, as `receive` says
-            self._apart.begun().send((method, calls))
+        self._method = method
+        with self._named():
+            self._companion.send((method, calls))
 
     def receive(self) -> list[Any]:
         """Return the answer to the last message. Raise UserError if a task raised one, RuntimeError with the traceback
-        for another error, and for the end of the process."""
+        for another error, RuntimeError in one line for the end of the process and for one that was killed because it
+        gave no sign of life, and Stopped if the worker is to stop and no answer comes."""
         try:
-            answer = self._apart.begun().recv()
+            with self._named():
+                answer = self._companion.receive()
         except (EOFError, OSError):
-            code = self._apart.ended()
+            code = self._companion.ended()
             raise RuntimeError(
                 f"a process that steps tasks beside the worker (env_workers) ended by itself with exit code {code}; "
                 f"if the machine's memory did not suffice, lower env_workers"
@@ -143,14 +151,25 @@ class EnvWorker:
             raise UserError(answer.told) if answer.of_user else RuntimeError(answer.told)
         return list(answer)
 
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Name the process, and what it was asked, in the error that it is hung."""
+        try:
+            yield
+        except Silent as silent:
+            raise RuntimeError(
+                f"a process that steps tasks beside the worker (env_workers), asked for "
+                f"{self._method or 'new tasks'}, {silent}"
+            ) from None
+
     @property
     def processor_seconds(self) -> float:
         """Return the processor time of the process so far; 0 before it starts."""
-        return self._apart.processor_seconds
+        return self._companion.processor_seconds
 
     def close(self) -> None:
         """End the process."""
-        self._apart.close()
+        self._companion.close()
 
 
 class RemoteTask:

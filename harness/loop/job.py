@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.heartbeats import SILENT_AFTER
 
 EXIT_STOPPED = 75
 """Exit code of a worker that was stopped; a checkpoint is written."""
@@ -43,6 +44,8 @@ class Job:
     """CPU cores that the worker and the processes beside it may use."""
     env_workers: int | None = None
     """Processes that step tasks beside the worker; None for as many as its cores make worthwhile."""
+    silent_after: float = SILENT_AFTER
+    """Seconds without a heartbeat after which a process beside the worker counts as hung."""
     models: Mapping[str, Any] = field(default_factory=dict)
     """The settings `models.*` that differ from their defaults."""
     code: Mapping[str, str] = field(default_factory=dict)
@@ -59,6 +62,9 @@ class Job:
     model_requests: int | None = None
     """File descriptor, inherited by the worker, of the socket on which its model processes ask for the local models
     that workers share; None if each loads its own."""
+    heartbeat: tuple[int, float] | None = None
+    """Descriptor and interval of the heartbeat with which a worker goes on that has replaced its program; None for one
+    that has not, and for one that nobody watches."""
 
     @property
     def name(self) -> str:

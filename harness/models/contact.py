@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness import apart
+from guidebench.harness.companions import Companion
 from guidebench.harness.errors import BudgetReached, UserError, in_role
 from guidebench.harness.execution import Models
+from guidebench.harness.heartbeats import SILENT_AFTER, Silent
 from guidebench.harness.models import keeping
 from guidebench.harness.models.access import Served
 from guidebench.harness.models.calls import Asker, CallResult, FailureKind
@@ -50,10 +52,11 @@ class Asked(NamedTuple):
 
 def check(
     asked: Iterable[Asked], models: Models, directory: Path, device: str, tell: Callable[[Asked, str], None],
-    shared: bool = False,
+    shared: bool = False, silent_after: float = SILENT_AFTER,
 ) -> None:  # fmt: skip
     """Make one call to each model. `directory`: the study's folder of recorded answers; `tell` receives each outcome;
-    `shared`: whether workers on other machines may write that folder at the same time.
+    `shared`: whether workers on other machines may write that folder at the same time; `silent_after`: seconds without
+    a heartbeat after which the process of a local model is killed.
 
     Raises UserError naming the first model that cannot be reached or that rejects such calls, and the remedy.
     """
@@ -61,7 +64,10 @@ def check(
         return
     for each in distinct(asked):
         try:
-            told = (_apart if keeping.local(each.config) else _ask)(each, models, directory, device, shared)
+            if keeping.local(each.config):
+                told = _apart(silent_after, each, models, directory, device, shared)
+            else:
+                told = _ask(each, models, directory, device, shared)
         except BudgetReached:
             continue  # recorded answers may suffice; a run stops by itself if they do not
         except UserError as error:
@@ -106,14 +112,16 @@ def _ask(each: Asked, models: Models, directory: Path, device: str, shared: bool
     return asyncio.run(answered())
 
 
-def _apart(each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
+def _apart(silent_after: float, each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
     """Run `_ask` in a separate process, whose end frees the loaded model."""
-    with apart.Apart(_serve) as process:
+    with Companion(_serve, silent_after) as process:
         try:
-            process.begun().send((each, models, directory, device, shared))
-            answer: CallResult | Exception = process.begun().recv()
+            process.send((each, models, directory, device, shared))
+            answer: CallResult | Exception = process.receive()
         except (EOFError, ConnectionError):
             raise UserError("its process ended while it was loaded or asked; memory may be too small for it") from None
+        except Silent as silent:
+            raise UserError(f"its process, in which it was loaded and asked, {silent}") from None
     if isinstance(answer, Exception):
         raise answer
     return answer

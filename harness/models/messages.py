@@ -13,6 +13,8 @@ from guidebench.harness.plan.arrays import Declared
 
 FAREWELL = 15.0
 """Seconds for calls under way to be answered and recorded when the process closes, because they are paid for."""
+HURRIED = 5.0
+"""The same where the command is being stopped or the worker has ended (heartbeats.STOPPING)."""
 
 
 class Registered(NamedTuple):
@@ -102,6 +104,8 @@ class Farewell(NamedTuple):
     """Whether the worker has held its runs until now, so that their answers count."""
     followers: tuple[Path, ...] = ()
     """As in `Publish`."""
+    seconds: float = FAREWELL
+    """Seconds for calls under way."""
 
 
 class ProcessReply(NamedTuple):

@@ -1,9 +1,10 @@
 """The worker's side of the model process, which renders frames and calls models beside the training process.
 
 The weights of a local model may be held by another process, which the workers of a machine share (`hosts/`).
-The process gets only snapshots and text, and a model sees only pixels and text. If the process dies or hangs, it is
-restarted and its questions are sent again. A question that a model cannot answer returns a counted failure; a process
-that keeps dying, or a judge that cannot be built, raises an error.
+The process gets only snapshots and text, and a model sees only pixels and text. If the process dies, gives no sign of
+life (`harness/heartbeats.py`) or does not answer in time, it is restarted and its questions are sent again. A question
+that a model cannot answer returns a counted failure; a process that keeps dying, or a judge that cannot be built,
+raises an error.
 """
 
 from __future__ import annotations
@@ -18,13 +19,22 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 from guidebench.harness import fork_server, registry
+from guidebench.harness.companions import Channel, never
 from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, Stopped, UserError
+from guidebench.harness.heartbeats import LOOK, SILENT_AFTER, Clock, Pulse, Silent, Watch
 from guidebench.harness.models.calls import CallResult
-from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Sent
+from guidebench.harness.models.messages import (
+    FAREWELL,
+    HURRIED,
+    Assignment,
+    Farewell,
+    ProcessReply,
+    Publish,
+    Sent,
+)
 from guidebench.harness.models.questions import InFlight, Memory
 from guidebench.harness.records.leases import Fenced
 
@@ -32,8 +42,6 @@ SERVING = "guidebench.harness.models.serving"
 """The module that runs in the process; it is not imported here, since it imports what answers."""
 COPYING = 60.0
 """Seconds that a process may take to copy its last answers to a disk that several machines share."""
-LOOK = 0.2
-"""Seconds between checks of `stop` while waiting for an answer."""
 DEATHS = 2
 """Deaths of the process without an answer in between that raise an error."""
 
@@ -42,11 +50,18 @@ class ModelProcess:
     """Answers questions in all roles of one model, several concurrently if the model supports it, or in those of
     several hand-written models; a Backend."""
 
-    def __init__(self, assignment: Assignment, patience: float, window: int = 2, requests: int | None = None) -> None:
-        """`patience`: seconds without any answer after which the process counts as hung; `window`: most unanswered
-        questions in the process (two keep a scripted judge busy; more would only wait in the pipe); `requests`: file
-        descriptor of the socket on which it asks for a shared model, None if it loads its own."""
+    def __init__(
+        self, assignment: Assignment, patience: float, window: int = 2, requests: int | None = None,
+        silent_after: float = SILENT_AFTER, stop: Callable[[], bool] = never,
+    ) -> None:  # fmt: skip
+        """`patience`: seconds of waiting without any answer after which the process counts as hung, though it beats;
+        `window`: most unanswered questions in the process (two keep a scripted judge busy; more would only wait in the
+        pipe); `requests`: file descriptor of the socket on which it asks for a shared model, None if it loads its own;
+        `silent_after`: seconds without a heartbeat after which it is killed; `stop`: says whether the worker is to
+        stop, which waits for an answer only a little longer then (`heartbeats.Watch`)."""
         self._assignment, self._patience, self._window, self._requests = assignment, patience, window, requests
+        self._silent_after, self._stop = silent_after, stop
+        self._watch: Watch | None = None
         self._waiting: deque[Sent] = deque()
         self._ahead: deque[Sent] = deque()
         """Questions for which the training loop is waiting; they are sent before the others"""
@@ -59,11 +74,11 @@ class ModelProcess:
         self._scratch = ""
         self._publishing = False
         self._process: fork_server.Process | None = None
-        self._connection: Connection | None = None
+        self._connection: Channel | None = None
         self._arrivals = select.poll()
-        """Detects arrived answers far faster than `Connection.poll`, which matters because it is polled at every
-        step"""
-        self._since = 0.0
+        """Detects arrived answers without a system call more, which matters because it is polled at every step"""
+        self._waited = 0.0
+        """Seconds of waiting without any answer"""
         self.halted = ""
         """Which spent budget has stopped the answers, or ""."""
         self.restarts = 0
@@ -90,7 +105,7 @@ class ModelProcess:
         try:
             while self._connection is not None and self._sent and self._arrivals.poll(0):
                 self._receive()
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, Silent) as error:
             self._restart(error)
         self._send()
 
@@ -100,7 +115,9 @@ class ModelProcess:
 
     def wait(self, number: int, stop: Callable[[], bool] | None = None) -> bool:
         """Wait until the question is answered or a budget is reached, and return whether it was answered. Raise Stopped
-        when `stop()`, which is checked several times a second, is true."""
+        when `stop()`, which is checked several times a second, is true; without it, some seconds after the worker was
+        asked to stop."""
+        clock = Clock()
         while number not in self._answers:
             if number in self._missing:
                 raise MissingCall(self._missing[number])
@@ -109,18 +126,29 @@ class ModelProcess:
             self._send()
             if not self._sent:
                 raise KeyError(f"question {number} was never asked")
-            assert self._connection is not None
-            try:
-                left = max(0.0, self._since + self._patience - time.monotonic())
-                if stop is not None and stop():
-                    raise Stopped
-                if self._connection.poll(left if stop is None else min(left, LOOK)):
-                    self._receive()
-                elif time.monotonic() - self._since >= self._patience:
-                    self._restart(TimeoutError(f"no answer within {self._patience:g} s"))
-            except (EOFError, OSError) as error:
-                self._restart(error)
+            if stop is not None and stop():
+                raise Stopped
+            self._await(clock, "no answer")
         return True
+
+    def _await(self, clock: Clock, lacking: str) -> None:
+        """Wait for one look and take what has arrived. Restart the process if it has ended or hangs; `lacking`: what
+        has not come from one that beats."""
+        assert self._connection is not None
+        try:
+            if self._connection.poll(min(max(0.0, self._patience - self._waited), LOOK)):
+                self._receive()
+                return
+            self._look()
+            self._waited += clock()
+            if self._waited >= self._patience:
+                self._restart(TimeoutError(f"{lacking} within {self._patience:g} s"))
+        except (EOFError, OSError, Silent) as error:
+            self._restart(error)
+
+    def _look(self) -> None:
+        assert self._watch is not None
+        self._watch.look()
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
         """Return the answer to a question and the seconds waited for it. Raise BudgetReached if a budget prevented the
@@ -137,33 +165,33 @@ class ModelProcess:
     def publish(self, followers: Sequence[Path] = ()) -> None:
         """Wait until all that was recorded is where the loss of this machine cannot reach it. `followers`: files that
         exist once other processes have taken over the runs; Fenced is raised then."""
-        self._publishing, asked = bool(self._scratch), None
+        self._publishing, asked, clock = bool(self._scratch), None, Clock()
+        self._waited = 0.0
         while self._publishing:
             if self._connection is None:
                 self._start()
             assert self._connection is not None
-            try:
-                if asked is not self._connection:
-                    asked = self._connection
-                    asked.send(Publish(tuple(followers)))
-                if self._connection.poll(self._patience):
-                    self._receive()
-                else:
-                    self._restart(TimeoutError(f"nothing published within {self._patience:g} s"))
-            except (EOFError, OSError) as error:
-                self._restart(error)
+            if asked is not self._connection:
+                asked = self._connection
+                try:
+                    asked.send(Publish(tuple(followers)), self._look)
+                except (OSError, Silent) as error:
+                    self._restart(error)
+                    continue
+            self._await(clock, "nothing published")
 
     def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None:
         """End the process; unanswered questions are dropped. `keep`: whether the runs were held until now; if not, what
         others may see of their answers stays as it is. `followers`: as in `publish`."""
+        seconds = HURRIED if self._stop() else FAREWELL
         if self._connection is not None:
-            with contextlib.suppress(OSError):
-                self._connection.send(Farewell(keep, tuple(followers)))
+            with contextlib.suppress(OSError, Silent, Stopped):
+                self._connection.send(Farewell(keep, tuple(followers), seconds), self._look)
             self._connection.close()
             self._connection = None
         if self._process is not None:
             try:
-                self._process.wait(FAREWELL + 2 + (COPYING if self._scratch else 0))
+                self._process.wait(seconds + 2 + (COPYING if self._scratch else 0))
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -181,15 +209,18 @@ class ModelProcess:
         if self._assignment.shared and not self._scratch:
             self._scratch = tempfile.mkdtemp(prefix="guidebench-")
         assignment = self._assignment._replace(scratch=self._scratch)
-        self._connection, theirs = multiprocessing.Pipe()
+        mine, theirs = multiprocessing.Pipe()
+        self._connection, pulse = Channel(mine), Pulse(self._silent_after)
         self._arrivals = select.poll()
         self._arrivals.register(self._connection.fileno(), select.POLLIN)
         with theirs:
             handles = [theirs.fileno(), *([] if self._requests is None else [self._requests])]
             words = [str(theirs.fileno()), _home(self._assignment.suite.name), *map(str, handles[1:])]
-            self._process = fork_server.start(SERVING, *words, pass_fds=handles)
-        with contextlib.suppress(ConnectionError):  # it has ended already, so the first answer does not come
-            self._connection.send(assignment)
+            self._process = fork_server.start(SERVING, *words, pass_fds=handles, pulse=pulse)
+        pulse.close()
+        self._watch = Watch(self._process.pid, pulse, self._stop)
+        with contextlib.suppress(ConnectionError, Silent):  # as who waits for the first answer notices
+            self._connection.send(assignment, self._look)
 
     def _send(self) -> None:
         if self.halted:
@@ -199,18 +230,18 @@ class ModelProcess:
         while (self._ahead or self._waiting) and len(self._sent) < self._window and self._connection is not None:
             item = (self._ahead or self._waiting).popleft()
             if not self._sent:
-                self._since = time.monotonic()
+                self._waited = 0.0
             self._sent[item.number] = item
             try:
-                self._connection.send(item)
-            except (BrokenPipeError, ConnectionError) as error:
+                self._connection.send(item, self._look)
+            except (ConnectionError, Silent) as error:
                 self._restart(error)
                 return
 
     def _receive(self) -> None:
         assert self._connection is not None
-        message: ProcessReply = self._connection.recv()
-        self._since, self._deaths = time.monotonic(), 0
+        message: ProcessReply = self._connection.receive(self._look)
+        self._waited, self._deaths = 0.0, 0
         if message.error:
             raise (NoMemory if message.full else UserError)(message.error)
         if message.waits:
@@ -235,15 +266,15 @@ class ModelProcess:
 
     def _restart(self, cause: BaseException) -> None:
         """Restart the process and put its unanswered questions back at the head of the queue."""
-        exit_code = None
+        exit_code = pid = None
         if self._process is not None:
             self._process.kill()
-            exit_code = self._process.wait()
+            pid, exit_code = self._process.pid, self._process.wait()
         self._process = None
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        ended = f"{cause or type(cause).__name__}; exit code {exit_code}"
+        ended = str(cause) if isinstance(cause, Silent) else f"{cause or type(cause).__name__}; exit code {exit_code}"
         self._deaths += bool(self._sent) or self._publishing
         if self._deaths >= DEATHS:
             raise UserError(
@@ -251,7 +282,9 @@ class ModelProcess:
                 f"its log is in the run's log file"
             )
         self.restarts += 1
-        print(f"model process ended ({ended}); restarted", file=sys.stderr, flush=True)
+        print(
+            f"process {pid} of {self._assignment.model_names} ended ({ended}); restarted", file=sys.stderr, flush=True
+        )
         self._ahead.extendleft(reversed(self._sent.values()))
         self._sent.clear()
         self._send()

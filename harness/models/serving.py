@@ -32,7 +32,7 @@ from guidebench.harness.interfaces import Array, Dialogue, Unusable
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Asker, Call, CallResult, JudgeCall, Model, Usage
 from guidebench.harness.models.hosts.client import HostedModel
-from guidebench.harness.models.messages import FAREWELL, Assignment, Farewell, ProcessReply, Publish, Registered, Sent
+from guidebench.harness.models.messages import HURRIED, Assignment, Farewell, ProcessReply, Publish, Registered, Sent
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.arrays import Declared
@@ -147,7 +147,7 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
             await asyncio.sleep(0)  # start the task before the next message, which may be the end of the connection
     finally:
         if desk is not None:
-            await desk.close(FAREWELL, _last(desk, farewell, gone))
+            await desk.close(HURRIED if farewell is None else farewell.seconds, _last(desk, farewell, gone))
         for task in answering:
             task.cancel()
         hand.shutdown(wait=False, cancel_futures=True)

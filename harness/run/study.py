@@ -237,6 +237,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
                     probes=execution.probes,
                     keep_replay=execution.keep_replay,
                     env_workers=execution.env_workers,
+                    silent_after=execution.silent_after,
                     pack=execution.pack,
                     models=asdict(execution.models),
                     shared=_shared(plan, study.path),
@@ -515,7 +516,10 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
     def tell(each: contact.Asked, said: str) -> None:
         watch(Event(asked[each], "notice", {"error": said}))
 
-    contact.check(asked, plan.execution.models, keeping.folder(directory), device, tell, _shared(plan, directory))
+    contact.check(
+        asked, plan.execution.models, keeping.folder(directory), device, tell, _shared(plan, directory),
+        plan.execution.silent_after,
+    )  # fmt: skip
 
 
 def ring_bytes(cell: Cell, given: int = 0) -> int:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness import fork_server, processes
+from guidebench.harness import fork_server, heartbeats, processes
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.episodes.datasets import Dataset
 from guidebench.harness.errors import (
@@ -196,14 +196,15 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
                 provenance=_continued(before, origin) if before else {**origin, **shown}, success=begun.get("success"),
             )  # fmt: skip
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
-        stepping = EnvWorkers(env_workers.processes(job, cell, found[0].step if found[0] else 0))
+        beside = env_workers.processes(job, cell, found[0].step if found[0] else 0)
+        stepping = EnvWorkers(beside, job.silent_after, stopping)
         training = stepping if env_workers.spread(job) else EnvWorkers(0)
         tasks: list[Task] = [training.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
         asked = asking.asked_of(cell, agent)
         for roles in asking.sharing(cell, asked):
-            backend = asking.backend_of(roles, job, cell, build)
+            backend = asking.backend_of(roles, job, cell, build, stopping)
             backends |= dict.fromkeys(roles, backend)
         every, now = asking.asks_of(backends, job, cell), cell.consulted
         asks = {role: every[role] for role in every if role not in now}
@@ -423,6 +424,8 @@ def from_pipe() -> int:
     stop.listen(signal.SIGTERM, signal.SIGINT)
     stop.watch_parent()
     job = Job.loads(sys.stdin.read())
+    if job.heartbeat is not None:
+        heartbeats.begin(*job.heartbeat)
     telling = threading.Lock()
 
     def tell(event: dict[str, Any]) -> None:
@@ -484,8 +487,9 @@ def from_file(path: Path, *words: str) -> int:
 def _afresh(job: Job, stop: Stop, *words: str) -> None:
     """Replace this process by a new one that carries out the job; return if it was asked to stop. Only then is all that
     this one held of a GPU's memory free. The new process hears a signal that comes meanwhile."""
+    heartbeat = heartbeats.handed_on()
     with tempfile.TemporaryFile() as text:
-        text.write(job.dumps().encode())
+        text.write(replace(job, heartbeat=heartbeat).dumps().encode())
         text.seek(0)
         os.dup2(text.fileno(), 0)
     for stream in (sys.stdout, sys.stderr):
@@ -495,7 +499,7 @@ def _afresh(job: Job, stop: Stop, *words: str) -> None:
         if stop():
             return
         for number in map(int, os.listdir("/dev/fd")):
-            if number > 2 and number != job.model_requests:
+            if number > 2 and number not in (job.model_requests, None if heartbeat is None else heartbeat[0]):
                 with contextlib.suppress(OSError):  # the one that lists the others is closed
                     os.set_inheritable(number, False)
         os.execv(sys.executable, base.command(*words))

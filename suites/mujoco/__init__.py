@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib.util
 
 from guidebench.harness import extras
+from guidebench.suites.mujoco import gl
+
+gl.guard()
 
 
 def need(package: str, what: str) -> None:
     """Raise UserError with the extra to install if `package`, which `what` needs, is missing, and for values of
-    MUJOCO_GL with which MuJoCo cannot be imported. Call it before importing the package: under `MUJOCO_GL=osmesa`
-    MuJoCo loads Mesa at import."""
+    MUJOCO_GL with which MuJoCo cannot be imported, or was imported too early (`gl.before_mujoco`)."""
     if importlib.util.find_spec(package) is None:
         raise extras.missing(f"{what} needs the package {package}", "mujoco")
-    from guidebench.suites.mujoco import gl
-
-    if gl.asked() == "osmesa":
-        gl.before_mesa()
+    gl.before_mujoco()

@@ -4,6 +4,9 @@ renderer, OSMesa.
 `MUJOCO_GL=egl` or `=osmesa` in the environment overrides this choice. MuJoCo itself reads that variable only when it is
 first imported, so contexts are created here, when the first is needed. Its other values (glfw, which needs a display)
 do not change what draws here.
+
+With `MUJOCO_GL=osmesa`, `import mujoco` loads Mesa. What must come before that is done by a guard in the import system
+(`guard`), because packages such as metaworld import MuJoCo too.
 """
 
 from __future__ import annotations
@@ -13,7 +16,11 @@ import ctypes
 import ctypes.util
 import functools
 import importlib
+import importlib.util
 import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
 from typing import Any, Literal
 
 from guidebench.harness.errors import UserError
@@ -21,6 +28,9 @@ from guidebench.harness.findings import Finding
 
 PACKAGE = "libosmesa6"
 PACKAGES = {"osmesa": PACKAGE, "egl": "libegl1 and a GPU's driver"}
+LIBRARIES = {"osmesa": "OSMesa", "egl": "EGL"}
+TRITON = "triton._C.libtriton"
+"""The module that contains Triton's LLVM."""
 SOFTWARE = b"EGL_MESA_device_software"
 """The extension by which EGL marks a device that is no GPU."""
 EXTENSIONS, PLATFORM_DEVICE, MOST = 0x3055, 0x313F, 16
@@ -50,10 +60,8 @@ def asked() -> str:
 def backend() -> Literal["egl", "osmesa"]:
     """Return this process's backend; UserError, naming the package to install, if there is none. Call it before
     importing MuJoCo, which under `MUJOCO_GL=osmesa` loads Mesa at import."""
-    wanted = asked()
-    if wanted == "egl" and ctypes.util.find_library("EGL") is None:
-        raise UserError("MUJOCO_GL=egl, and EGL is missing; unset it, or install a GPU's driver or libegl1")
-    if wanted == "egl" or (wanted != "osmesa" and gpu()):
+    before_mujoco()
+    if (wanted := asked()) == "egl" or (wanted != "osmesa" and gpu()):
         return "egl"
     if ctypes.util.find_library("OSMesa") is None:
         raise UserError(
@@ -72,11 +80,54 @@ def finding() -> Finding:
         return Finding("opengl", None, str(error))
 
 
+def before_mujoco() -> None:
+    """Do what must precede the import of MuJoCo. Raise UserError for values of MUJOCO_GL with which it cannot be
+    imported, because there is no such way to draw or its library is missing, and as `before_mesa` does."""
+    if (wanted := asked()) and ctypes.util.find_library(LIBRARIES[wanted]) is None:
+        raise UserError(
+            f"MUJOCO_GL={wanted}, and {LIBRARIES[wanted]} is missing, so MuJoCo cannot be imported; unset the "
+            f"variable, or install the library (Debian, Ubuntu: apt-get install {PACKAGES[wanted]})"
+        )
+    if wanted == "osmesa":
+        before_mesa()
+
+
 def before_mesa() -> None:
     """Load Triton, Torch's compiler, if it is installed. Triton and Mesa each contain an LLVM, and a process that loads
-    Mesa's first crashes when it loads the other."""
+    Mesa's first crashes when it loads the other; raise UserError if Mesa is loaded already."""
+    if TRITON in sys.modules or importlib.util.find_spec("triton") is None:
+        return
+    if mesa_is_loaded():
+        raise UserError(
+            "MuJoCo was imported with MUJOCO_GL=osmesa before guidebench, so Mesa's LLVM is loaded, and this process "
+            "would crash when PyTorch loads Triton, which contains another one; unset MUJOCO_GL (guidebench draws with "
+            "OSMesa wherever no GPU does), or import triton before mujoco, metaworld and other packages that use it"
+        )
     with contextlib.suppress(ImportError):
-        importlib.import_module("triton._C.libtriton")
+        importlib.import_module(TRITON)
+
+
+def mesa_is_loaded() -> bool:
+    """Return whether this process has loaded OSMesa."""
+    library = ctypes.util.find_library("OSMesa")
+    try:
+        return library is not None and bool(ctypes.CDLL(library, mode=os.RTLD_NOLOAD))
+    except OSError:
+        return False
+
+
+class _Guard(MetaPathFinder):
+    """Finds no module, and does what must precede the import of MuJoCo, whichever package imports it."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> None:
+        if fullname == "mujoco":
+            before_mujoco()
+
+
+def guard() -> None:
+    """Have `import mujoco` in this process do first what must precede it (`before_mujoco`), with the same errors."""
+    if not any(isinstance(finder, _Guard) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Guard())
 
 
 def context(width: int, height: int) -> Any:

@@ -3,6 +3,7 @@ starter."""
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness import fork_server
+from guidebench.harness import fork_server, heartbeats
 
 
 @pytest.fixture(params=["forked", "fresh"])
@@ -32,7 +33,7 @@ def main(what: str, *words: str) -> int:
         description = {
             "words": words, "directory": os.getcwd(), "given": sys.stdin.read(), "environment": os.environ["GIVEN"],
             "argv": sys.argv[1:], "threads": len(os.listdir("/proc/self/task")), "path": sys.path,
-            "session": os.getsid(0) == os.getpid(),
+            "group": os.getpgid(0) == os.getpid(), "session": os.getsid(0),
         }  # fmt: skip
         print(json.dumps(description))
         print("to stderr", file=sys.stderr)
@@ -75,7 +76,12 @@ def test_a_process_has_what_popen_would_give_it(kind: str, tmp_path: Path, monke
     assert description["words"] == ["a", "b"] and description["argv"][-2:] == ["a", "b"]
     streams = (description["directory"], description["given"], description["environment"])
     assert streams == (str(tmp_path), "input", "yes")
-    assert description["session"] and description["threads"] == 1 and str(tmp_path) not in description["path"]
+    assert (
+        description["group"]
+        and description["session"] != os.getsid(0)
+        and description["threads"] == 1
+        and str(tmp_path) not in description["path"]
+    )
 
 
 def test_pipes_and_passed_descriptors_lead_to_it(kind: str) -> None:
@@ -116,6 +122,33 @@ def test_it_notices_that_its_starter_was_killed(kind: str) -> None:
         starter.kill()
         assert starter.wait(60) == -signal.SIGKILL
         assert lines.read() == "noticed\n"
+
+
+def test_a_stopped_process_whose_starter_was_killed_is_killed_by_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server, "_server", None)
+    with fork_server.running("tests.harness.impatient"):
+        starter = fork_server.start(__name__, "start", stdout=subprocess.PIPE, text=True, start_new_session=True)
+        with starter.stdout as lines:
+            started = os.pidfd_open(int(lines.readline()))
+            signal.pidfd_send_signal(started, signal.SIGSTOP)
+            starter.kill()
+            assert starter.wait(60) == -signal.SIGKILL
+            assert select.select([started], [], [], 60.0)[0], "it is left"
+            os.close(started)
+
+
+@pytest.mark.parametrize("all_of_it", [False, True])
+def test_a_process_and_those_that_it_starts_are_a_group_that_can_be_killed(kind: str, all_of_it: bool) -> None:
+    starter = fork_server.start(__name__, "start", stdout=subprocess.PIPE, text=True, start_new_session=True)
+    with starter.stdout as lines:
+        started = int(lines.readline())
+        assert os.getpgid(started) == starter.pid
+        if all_of_it:
+            heartbeats.kill_group(starter.pid)
+            assert starter.wait(60) == -signal.SIGKILL and lines.read() == ""
+        else:
+            starter.kill()
+            assert starter.wait(60) == -signal.SIGKILL and lines.read() == "noticed\n"
 
 
 def test_forks_draw_different_numbers_and_a_server_that_was_killed_is_done_without() -> None:

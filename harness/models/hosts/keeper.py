@@ -3,7 +3,8 @@
 A model process asks on a socket that the workers inherit. Its request carries one end of a new pair of sockets, which
 is handed on to the host; calls and answers then go directly between the two. So there is neither an address nor a key,
 and no file is left behind: only processes that the command started can ask, which is why requests may be pickled
-(`wire.py`). A host whose process has ended is started again by the next request.
+(`wire.py`). A host whose process has ended is started again by the next request; one that gives no sign of life
+(`harness/heartbeats.py`) is killed, so that its askers notice and ask again.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import select
 import socket
 import subprocess
 import threading
+import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from guidebench.harness import fork_server
+from guidebench.harness import fork_server, heartbeats
+from guidebench.harness.heartbeats import LOOK, SILENT_AFTER, Pulse, Silent, Watch
 from guidebench.harness.models.hosts.wire import BUSY, CONNECT, YIELD, Wanted, packed
 
 REQUEST = 2**18
@@ -28,23 +32,29 @@ REQUEST = 2**18
 PATIENCE = 1.0
 """Seconds within which a host says that it is in use; one that is still loading says nothing."""
 
-ENDING = 5.0
-"""Seconds that a host has to end."""
+ENDING = 1.5
+"""Seconds that a host has to end (choice: nobody is connected to it then, and stopping ends soon for all)."""
 
 
 class _Host(NamedTuple):
     wanted: Wanted
     process: fork_server.Process
     control: socket.socket
+    watch: Watch
 
 
 class Hosts:
     """The model hosts of a command."""
 
-    def __init__(self, log: Path, environment: Callable[[str | None], Mapping[str, str]]) -> None:
+    def __init__(
+        self, log: Path, environment: Callable[[str | None], Mapping[str, str]], silent_after: float = SILENT_AFTER
+    ) -> None:
         """`log`: file to which hosts append what they print; `environment`: returns the environment variables of a host
-        that sees these GPUs, None for all that the command may use."""
-        self._log, self._environment = log, environment
+        that sees these GPUs, None for all that the command may use; `silent_after`: seconds without a heartbeat after
+        which a host is killed."""
+        self._log, self._environment, self._silent_after = log, environment, silent_after
+        self.notices: deque[str] = deque()
+        """Which hosts were killed, and why, for the command to show and remove."""
         self._mine, self._requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._hosts: dict[str, _Host] = {}
         self._thread = threading.Thread(target=self._work, daemon=True, name="model hosts")
@@ -64,6 +74,9 @@ class Hosts:
     def _work(self) -> None:
         with self._mine:
             while True:
+                self._look()
+                if not select.select([self._mine], [], [], LOOK)[0]:
+                    continue
                 request, handles, _, _ = socket.recv_fds(self._mine, REQUEST, 1)
                 if not request:
                     break
@@ -75,10 +88,24 @@ class Hosts:
                 finally:
                     for handle in handles:
                         os.close(handle)
+        until = time.monotonic() + ENDING
         for host in self._hosts.values():
             host.control.close()  # so that all end at the same time
         for host in self._hosts.values():
-            _ended(host)
+            _ended(host, max(0.0, until - time.monotonic()))
+
+    def _look(self) -> None:
+        """Kill the hosts that give no sign of life. Their next request starts others."""
+        for key, host in [*self._hosts.items()]:
+            try:
+                if host.process.poll() is None:
+                    host.watch.look()
+            except Silent as silent:
+                heartbeats.kill_group(host.process.pid)
+                _ended(self._hosts.pop(key))
+                self.notices.append(f"the shared process {host.process.pid} of {host.wanted.part} {silent}; restarted")
+                with open(self._log, "a") as log:
+                    print(self.notices[-1], file=log)
 
     def _connect(self, wanted: Wanted, connection: int) -> None:
         """Hand a connection to the host of a model; start the host if there is none."""
@@ -106,27 +133,30 @@ class Hosts:
 
     def _start(self, wanted: Wanted) -> _Host:
         ours, theirs = socket.socketpair()
+        pulse = Pulse(self._silent_after)
         with theirs, open(self._log, "ab") as log:
             process = fork_server.start(
                 "guidebench.harness.models.hosts.process",
                 str(theirs.fileno()),
+                str(self._silent_after),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=self._environment(wanted.place[1]),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C reaches only the command
+                pulse=pulse,
             )
+        pulse.close()
         with contextlib.suppress(OSError):  # it has ended already, and its connections tell so
             ours.sendall(packed(wanted))
-        return _Host(wanted, process, ours)
+        return _Host(wanted, process, ours, Watch(process.pid, pulse))
 
 
-def _ended(host: _Host) -> None:
-    """Wait for a host that ends; kill it if that takes long."""
+def _ended(host: _Host, seconds: float = ENDING) -> None:
+    """Wait some seconds for a host that ends, and kill what is left of its group: a fork may be stopped."""
     host.control.close()
-    try:
-        host.process.wait(ENDING)
-    except subprocess.TimeoutExpired:
-        host.process.kill()
-        host.process.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        host.process.wait(seconds)
+    heartbeats.kill_group(host.process.pid)
+    host.process.wait()

@@ -23,8 +23,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
-from guidebench.harness import fork_server
+from guidebench.harness import fork_server, heartbeats
 from guidebench.harness.errors import NoMemory, UserError
+from guidebench.harness.heartbeats import SILENT_AFTER, Pulse, Silent, Watch
 from guidebench.harness.models.calls import Failure, Model
 from guidebench.harness.models.hosts.wire import (
     BUSY,
@@ -59,8 +60,9 @@ class Serving(Protocol):
         """Whether any connection is open."""
 
 
-def serve(control: socket.socket) -> None:
-    """Load the model that the first message names, and answer on the connections that follow."""
+def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
+    """Load the model that the first message names, and answer on the connections that follow. `silent_after`: seconds
+    without a heartbeat after which a fork is killed."""
     end_when(fork_server.parent_watch())
     wanted: Wanted = receive_now(control)
     try:
@@ -71,7 +73,7 @@ def serve(control: socket.socket) -> None:
     except Exception:  # a plug-in may raise anything
         refuse(control, Greeting(mistake=traceback.format_exc()))
         return
-    serving: Serving = Forked(model, control) if wanted.place[0].startswith("cpu") else Together(model)
+    serving: Serving = Forked(model, control, silent_after) if wanted.place[0].startswith("cpu") else Together(model)
     since = time.monotonic()
     while time.monotonic() - since < IDLE:
         if arrived := next_message(control, LOOK):
@@ -142,22 +144,25 @@ class Together:
 
 
 class Forked:
-    """A fork of this process for each connection."""
+    """A fork of this process for each connection. It beats, and is killed when it gives no sign of life; its asker
+    notices that the connection ends, and asks for another one."""
 
-    def __init__(self, model: Model, control: socket.socket) -> None:
-        self._model, self._control = model, control
-        self._forks: set[int] = set()
+    def __init__(self, model: Model, control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
+        self._model, self._control, self._silent_after = model, control, silent_after
+        self._forks: dict[int, Watch] = {}
         gc.collect()
         gc.freeze()  # the collector writes into what it looks at, which would copy the pages of every fork
 
     def begin(self, connection: socket.socket) -> None:
-        host = os.getpid()
+        host, pulse = os.getpid(), Pulse(self._silent_after)
         fork = os.fork()
         if fork:
-            self._forks.add(fork)
+            self._forks[fork] = Watch(fork, pulse)
+            pulse.close()
             connection.close()
             return
         try:
+            heartbeats.begin(pulse.descriptor, pulse.interval)
             end_when(lambda: os.getppid() != host)
             self._control.close()
             asyncio.run(answer(connection, self._model))
@@ -169,7 +174,14 @@ class Forked:
 
     @property
     def busy(self) -> bool:
-        self._forks = {fork for fork in self._forks if not os.waitpid(fork, os.WNOHANG)[0]}
+        self._forks = {fork: watch for fork, watch in self._forks.items() if not os.waitpid(fork, os.WNOHANG)[0]}
+        for fork, watch in self._forks.items():
+            try:
+                watch.look()
+            except Silent as silent:
+                print(f"process {fork}, a fork of the model's process {os.getpid()}, {silent}", file=sys.stderr)
+                sys.stderr.flush()
+                os.kill(fork, signal.SIGKILL)
         return bool(self._forks)
 
 
@@ -226,10 +238,10 @@ def end_when(ended: Callable[[], bool]) -> None:
     threading.Thread(target=watch, daemon=True, name="parent").start()
 
 
-def main(handle: str) -> NoReturn:
+def main(handle: str, silent_after: str = str(SILENT_AFTER)) -> NoReturn:
     """Be the host of a command, which sends connections on its end of a socket."""
     for number in (signal.SIGINT, signal.SIGTERM):  # it ends after the workers, whose last calls it answers
         signal.signal(number, signal.SIG_IGN)
-    serve(socket.socket(fileno=int(handle)))
+    serve(socket.socket(fileno=int(handle)), float(silent_after))
     sys.stderr.flush()
     os._exit(0)

@@ -1,8 +1,10 @@
 """Where workers go: CPU cores, or slots of the GPUs that may be used; and which seeds share one."""
 
 import os
+import signal
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ import pytest
 from guidebench.harness import machine
 from guidebench.harness.errors import Notice, UserError
 from guidebench.harness.execution import Execution
+from guidebench.harness.heartbeats import Pulse, Watch
 from guidebench.harness.launchers import local
-from guidebench.harness.launchers.base import Slot
+from guidebench.harness.launchers.base import Event, Slot
 from guidebench.harness.launchers.local import Local
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.job import Job
@@ -19,6 +22,7 @@ from guidebench.harness.machine import Gpu, cores
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
+from tests.harness.launchers.scheduled import until
 
 PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1,2,3,4]"]
 
@@ -131,14 +135,18 @@ def test_workers_get_their_share_of_cores_and_of_a_gpu_s_memory(
     class Ended:
         pid, stdout = 0, ()
 
+        def poll(self) -> None:
+            return None
+
         def wait(self) -> int:
             return 0
 
-    def start(job: Job, slot: Slot, logs: Path, retried: bool) -> object:
+    def start(job: Job, slot: Slot, logs: Path, retried: bool, silent_after: float) -> object:
         started.append(job)
         process = Ended()
         process.pid = len(started)
-        return local._Running(job, slot, process, logs, 0, retried)  # type: ignore[arg-type]
+        watch = Watch(os.getpid(), Pulse(silent_after))
+        return local._Running(job, slot, process, watch, logs, 0, retried)  # type: ignore[arg-type]
 
     monkeypatch.setattr(local, "_start", start)
     monkeypatch.setattr(local, "cores", lambda: 12)
@@ -155,3 +163,62 @@ def test_workers_get_their_share_of_cores_and_of_a_gpu_s_memory(
             workers.poll(1.0)
         assert [job.gpu_share for job in started] == [share] * jobs
         assert [job.cores for job in started] == of_cores
+
+
+def test_silence_is_judged_by_the_command_and_changes_no_cell(tmp_path: Path) -> None:
+    plans = [matrix.plan([*PLAN, f"output={tmp_path}", *words]) for words in ([], ["silent_after=7"])]
+    assert [cell.id for cell in plans[0].cells] == [cell.id for cell in plans[1].cells]
+    jobs = [study._jobs(plan, "study", StudyDirectory(tmp_path), [Slot("cpu")])[0] for plan in plans]
+    assert [job.silent_after for job in jobs] == [120.0, 7.0]
+
+
+@pytest.fixture
+def sleeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[local.Processes]:
+    """A launcher with one worker, which sleeps beside a process of its own and is hung after 1.5 s of silence."""
+    monkeypatch.setattr(local, "WORKER", "tests.harness.launchers.sleeper")
+    workers = local.Processes([Slot("cpu")], tmp_path, silent_after=1.5)
+    workers.submit([Job("s", str(tmp_path), {"cell": "c", "method": "m"}, (0,))])
+    yield workers
+    workers.cancel(now=True)
+    while workers.open:
+        workers.poll(0.2)
+
+
+def event(workers: local.Processes, kind: str) -> Event:
+    """The next event of a kind."""
+    end = time.monotonic() + 60.0
+    while time.monotonic() < end:
+        for told in workers.poll(0.2):
+            if told.kind == kind:
+                return told
+    raise AssertionError(f"no event {kind!r}")
+
+
+def exists(*processes: int) -> bool:
+    return any(Path(f"/proc/{process}").exists() for process in processes)
+
+
+def test_a_worker_that_is_stopped_is_killed_with_what_is_beside_it_and_retried_as_after_a_crash(
+    sleeping: local.Processes,
+) -> None:
+    begun = event(sleeping, "started").content
+    os.kill(begun["worker"], signal.SIGSTOP)
+    os.kill(begun["beside"], signal.SIGSTOP)
+    error = str(event(sleeping, "retry").content["error"])
+    assert error == "the worker gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
+    again = event(sleeping, "started").content
+    assert again["worker"] != begun["worker"] and not exists(begun["worker"], begun["beside"])
+    os.kill(again["worker"], signal.SIGSTOP)
+    assert "it is stopped" in str(event(sleeping, "crashed").content["error"])
+
+
+def test_a_stop_kills_what_has_not_ended_in_time_with_what_is_beside_it(
+    sleeping: local.Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert local.GRACE < 10.0
+    monkeypatch.setattr(local, "GRACE", 0.5)
+    begun = event(sleeping, "started").content
+    os.kill(begun["beside"], signal.SIGSTOP)  # it holds the pipe of the worker, which the signal ends
+    sleeping.cancel()
+    event(sleeping, "stopped")
+    until(lambda: not exists(begun["worker"], begun["beside"]))

@@ -158,7 +158,7 @@ from guidebench.harness.loop.env_workers import EnvWorkers
 workers = EnvWorkers(1)
 suite = registry.get("suite", "classic")()
 tasks = [workers.make(suite, "CartPole-v1") for _ in range(2)]
-print(workers.processes[0]._apart.pid, flush=True)
+print(workers.processes[0]._companion.pid, flush=True)
 input()
 """
 

@@ -3,7 +3,9 @@
 import multiprocessing
 import os
 import select
+import signal
 import struct
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -13,7 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
+from guidebench.harness.companions import Channel
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.heartbeats import STOPPING, Pulse, Watch
 from guidebench.harness.interfaces import Question
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.messages import Assignment, ProcessReply, Registered, Voice
@@ -74,9 +78,10 @@ def process(plugin, tmp_path: Path) -> Iterator[Callable[..., ModelProcess]]:
     plugin("odd_module", SOURCE, {"judge": "odd"})
     made: list[ModelProcess] = []
 
-    def start(behaviour: str = "") -> ModelProcess:
+    def start(behaviour: str = "", **options: Any) -> ModelProcess:
         voice = Voice(Registered("judge", "odd", {"behaviour": behaviour, "flag": str(tmp_path / "flag")}))
-        made.append(ModelProcess(Assignment(SUITE, "5x5", {"judge": voice}, {}, runs=("cell/0", "cell/1")), 60.0))
+        assignment = Assignment(SUITE, "5x5", {"judge": voice}, {}, runs=("cell/0", "cell/1"))
+        made.append(ModelProcess(assignment, 60.0, **options))
         return made[-1]
 
     yield start
@@ -146,6 +151,31 @@ def test_a_process_killed_between_clips_is_started_again(process) -> None:
     assert answer(judge, 1, 4) == 0.04 and judge.restarts == 1
 
 
+def test_a_process_that_is_stopped_is_killed_named_and_started_again(process, capsys) -> None:
+    judge = process(silent_after=1.5)
+    assert answer(judge, 0) == 0.03
+    stopped = judge.pid
+    os.kill(stopped, signal.SIGSTOP)
+    assert answer(judge, 1, 4) == 0.04 and judge.restarts == 1 and not Path(f"/proc/{stopped}").exists()
+    said = "(gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)); restarted"
+    assert f"process {stopped} of judge 'odd' ended {said}" in capsys.readouterr().err
+
+
+def test_a_worker_that_is_to_stop_waits_only_a_little_for_an_answer_and_for_calls_that_are_paid_for(
+    process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop: list[bool] = []
+    judge = process("hang once", stop=lambda: bool(stop))
+    judge.ask(item(0, 3))
+    stop.append(True)
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        judge.take(0)
+    monkeypatch.setattr("guidebench.harness.models.process.HURRIED", -1.5)  # nothing is paid for here
+    judge.close()
+    assert time.monotonic() - began < STOPPING and judge.pid is None
+
+
 def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large answer takes several writes, and only the first of them have come."""
     judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "sprite"))}), 20.0)
@@ -153,7 +183,8 @@ def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.
     begun = [struct.pack("!i", len(whole)) + whole[:500], struct.pack("!i", len(whole)) + whole]
 
     def start() -> None:
-        judge._connection, theirs = multiprocessing.Pipe()
+        mine, theirs = multiprocessing.Pipe()
+        judge._connection, judge._watch = Channel(mine), Watch(os.getpid(), Pulse())
         judge._arrivals = select.poll()
         judge._arrivals.register(judge._connection.fileno(), select.POLLIN)
         os.write(theirs.fileno(), begun.pop(0))

@@ -1,11 +1,13 @@
 """Which OpenGL draws, and what is said where there is none."""
 
+import ctypes.util
+import os
 import subprocess
 import sys
 
 import pytest
 
-from guidebench.harness.commands import doctor_
+from guidebench.harness.commands import cli, doctor_
 from guidebench.suites.mujoco import gl
 from tests.refusals import check_refused
 
@@ -48,6 +50,16 @@ def test_asking_for_what_is_not_there_is_an_error_too(nothing, monkeypatch):
     check_refused("MUJOCO_GL=egl, and EGL is missing", gl.backend)
 
 
+def test_a_command_whose_model_is_asked_about_the_task_says_what_is_missing_to_draw(
+    nothing, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    command = ["run", "suite=bin_sorting", "method=kagi", "profile=smoke", "seeds=1", f"output={tmp_path / 'study'}"]
+    assert cli.main(command) != 0
+    (error,) = capsys.readouterr().err.splitlines()
+    assert error.startswith("bench: MUJOCO_GL=osmesa, and OSMesa is missing") and "install libosmesa6" in error
+
+
 def test_doctor_names_the_package(nothing):
     (found,) = [finding for finding in doctor_._system() if finding.name == "opengl"]
     assert found.ok is None and "apt-get install libosmesa6" in found.text
@@ -64,3 +76,37 @@ def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (0, "loaded\n"), run.stderr[-1000:]
+
+
+ABSENT = "import ctypes.util; ctypes.util.find_library = lambda name: None\n"
+DRAWS = """
+from guidebench.suites.bin_sorting import BinDrawing, BinSorting
+suite = BinSorting(observation="state")
+task = suite.make("forward")
+task.reset(0)
+print(BinDrawing().spawn("forward")(task.snapshot()[None]).shape)
+"""
+MAKES = "from guidebench.harness import registry; print(registry.get('suite', 'metaworld_mt10')().make('mt10'))"
+
+
+def osmesa(program: str) -> tuple[int, str, str]:
+    """Exit code, output and last line of errors of a new interpreter in which OSMesa is chosen."""
+    command, environment = [sys.executable, "-c", program], {**os.environ, "MUJOCO_GL": "osmesa"}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return run.returncode, run.stdout, (run.stderr.splitlines() or [""])[-1]
+
+
+@pytest.mark.skipif(ctypes.util.find_library("OSMesa") is None, reason="OSMesa is missing")
+def test_where_osmesa_is_chosen_any_order_of_imports_draws_or_is_told_why_not():
+    """MuJoCo loads Mesa when it is imported, by whichever package."""
+    pytest.importorskip("triton")
+    drawn = (0, "(1, 100, 100, 3)\n", "")
+    assert osmesa("import guidebench.suites.bin_sorting.task\n" + DRAWS) == drawn
+    assert osmesa("import triton, mujoco\n" + DRAWS) == drawn
+    code, _, error = osmesa("import metaworld\n" + MAKES)
+    assert code == 1 and "imported with MUJOCO_GL=osmesa before guidebench" in error and "unset MUJOCO_GL" in error
+
+
+def test_the_guard_of_a_suite_refuses_an_import_of_mujoco_that_cannot_succeed():
+    code, _, error = osmesa(ABSENT + "import guidebench.suites.metaworld.dynamics")
+    assert code == 1 and "UserError: MUJOCO_GL=osmesa, and OSMesa is missing" in error

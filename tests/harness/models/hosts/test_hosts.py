@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.heartbeats import SILENT_AFTER
 from guidebench.harness.models.calls import Failure, JudgeCall, Usage
 from guidebench.harness.models.hosts import client, process
 from guidebench.harness.models.hosts.client import HostedModel
@@ -111,10 +112,13 @@ def environment(gpus: str | None) -> dict[str, str]:
 
 
 @pytest.fixture
-def hosts(plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
+def hosts(
+    plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Hosts]:
+    """The hosts of a command; a parameter is the seconds of silence after which they count as hung."""
     plugin("obedient_module", SOURCE, {"judge": "obedient"})
     monkeypatch.setattr(client, "PAUSE", 0.1)
-    found = Hosts(tmp_path / "models.log", environment)
+    found = Hosts(tmp_path / "models.log", environment, getattr(request, "param", SILENT_AFTER))
     yield found
     with contextlib.suppress(OSError):  # the test has closed it
         found.close()
@@ -344,6 +348,29 @@ def test_a_host_to_which_nobody_is_connected_for_some_time_ends(
     assert not host.is_alive()
     ours.close()
     theirs.close()
+
+
+@pytest.mark.parametrize("hosts", [1.5], indirect=True)
+@pytest.mark.parametrize("device", ["cpu", SHARED])
+def test_a_host_that_is_stopped_is_killed_named_and_started_again(
+    hosts: Hosts, model, tmp_path: Path, device: str
+) -> None:
+    async def twice() -> list[int]:
+        asked = model()
+        asked.spawn(device)
+        first = (await asked.answer(clip("who"))).value["pid"]  # on a CPU it is a fork of the host
+        os.kill(first, signal.SIGSTOP)
+        second = (await asked.answer(clip("who"))).value["pid"]
+        await asked.close()
+        return [first, second]
+
+    first, second = asyncio.run(asyncio.wait_for(twice(), 60))
+    assert first != second
+    until(lambda: ended(first))
+    told = "gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
+    (line,) = (line for line in (tmp_path / "models.log").read_text().splitlines() if told in line)
+    assert line.startswith(f"process {first}, a fork" if device == "cpu" else f"the shared process {first} of judge")
+    assert loads(tmp_path) == ["whole"] * (1 if device == "cpu" else 2) and len(hosts.notices) == (device != "cpu")
 
 
 def test_nothing_is_left_when_the_command_closes_its_hosts(hosts: Hosts, model, tmp_path: Path) -> None:

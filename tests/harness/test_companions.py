@@ -1,0 +1,105 @@
+"""No wait for a process that serves another is without limit: not for an answer, and not within a message."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+
+import pytest
+
+from guidebench.harness.companions import Companion
+from guidebench.harness.errors import Stopped
+from guidebench.harness.heartbeats import Silent
+
+SILENT_AFTER = 1.5
+LARGE = 2**22
+"""More bytes than the system keeps of what nobody reads."""
+
+
+def serve(connection: Connection) -> None:
+    """Do what the requests say."""
+    while True:
+        request, content = connection.recv()
+        if request == "sleep":
+            time.sleep(content)
+        if request == "hold":
+            ctypes.PyDLL(None).sleep(content)
+        if request == "die":
+            os._exit(content)
+        connection.send(bytes(content) if request == "bytes" else len(content) if request == "length" else request)
+
+
+@pytest.fixture
+def companion() -> Iterator[Callable[..., Companion]]:
+    """`companion()` is a process that serves, and has answered once."""
+    made: list[Companion] = []
+
+    def start(stop: Callable[[], bool] = lambda: False) -> Companion:
+        made.append(Companion(serve, SILENT_AFTER, stop))
+        made[-1].send(("begin", b""))
+        assert made[-1].receive() == "begin"
+        return made[-1]
+
+    yield start
+    for process in made:
+        process.close()
+
+
+def test_messages_of_any_size_arrive(companion: Callable[..., Companion]) -> None:
+    process = companion()
+    process.send(("length", bytes(LARGE)))
+    assert process.receive() == LARGE
+    process.send(("bytes", LARGE))
+    assert process.receive() == bytes(LARGE)
+
+
+def test_a_long_call_is_no_silence(companion: Callable[..., Companion]) -> None:
+    process = companion()
+    process.send(("sleep", 2 * SILENT_AFTER))
+    assert process.receive() == "sleep"
+
+
+@pytest.mark.parametrize("request_", [("begin", b""), ("length", bytes(LARGE))], ids=["answer", "request"])
+def test_a_stopped_process_is_killed_and_the_reason_told(companion: Callable[..., Companion], request_: object) -> None:
+    process = companion()
+    pid = process.pid
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(Silent, match=r"no sign of life for 1.5 s and was killed: it is stopped \(SIGSTOP\)"):
+        process.send(request_)
+        process.receive()
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_a_process_that_is_stopped_while_it_answers_is_killed(companion: Callable[..., Companion]) -> None:
+    process = companion()
+    process.send(("bytes", LARGE))
+    assert process._channel is not None and process._channel.poll(60.0)  # only a part of the answer has come
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(Silent, match="it is stopped"):
+        process.receive()
+
+
+def test_a_call_that_holds_the_interpreter_is_named_as_such(companion: Callable[..., Companion]) -> None:
+    process = companion()
+    process.send(("hold", 60))
+    with pytest.raises(Silent, match="a call in it holds the Python interpreter; raise silent_after"):
+        process.receive()
+
+
+def test_a_waiter_that_is_to_stop_does_not_wait_for_a_process_that_hangs(companion: Callable[..., Companion]) -> None:
+    process = companion(lambda: True)
+    process.send(("sleep", 60))
+    with pytest.raises(Stopped):
+        process.receive()
+
+
+def test_a_process_that_has_ended_is_none_that_hangs(companion: Callable[..., Companion]) -> None:
+    process = companion()
+    process.send(("die", 7))
+    with pytest.raises((EOFError, ConnectionError)):
+        process.receive()
+    assert process.ended() == 7
