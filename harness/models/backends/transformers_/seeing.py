@@ -50,7 +50,7 @@ def _of_frames(body: Any, pixels: torch.Tensor, clips: Sequence[Array]) -> torch
     first, which = distinct(clips, 1)
     tiled = pixels if pixels.ndim == 5 else pixels[:, None]
     features = [body.get_image_features(pixel_values=tiled[part]).pooler_output for part in parts(first, clips, 1)]
-    by_frame = torch.cat(features).unflatten(0, (-1, tiled.shape[1]))
+    by_frame: torch.Tensor = torch.cat(features).unflatten(0, (-1, tiled.shape[1]))  # type: ignore[no-untyped-call]
     return by_frame[which].flatten(0, 1)
 
 
