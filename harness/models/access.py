@@ -94,7 +94,8 @@ class Local(FilePart, ModelPart):
     """Device of the model: cpu, cuda, cuda:1, …, one of the command's GPUs if workers share the model; null means the
     worker's own device (choice)."""
     batch_size: Annotated[int | None, Bounds(1), Unit("calls"), Transport] = None
-    """Largest batch of calls computed together; null finds the largest that fits into memory (choice)."""
+    """Calls computed together. A batch of fewer calls is filled up, so that no score depends on what else waits. null
+    takes 4 on a CPU, and on a GPU as many as fit into its memory, at most 8 (choice)."""
     in_flight: Annotated[int, Bounds(1), Unit("calls"), Transport] = 64
     """Concurrent calls from which batches are formed (choice: as many as the largest batch)."""
     timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 600.0

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.models.calls import Usage
+from guidebench.harness.records.files import read_regular
 
 UNITS = {"usd": "USD", "calls": "calls", "seconds": "seconds of models' time"}
 TINY = 1e-9
@@ -42,7 +43,7 @@ class Budget:
         """`path`: account file, created if missing. Raises UserError if it is not an account."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._limits = path, limits
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         self._me = f"{os.getpid()}:{_started(os.getpid())}"
         with self._account():
             pass
@@ -127,7 +128,7 @@ class Budget:
 def spent(path: Path) -> tuple[Amounts, int]:
     """Return the amounts spent by an account file, and the number of the last grant that they count. Takes no lock; a
     file that is missing counts as empty."""
-    account = _parsed(path.read_bytes() if path.exists() else b"", path)
+    account = _parsed(read_regular(path) if path.exists() else b"", path)
     return dict(account["spent"]), account["grants"]
 
 

@@ -17,6 +17,8 @@ from guidebench.harness.texts import JSON
 
 PATIENCE = 60.0
 """Seconds to wait for another process that is writing."""
+BESIDE = ("-journal", "-wal")
+"""How the names of files end that SQLite opens beside a database; opening a FIFO would wait for a writer."""
 STRANGERS = "ro&immutable=1"
 """Mode for an untrusted file: it is never written, and a journal beside it is ignored."""
 
@@ -89,6 +91,9 @@ def opened(path: Path, mode: str = "ro", timeout: float = PATIENCE) -> sqlite3.C
     """
     if not path.is_file():
         raise UserError(f"{path}: no such cassette")
+    for beside in (path.with_name(f"{path.name}{end}") for end in BESIDE):
+        if beside.exists() and not beside.is_file():
+            raise UserError(f"{beside} is no regular file; delete it")
     with faults_of(path):
         if mode == "ro" and path.with_name(f"{path.name}-journal").exists():
             with closing(_connect(path, "rw", timeout)) as db:

@@ -2,7 +2,8 @@
 
 On a GPU one event loop serves all workers, so calls of different workers that wait at the same time are computed in one
 batch. On a CPU the process forks for each connection once the weights are loaded. The forks read the same memory, and
-each computes the calls of one worker, in the same batches and with the same rounding as a model that is not shared.
+each computes the calls of one worker. Batches have one shape (`transformers_/batching.py`), so an answer is the same
+bits as that of a model that is not shared.
 
 It ends when the command ends, when the command asks it to while nobody is connected, and after IDLE seconds without a
 connection.

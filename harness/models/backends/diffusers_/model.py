@@ -31,12 +31,11 @@ class Noised(NamedTuple):
 
 
 class DiffusersModel:
-    """A `Model` that denoises. The last digits of errors may depend on the batch; replay a cassette to reproduce the
-    same bytes."""
+    """A `Model` that denoises. Errors depend on the call and the batch size alone, not on what waits together."""
 
     def __init__(self, source: Source, batch_size: int | None = None) -> None:
-        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: frames computed together; None
-        finds what fits into memory."""
+        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: frames computed together, as
+        `Batcher` reads it."""
         self._pipeline = load(source)
         self._batcher = Batcher(batch_size, self._pipeline.device)
         self._states: dict[str, Tensor] = {}

@@ -1,8 +1,15 @@
-"""Batching: items that wait are computed together in one thread, as many as fit into memory."""
+"""Batching: items that wait are computed together in one thread, in batches of one size.
+
+A sum is rounded differently in arrays of another shape. So a batch that is not full is filled up with its last item:
+every batch of a kind then has the same shape, and an item's result is the same bits whatever else waits, also where it
+is computed again after a kill. This holds while the size stays the same; where memory runs out, it is halved, and
+stderr says so.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +24,9 @@ Compute = Callable[[Sequence[Any]], Sequence[Any]]
 """Items of one kind -> a result or a Failure for each."""
 ON_CPU = 4
 """Batch size on a CPU, where larger batches were slower; memory is not measured (choice: benchmarks.judging)."""
-LARGEST = 64
-"""Largest batch size, regardless of memory: an answer should not wait for too many others (choice)."""
+ON_GPU = 8
+"""Largest batch size that is chosen on a GPU. A single item that waits takes as long as a full batch, and clips of a
+few hundred tokens use a GPU well in batches of this size (choice)."""
 SHARE = 0.8
 """Share of a GPU's free memory that a batch may fill; the rest is a margin for allocators and libraries."""
 
@@ -34,6 +42,7 @@ class _Waiting(NamedTuple):
     kind: Hashable
     compute: Compute
     item: Any
+    filled: bool
     answer: asyncio.Future[Done]
 
 
@@ -41,17 +50,20 @@ class Batcher:
     """Computes items in batches, each of items of one kind."""
 
     def __init__(self, size: int | None, device: torch.device) -> None:
-        """`size`: largest batch size; None finds for each kind what fits into memory."""
+        """`size`: batch size; None is ON_CPU, or on a GPU the largest power of two up to ON_GPU that fits into its
+        memory, for each kind."""
         self._size, self._device = size, device
         self._sizes: dict[Hashable, int] = {}
         self._waiting: list[_Waiting] = []
         self._thread = ThreadPoolExecutor(1, "model")
         self._task: asyncio.Task[None] | None = None
 
-    async def put(self, kind: Hashable, compute: Compute, item: Any) -> Done:
-        """Return the result for one item; raise Failure("memory") if it does not fit even alone."""
+    async def put(self, kind: Hashable, compute: Compute, item: Any, filled: bool = True) -> Done:
+        """Return the result for one item; raise Failure("memory") if it does not fit even alone. Items of one kind must
+        make arrays of one shape. `filled`: whether a batch of fewer items is filled up, so that the result does not
+        depend on what else waits."""
         loop = asyncio.get_running_loop()
-        entry = _Waiting(kind, compute, item, loop.create_future())
+        entry = _Waiting(kind, compute, item, filled, loop.create_future())
         self._waiting.append(entry)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._work())
@@ -86,9 +98,9 @@ class Batcher:
             self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
             started = time.perf_counter()
             try:
-                values = await loop.run_in_executor(self._thread, self._compute, batch)
+                values = await loop.run_in_executor(self._thread, self._compute, batch, size)
             except torch.OutOfMemoryError as error:
-                self._halve(batch, str(error))
+                self._halve(batch, size, str(error))
                 continue
             except Exception as error:
                 for entry in batch:
@@ -102,21 +114,27 @@ class Batcher:
                 else:
                     _tell(entry, Done(value, seconds))
 
-    def _compute(self, batch: Sequence[_Waiting]) -> Sequence[Any]:
+    def _compute(self, batch: Sequence[_Waiting], size: int) -> Sequence[Any]:
+        items = [entry.item for entry in batch]
+        if batch[0].filled:
+            items += [items[-1]] * (size - len(batch))
         try:
             with torch.inference_mode():
-                return batch[0].compute([entry.item for entry in batch])
+                return batch[0].compute(items)[: len(batch)]
         except RuntimeError as error:
             raise out_of_memory(error) or error from None
 
-    def _halve(self, batch: Sequence[_Waiting], why: str) -> None:
+    def _halve(self, batch: Sequence[_Waiting], size: int, why: str) -> None:
         """Halve the batch size of this kind; fail an item that does not fit alone."""
         self._free()
-        if len(batch) == 1:
+        computed = size if batch[0].filled else len(batch)
+        if computed == 1:
             _tell(batch[0], Failure("memory", f"one item alone does not fit in memory: {why}"))
         else:
-            self._sizes[batch[0].kind] = len(batch) // 2
+            self._sizes[batch[0].kind] = computed // 2
             self._waiting[:0] = batch
+            told = f"batches of {computed} do not fit into memory; from here on they have {computed // 2}, which may"
+            print(f"{told} change the last digits of results", file=sys.stderr, flush=True)
 
     def _free(self) -> None:
         if self._device.type == "cuda":
@@ -150,14 +168,16 @@ class Batcher:
 
 
 def fitting(one: int, two: int, free: int) -> int:
-    """Return the items that fit into `free` bytes if one took `one` and two took `two`; at least 1, at most LARGEST.
+    """Return the largest power of two of items that fits into `free` bytes if one took `one` and two took `two`; at
+    least 1, at most ON_GPU. A power of two is the same after a restart, unless much less memory is free.
 
-    >>> fitting(one=6, two=10, free=100)
-    19
+    >>> fitting(one=6, two=10, free=36)
+    4
     """
-    each = max(1, two - one)
-    fixed = max(0, one - each)
-    return int(min(LARGEST, max(1, (SHARE * free - fixed) // each)))
+    growth = max(1, two - one)
+    constant = max(0, one - growth)
+    most = int(min(ON_GPU, max(1, (SHARE * free - constant) // growth)))
+    return 1 << (most.bit_length() - 1)
 
 
 def _tell(entry: _Waiting, result: Done | BaseException) -> None:

@@ -1,4 +1,8 @@
-"""Continuing chats; calls with equal token limit and temperature are generated together."""
+"""Continuing chats; calls with equal token limit and temperature are generated together.
+
+Chats differ in length, and words need no last digits, so their batches are not filled up: a chat that waits alone is
+generated alone. Where two tokens are equally likely to the last digits, the batch may decide between them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ class Chatting:
         usage = Usage(calls=1)
         for left in reversed(range(REPAIRS + 1)):
             asked = ChatCall(messages, None, call.max_tokens, call.temperature)
-            done = await self._batcher.put(self._kind(asked), self._continue, asked)
+            done = await self._batcher.put(self._kind(asked), self._continue, asked, filled=False)
             said: Continuation = done.value
             took = Usage(0, said.tokens_in, said.tokens_out, images, done.seconds)
             usage = usage.plus(took)

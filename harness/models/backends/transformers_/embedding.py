@@ -17,6 +17,8 @@ from guidebench.harness.models.backends.transformers_.loaded import Loaded, Sour
 
 Pool = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Hidden states [n, m, d] and their mask [n, m] -> [n, d]."""
+SHORTEST = 16
+"""Tokens to which the shortest texts are padded; longer ones are padded to the next power of two (choice)."""
 
 
 class Vector(NamedTuple):
@@ -38,25 +40,31 @@ class Embedding:
         self._limit = min(limit for limit in limits if limit is not None)
 
     def kind(self, item: str | Array) -> Hashable:
-        if not isinstance(item, str) and item.ndim == 4:
-            return "video"
-        return "embed", isinstance(item, str)
+        """Return the batch kind of an item; inputs of one kind have equal shapes."""
+        if isinstance(item, str):
+            return "text", self._length(item)
+        return "video" if item.ndim == 4 else "image", item.shape
 
     def __call__(self, items: Sequence[Any]) -> list[Vector]:
         if isinstance(items[0], str):
             return self._texts(items)
         return self._videos(items) if items[0].ndim == 4 else self._images(items)
 
+    def _length(self, text: str) -> int:
+        """Return the tokens to which a text is padded, which follow from the text alone."""
+        tokens = len(self._loaded.tokenizer(text, truncation=True, max_length=self._limit)["input_ids"])
+        return min(self._limit, max(SHORTEST, 1 << (tokens - 1).bit_length()))
+
     def _texts(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed texts, truncated to the model's limit as in the authors' own code."""
+        """Embed texts of one kind, truncated to the model's limit as in the authors' own code."""
         loaded = self._loaded
         inputs = loaded.tokenizer(
             list(texts),
             return_tensors="pt",
-            padding=True,
+            padding="max_length",
             padding_side="right",  # absolute positions begin at a text's own first token
             truncation=True,
-            max_length=self._limit,
+            max_length=max(map(self._length, texts)),
         ).to(loaded.device)
         features = getattr(loaded.model, "get_text_features", None)
         mask = inputs["attention_mask"]

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 
 from guidebench.harness.errors import UserError
@@ -33,6 +34,8 @@ WORTH = 0.05
 """Smallest share of a clip's tokens for which a cached prefix is used: attention that continues a prefix needs an
 explicit mask, which costs more than a short prefix saves (choice)."""
 Clips = Literal["video", "images"]
+PROBE = "Is it so?"
+"""Prompt of the clips with which computations are compared."""
 
 
 class Verdict(NamedTuple):
@@ -56,9 +59,10 @@ class Judging:
         self._as_video = clips == "video" and getattr(loaded.processor, "video_processor", None) is not None
         self._yes, self._no = (variants(loaded.tokenizer, word, loaded.name) for word in ("yes", "no"))
         self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
-        self._exact: dict[bool, bool] = {}
-        """Whether the fast computation reproduces this architecture's scores, without and with a cached prefix. The
-        first batch of each is computed both ways to decide."""
+        self._exact: dict[tuple[bool, tuple[int, ...]], bool] = {}
+        """Whether the fast computation reproduces this architecture's scores, without and with a cached prefix, for
+        clips of a shape. Clips of noise are computed both ways to decide, so that no clip of a run is computed
+        differently from others because it was the first after a start."""
 
     def kind(self, call: JudgeCall) -> Hashable:
         """Return the batch kind of a call; inputs of one kind have equal length."""
@@ -92,23 +96,24 @@ class Judging:
         return inputs
 
     def next_token(self, inputs: Mapping[str, Any], clips: Sequence[Array]) -> torch.Tensor:
-        """Return float32 logits [n, vocabulary] of the next token, by the faster computation if it agreed with the full
-        one at its first use."""
+        """Return float32 logits [n, vocabulary] of the next token, by the faster computation if it agrees with the full
+        one."""
         length = self._shared(inputs["input_ids"])
         kept = length if length > self._worth * inputs["input_ids"].shape[1] else 0
-        if self._exact.get(kept > 0):
-            return self._short(inputs, clips, kept)
-        whole = self._whole(inputs)
-        if (kept > 0) not in self._exact:
-            self._exact[kept > 0] = self._agrees(inputs, clips, kept, whole)
-        return whole
+        computation = kept > 0, clips[0].shape
+        if computation not in self._exact:
+            self._exact[computation] = self._agrees(clips, kept > 0)
+        return self._short(inputs, clips, kept) if self._exact[computation] else self._whole(inputs)
 
-    def _agrees(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int, whole: torch.Tensor) -> bool:
-        """Return whether the fast computation reproduces the full one; if not, log it, because judging then takes
-        longer."""
+    def _agrees(self, clips: Sequence[Array], resumed: bool) -> bool:
+        """Return whether the fast computation reproduces the full one for clips of noise in the shape of `clips`, with
+        a cached prefix if `resumed`; if not, log it, because judging then takes longer."""
+        probes = [noise(clips[0].shape)] * len(clips)
+        inputs = self.inputs([JudgeCall(probe, PROBE) for probe in probes])
+        whole = self._whole(inputs)
         tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
         try:
-            short = self._short(inputs, clips, kept)
+            short = self._short(inputs, probes, self._shared(inputs["input_ids"]) if resumed else 0)
         except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
             # an architecture may not accept a cache or precomputed features; out-of-memory errors are re-raised
             if isinstance(error, RuntimeError) and out_of_memory(error):
@@ -221,6 +226,14 @@ class Judging:
             except Failure as failure:
                 found.append(failure)
         return found
+
+
+def noise(shape: tuple[int, ...]) -> Array:
+    """Return a clip of random pixels, uint8 of a shape [L, height, width, 3], whose second half repeats its first."""
+    clip = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    half = len(clip) // 2
+    clip[half : 2 * half] = clip[:half]
+    return clip
 
 
 def variants(tokenizer: Any, word: str, model: str) -> torch.Tensor:

@@ -23,14 +23,13 @@ from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, JudgeCall
 
 
 class TransformersModel:
-    """A `Model` of the transformers library. The last digits of scores may depend on the batch; replay a cassette to
-    reproduce the same bytes."""
+    """A `Model` of the transformers library. Scores and vectors depend on their call and the batch size alone, not on
+    what waits together."""
 
     def __init__(
         self, source: Source, scoring: Scoring = "prefill", clips: Clips = "video", batch_size: int | None = None
     ) -> None:
-        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: None finds what fits into
-        memory."""
+        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: as `Batcher` reads it."""
         self._source, self._scoring, self._clips = source, scoring, clips
         self._loaded = load(source)
         self._batcher = Batcher(batch_size, self._loaded.device)

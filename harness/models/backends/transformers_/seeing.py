@@ -1,7 +1,8 @@
 """Encode equal frames once: a vision tower's features of a frame depend on no other frame.
 
 Clips in which the agent stands still or bumps into walls repeat frames, and so do padded clips; the language model
-still reads every frame. Two families are supported, recognised by the shape of their pixels: separate frames
+still reads every frame. The tower reads the frames in parts of one size, so that a frame's features do not depend on
+how many frames of a batch differ. Two families are supported, recognised by the shape of their pixels: separate frames
 (Perception-LM), and patches with a grid of time, height and width whose tower attends within one time (Qwen2.5-VL).
 """
 
@@ -15,8 +16,9 @@ import torch
 
 from guidebench.harness.interfaces import Array
 
-AT_A_TIME = 64
-"""Frames per batch of the vision tower: enough for full speed, and a bound on memory (choice)."""
+AT_A_TIME = 16
+"""Frames per batch of the vision tower, or pairs of frames of Qwen's videos. More are a few percent faster with a small
+tower, and with a large one filling up costs more (choice)."""
 
 
 class Features(NamedTuple):
@@ -47,10 +49,9 @@ def _of_frames(body: Any, pixels: torch.Tensor, clips: Sequence[Array]) -> torch
     """Encode pixels [frames, 3, h, w], or [frames, tiles, 3, h, w] of images, as [frames · tiles, tokens, features]."""
     first, which = distinct(clips, 1)
     tiled = pixels if pixels.ndim == 5 else pixels[:, None]
-    parts = torch.split(tiled[first], AT_A_TIME)
-    seen = torch.cat([body.get_image_features(pixel_values=part).pooler_output for part in parts])
-    each = seen.reshape(len(first), tiled.shape[1], *seen.shape[1:])
-    return each[which].flatten(0, 1)
+    features = [body.get_image_features(pixel_values=tiled[part]).pooler_output for part in parts(first, clips, 1)]
+    by_frame: torch.Tensor = torch.cat(features).unflatten(0, (-1, tiled.shape[1]))  # type: ignore[no-untyped-call]
+    return by_frame[which].flatten(0, 1)
 
 
 def _of_patches(
@@ -59,19 +60,36 @@ def _of_patches(
     """Encode patches [clips · times · height · width, d] with a grid [n, 3] of equal rows as concatenated features."""
     _, height, width = grid[0].tolist()
     times = int(grid[:, 0].sum()) // len(clips)
-    first, which = distinct(clips, -(-len(clips[0]) // times))
-    units = pixels.reshape(len(clips) * times, height * width, -1)[first]
+    together = -(-len(clips[0]) // times)
+    first, which = distinct(clips, together)
+    units = pixels.reshape(len(clips) * times, height * width, -1)
     seen = []
-    for part in torch.split(units, AT_A_TIME):
+    for part in parts(first, clips, together):
         if kind == "video":
             shape = grid.new_tensor([[len(part), height, width]])
-            said = body.get_video_features(part.flatten(0, 1), video_grid_thw=shape)
+            said = body.get_video_features(units[part].flatten(0, 1), video_grid_thw=shape)
         else:
             shape = grid.new_tensor([[1, height, width]]).expand(len(part), 3)
-            said = body.get_image_features(part.flatten(0, 1), image_grid_thw=shape)
+            said = body.get_image_features(units[part].flatten(0, 1), image_grid_thw=shape)
         features = torch.cat(list(said.pooler_output))
         seen.append(features.reshape(len(part), -1, features.shape[-1]))
     return (torch.cat(seen)[which].flatten(0, 1),)
+
+
+def parts(positions: Sequence[int], clips: Sequence[Array], together: int) -> list[list[int]]:
+    """Return positions of groups of `together` frames in parts of AT_A_TIME, or of fewer if the clips have fewer. The
+    last part is filled up with its last position, except for a clip that is computed alone, since the number of its
+    groups follows from the clip.
+
+    >>> clip = np.zeros((2, 1))
+    >>> parts([0, 3, 5], [clip] * 4, 1), parts([0], [clip], 1)
+    ([[0, 3, 5, 5, 5, 5, 5, 5]], [[0]])
+    """
+    size = min(AT_A_TIME, len(clips) * -(-len(clips[0]) // together))
+    split = [[*positions[begin : begin + size]] for begin in range(0, len(positions), size)]
+    if len(clips) > 1:
+        split[-1] += [split[-1][-1]] * (size - len(split[-1]))
+    return split
 
 
 def distinct(clips: Sequence[Array], together: int) -> tuple[list[int], list[int]]:

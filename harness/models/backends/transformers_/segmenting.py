@@ -24,12 +24,11 @@ POINTS_AT_A_TIME = 16
 
 
 class SegmentingModel:
-    """A `Model` that segments images, or that follows objects through videos. The last digits of its numbers, and so
-    single pixels of a mask, may depend on the batch; replay a cassette to reproduce the same bytes."""
+    """A `Model` that segments images, or that follows objects through videos."""
 
     def __init__(self, source: Source, kind: Kind, batch_size: int | None = None) -> None:
-        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: images encoded together; None
-        finds what fits into memory."""
+        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: images encoded together, as
+        `Batcher` reads it."""
         self._name, self._kind = source.model, kind
         self._network, self._processor = load(source, kind)
         self._batcher = Batcher(batch_size, self._network.device)
@@ -45,7 +44,12 @@ class SegmentingModel:
             done = await self._batcher.put(("segment", call.image.shape, len(call.points)), self._masks, call)
         else:
             assert isinstance(call, TrackCall), "the kinds are those of these calls"
-            done = await self._batcher.put(("track", call.frames.shape), self._follow, call)
+            done = await self._batcher.put(
+                ("track", call.frames.shape),
+                self._follow,
+                call,
+                filled=False,  # one after the other
+            )
         self._slowest = max(self._slowest, done.seconds)
         return Reply(done.value, Usage(1, images=len(call.images()), seconds=done.seconds))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from guidebench.harness.models.backends.transformers_.batching import ON_CPU, Batcher, Done, fitting
+from guidebench.harness.models.backends.transformers_.batching import ON_CPU, ON_GPU, Batcher, Done, fitting
 from guidebench.harness.models.calls import Failure
 
 CPU = torch.device("cpu")
@@ -39,23 +39,36 @@ def answers(batcher: Batcher, compute: Any, items: Sequence[int], kinds: Sequenc
 def test_what_waits_is_computed_together_in_order_up_to_the_batch_size() -> None:
     squares = Squares()
     assert answers(Batcher(4, CPU), squares, range(10)) == [n * n for n in range(10)]
-    assert squares.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert squares.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 9, 9]]
+
+
+def test_every_batch_has_the_same_size_whatever_waits_unless_its_items_are_computed_one_by_one() -> None:
+    squares, batcher = Squares(), Batcher(4, CPU)
+    assert answers(batcher, squares, [5]) == [25]
+    assert answers(batcher, squares, [5, 6, 7]) == [25, 36, 49]
+    assert squares.batches == [[5, 5, 5, 5], [5, 6, 7, 7]]
+
+    async def ask() -> Done:
+        return await batcher.put("square", squares, 8, filled=False)
+
+    assert asyncio.run(ask()).value == 64 and squares.batches[-1] == [8]
 
 
 def test_only_items_of_one_kind_are_computed_together() -> None:
     squares = Squares()
     found = answers(Batcher(4, CPU), squares, [1, 2, 3, 4], ["a", "b", "a", "b"])
     assert found == [1, 4, 9, 16]
-    assert squares.batches == [[1, 3], [2, 4]]
+    assert squares.batches == [[1, 3, 3, 3], [2, 4, 4, 4]]
 
 
-def test_out_of_memory_halves_the_batch_and_goes_on() -> None:
+def test_out_of_memory_halves_the_batch_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     squares = Squares(room=3)
     batcher = Batcher(16, CPU)
     assert answers(batcher, squares, range(16)) == [n * n for n in range(16)]
     assert [len(batch) for batch in squares.batches] == [16, 8, 4, 2, 2, 2, 2, 2, 2, 2, 2]
     assert answers(batcher, squares, range(4)) == [0, 1, 4, 9], "the size found is kept"
     assert [len(batch) for batch in squares.batches[-2:]] == [2, 2]
+    assert "batches of 4 do not fit into memory; from here on they have 2" in capsys.readouterr().err
 
 
 def test_an_item_that_does_not_fit_alone_is_a_failure_of_its_own() -> None:
@@ -109,15 +122,22 @@ def test_what_nobody_waits_for_any_more_is_not_computed() -> None:
 def test_on_a_cpu_memory_is_not_asked() -> None:
     squares = Squares()
     answers(Batcher(None, CPU), squares, range(ON_CPU + 1))
-    assert [len(batch) for batch in squares.batches] == [ON_CPU, 1]
+    assert squares.batches == [[0, 1, 2, 3], [4] * ON_CPU]
 
 
 @pytest.mark.parametrize(
     ("one", "two", "free", "size"),
-    [(10, 20, 1000, 64), (10, 20, 100, 8), (6, 10, 100, 19), (10, 20, 5, 1), (10, 10, 100, 64), (100, 200, 100, 1)],
+    [
+        (10, 20, 1000, ON_GPU),
+        (10, 20, 99, 4),
+        (6, 10, 36, 4),
+        (10, 20, 5, 1),
+        (10, 10, 100, ON_GPU),
+        (100, 200, 100, 1),
+    ],
 )
 def test_what_fits_follows_from_what_one_and_two_took(one: int, two: int, free: int, size: int) -> None:
-    """An item takes two - one, the rest is fixed; of free memory .8 is used, 64 items at most."""
+    """An item takes two - one, the rest is fixed; of free memory .8 is used, a power of two of items at most ON_GPU."""
     assert fitting(one, two, free) == size
 
 
@@ -129,8 +149,8 @@ def test_on_a_gpu_the_size_is_what_fits_into_its_memory() -> None:
 
     def compute(items: Sequence[int]) -> list[int]:
         sizes.append(len(items))
-        torch.empty(len(items), free // 10, dtype=torch.uint8, device=device)
+        torch.empty(len(items), free // 8, dtype=torch.uint8, device=device)
         return list(items)
 
     assert answers(Batcher(None, device), compute, range(16)) == list(range(16))
-    assert 6 <= max(sizes[3:]) <= 8
+    assert max(sizes[3:]) == 4, "six fit into .8 of the memory"

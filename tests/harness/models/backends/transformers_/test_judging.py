@@ -81,13 +81,28 @@ def test_a_kept_prefix_equal_frames_and_a_batch_leave_scores_as_they_are(
     monkeypatch.setattr(plain, "next_token", lambda inputs, clips: plain._whole(inputs))
     kept, unkept = judging(tiny(name), clips=shown, worth=0.0), judging(tiny(name), clips=shown, worth=1.0)
     one_by_one = [scores(plain, [clip])[0] for clip in clips]
-    assert scores(kept, clips[:1]) == pytest.approx(one_by_one[:1], abs=1e-4)  # compares both ways, and decides
-    assert kept._exact == {True: True}
+    assert scores(kept, clips[:1]) == pytest.approx(one_by_one[:1], abs=1e-4)
+    assert kept._exact == {(True, clips[0].shape): True}
     assert scores(kept, clips) == pytest.approx(one_by_one, abs=1e-4)
     assert scores(unkept, clips[:1]) + scores(unkept, clips[1:]) == pytest.approx(one_by_one, abs=1e-4)
-    assert unkept._exact == {False: True}
+    assert unkept._exact == {(False, clips[0].shape): True}
     assert scores(kept, clips[::-1]) == pytest.approx(one_by_one[::-1], abs=1e-4)
     assert max(one_by_one) - min(one_by_one) > 1e-3, "the clips differ, so their scores do"
+
+
+@pytest.mark.parametrize("name", VISION)
+@pytest.mark.parametrize("shown", ["video", "images"])
+def test_a_score_is_the_same_bits_in_every_batch_of_one_size_and_as_the_first_after_a_start(
+    tiny: Callable[..., Path], clips: list[Any], name: str, shown: str
+) -> None:
+    clips[1][1], clips[2][2], clips[4][:] = clips[1][0], clips[0][2], clips[3]  # equal frames are encoded once
+    judge = judging(tiny(name), clips=shown)
+    first = scores(judge, clips[:4])
+    assert scores(judge, clips[:4]) == first
+    assert scores(judge, [clips[2], clips[4], clips[0], clips[1]]) == [first[2], first[3], *first[:2]]
+    assert [scores(judge, [clip] * 4) for clip in clips[:4]] == [[score] * 4 for score in first]
+    alone = [scores(judge, [clip]) for clip in clips]
+    assert [scores(judging(tiny(name), clips=shown), [clip]) for clip in clips[::2]] == alone[::2]
 
 
 def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
@@ -110,7 +125,7 @@ def test_an_architecture_that_a_kept_prefix_would_change_is_computed_whole(
     whole = judge._positions
     monkeypatch.setattr(judge, "_positions", lambda inputs: 3 * whole(inputs))  # as a model that counts otherwise
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
-    assert judge._exact == {True: False}
+    assert judge._exact == {(True, clips[0].shape): False}
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
 
 
@@ -127,7 +142,7 @@ def test_an_architecture_that_bears_no_kept_prefix_is_computed_whole_and_the_log
         monkeypatch.setattr(judge, "_resumed", refuse)
         assert scores(judge, clips[:2]) == pytest.approx(expected, abs=1e-4)
         told = capsys.readouterr().err
-        assert judge._exact == {True: False} and told.count("is computed whole for every clip") == 1
+        assert judge._exact == {(True, clips[0].shape): False} and told.count("is computed whole for every clip") == 1
         assert type(error).__name__ in told
 
 

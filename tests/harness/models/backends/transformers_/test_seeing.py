@@ -22,11 +22,11 @@ def test_the_vision_tower_sees_each_different_frame_once(
     tiny: Callable[..., Path], clips: list[Any], name: str, shown: Any, each: int
 ) -> None:
     """Clips of frames a a b b and b b a c show three; Qwen's tower takes 4 x 4 patches of each, and of a video two
-    frames at a time, so aa, bb and ac."""
+    frames at a time, so aa, bb and ac. The part is filled up to what two clips without equal frames would fill."""
     judge = Judging(load(Source(str(tiny(name)), dtype="float32")), "prefill", shown)
     a, b, c = clips[0][:3]
     calls = [JudgeCall(np.stack(frames), PROMPT) for frames in ((a, a, b, b), (b, b, a, c))]
-    judge(calls)  # the first batch is computed both ways
+    judge(calls)  # before the first batch, clips of noise are computed both ways
     body = judge._loaded.model.model
     tower = body.vision_tower if name == "perception_lm" else body.visual
     seen: list[int] = []
@@ -34,7 +34,11 @@ def test_the_vision_tower_sees_each_different_frame_once(
         lambda module, given, named: seen.append(len((*given, *named.values())[0])), with_kwargs=True
     )
     judge(calls)
-    assert seen == [3 * each]
+    of_two = 4 if name == "qwen_vl" and shown == "video" else 8
+    assert seen == [of_two * each]
+    seen.clear()
+    judge(calls[:1])
+    assert seen == [2 * each], "a clip that is computed alone fills nothing up"
 
 
 def test_stretches_of_frames_are_told_apart_by_their_pixels() -> None:
