@@ -130,4 +130,4 @@ def _parsed(file: Path, content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{file} cannot be read as JSON ({one_line(str(error)[:200])})") from None
+        raise UserError(f"{file} cannot be read as JSON ({one_line(str(error)[:200])}); restore it") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import zipfile
 from collections.abc import Callable
@@ -70,12 +71,8 @@ def assert_refused(directory: Path, capsys: pytest.CaptureFixture[str], words: s
     said = capsys.readouterr()
     assert time.monotonic() - started < 20
     assert not said.out and said.err.count("\n") == 1
-    pytest.raises(ValueError, _raise, said.err).match(words)
+    assert re.search(words, said.err)
     assert [path.name for path in directory.iterdir()] == ["model.pth"]
-
-
-def _raise(text: str) -> None:
-    raise ValueError(text)
 
 
 def test_a_deflated_checkpoint_is_refused_before_it_is_unpacked(
