@@ -159,7 +159,7 @@ class Caller(Apart):
             return function(*args, **named)
         return self._repeated(what, seconds, self._memory, function, args, named)
 
-    def read(
+    def read_files(
         self,
         what: str,
         files: Path | Iterable[Path],
@@ -287,7 +287,7 @@ def read(
 ) -> Found:
     """Call a function that parses outside files by the shared `Caller` of this process, within limits on time and
     memory that grow with the bytes of the files."""
-    return _SHARED.read(what, files, function, *args, **named)
+    return _SHARED.read_files(what, files, function, *args, **named)
 
 
 def total_bytes(files: Iterable[Path]) -> int:

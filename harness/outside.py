@@ -2,7 +2,7 @@
 
 A file of a few bytes can declare arrays of terabytes: by a stride of 0, by links that share, by compression. So the
 declared bytes of all arrays are summed and compared with the file's own. Every function here parses a stranger's bytes:
-call them in the separate process (`guidebench.harness.apart.read`).
+call them in the separate process (`guidebench.harness.apart.read`), as `read_document` does.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from guidebench.harness import apart
 from guidebench.harness.errors import UserError, size
-from guidebench.harness.interfaces import Array
 from guidebench.harness.texts import one_line
+from guidebench.harness.types import Array
 
 PLAIN = 4
 """Declared bytes for each byte of a file in an uncompressed format (torch.save, `.npy`, safetensors)."""
@@ -98,16 +97,31 @@ def header(file: Path) -> Header:
     return Header(metadata, shapes, dtypes)
 
 
+def arrays(file: Path) -> dict[str, Array]:
+    """Return the arrays of a safetensors file by name; raise UserError if it is none, or as `header` does."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    header(file)
+    try:
+        loaded: dict[str, Array] = load_file(file)
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise UserError(f"{file} is no safetensors file of plain numbers ({one_line(str(error)[:200])})") from None
+    return loaded
+
+
 def npy(file: Path) -> Array:
     """Return the array of a NumPy file, which is never unpickled; raise UserError if it is none, or if it declares more
     than the file may."""
+    import numpy as np
+
     try:
         with file.open("rb") as stream:
-            version = np.lib.format.read_magic(stream)  # type: ignore[no-untyped-call]
+            version = np.lib.format.read_magic(stream)
             if version not in ((1, 0), (2, 0)):
                 raise ValueError(f"version {version} of the format is not known")
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(stream)  # type: ignore[no-untyped-call]
+            shape, _, dtype = read(stream)
             if dtype.hasobject:
                 raise ValueError("it holds pickled objects")
         check_plain(file, math.prod(shape) * dtype.itemsize)
@@ -119,11 +133,19 @@ def npy(file: Path) -> Array:
 
 def document(file: Path, most: int = DOCUMENT) -> Any:
     """Return the content of a JSON file; raise UserError if it has more than `most` bytes or is none."""
-    with file.open("rb") as stream:
-        content = stream.read(most + 1)
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(most + 1)
+    except OSError as error:
+        raise UserError(f"{file} cannot be read ({error.strerror}); restore it") from None
     if len(content) > most:
         raise UserError(f"{file} has {size(file.stat().st_size)}; a JSON document of at most {size(most)} is read")
     return _parsed(file, content)
+
+
+def read_document(file: Path, most: int = DOCUMENT) -> Any:
+    """Return the content of a JSON file, parsed in the separate process; raise UserError as `document` does."""
+    return apart.read(f"{file}: reading it", file, document, file, most)
 
 
 def _parsed(file: Path, content: bytes) -> Any:

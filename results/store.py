@@ -385,10 +385,11 @@ def run_record(root: Path, cell: CellRecord, seed: int, beside: str = "") -> Run
 
 
 def document(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file of a study; raise UserError if it is too large or of another schema."""
+    """Return the object in a JSON file of a study, parsed in the separate process; raise UserError if it is too large
+    or of another schema."""
     if path.is_file() and (size := path.stat().st_size) > LARGEST:
         raise UserError(f"{path} has {size:,} bytes; no such file of this program has more than {LARGEST:,}")
-    content = read_json(path)
+    content = reader()(f"{path}: reading it", apart.SECONDS, read_json, path)
     if not isinstance(content, dict):
         raise UserError(f"{path} holds {type(content).__name__}; expected a JSON object")
     if content.get("schema") != schema.SCHEMA_VERSION:

@@ -186,7 +186,7 @@ def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         caller, "_asked", lambda what, seconds, memory, *wanted: limits.append((seconds, memory)) or (None, [])
     )
     for files in (tmp_path / "missing", file, [file, file]):
-        caller.read("reading", files, double, 2)
+        caller.read_files("reading", files, double, 2)
     assert limits == [(60.0, 3 * 2**30), (160.0, 4 * 10**10), (260.0, 8 * 10**10)]
 
 
