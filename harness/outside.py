@@ -7,8 +7,10 @@ call them in the separate process (`guidebench.harness.apart.read`), as `read_do
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,6 +131,24 @@ def npy(file: Path) -> Array:
     except (ValueError, EOFError, SyntaxError, TypeError, KeyError) as error:
         raise UserError(f"{file} is no array as numpy.save writes it ({one_line(str(error)[:200])})") from None
     return values
+
+
+def picture(png: bytes) -> Array:
+    """Return the pixels of a PNG, uint8 [height, width, 3]; raise UserError if it is none, or has more than `PACKED`
+    times its bytes."""
+    import numpy as np
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(png), formats=("PNG",)) as opened:
+            declared = 3 * opened.width * opened.height
+            if declared > min(PACKED * len(png), UNPACKED):
+                raise UserError(
+                    f"a picture of {len(png):,} bytes declares {declared:,}; at most {PACKED} times are read"
+                )
+            return np.asarray(opened.convert("RGB"))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise UserError(f"a picture cannot be decoded as PNG ({one_line(str(error)[:200])})") from None
 
 
 def document(file: Path, most: int = DOCUMENT) -> Any:

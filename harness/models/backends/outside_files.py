@@ -1,7 +1,7 @@
 """A look at the files of a model before a library loads them: headers of weights, and every JSON document.
 
-Loading a model takes the libraries' own readers, in the process of the model. So what a damaged or hostile file could do
-to them is looked for first, in the separate process.
+Loading takes the libraries' own readers, in the process of the model. So what damaged or hostile files could do to them
+is looked for first, in the separate process.
 """
 
 from __future__ import annotations
@@ -10,15 +10,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from guidebench.harness import apart, outside
+from guidebench.harness.errors import UserError
 
 
 def check(place: Path | None) -> None:
     """Raise UserError, naming the file, if a header of weights or a JSON document cannot be read or is too large, or if
     weights declare more than their file may. `place`: a file of weights, or a directory; None, for a model that is not
     here yet, does nothing."""
-    if place is not None:
-        documents = [file for file in _files(place) if file.suffix == ".json"]
+    if place is None:
+        return
+    documents = [file for file in _files(place) if file.suffix == ".json"]
+    try:
         apart.read(f"{place}: looking at it", documents, _check, place)
+    except UserError as error:
+        if place.is_dir():
+            raise UserError(f"the model in {place} cannot be loaded: {error}") from None
+        raise
 
 
 def _check(place: Path) -> None:
