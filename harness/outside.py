@@ -25,6 +25,8 @@ PLAIN = 4
 PACKED, UNPACKED = 1_000, 2 * 2**30
 """Declared bytes for each byte of a file in a compressed format (HDF5, Parquet, pictures), and in all; a file that is
 larger may declare `PLAIN` times its bytes."""
+FEW = 2**26
+"""Declared bytes of rows that are read of any file: 64 MiB."""
 DOCUMENT = 2**26
 """Most bytes of a JSON document: 64 MiB. The largest tokenizers have 35 MB."""
 HEADER = 10**8
@@ -56,6 +58,21 @@ def check_packed(file: Path, declared: int, what: str = "its arrays declare") ->
             f"{file} has {own:,} bytes and {what} {declared:,}; at most {most:,} are read: ask for a file that is "
             f"written plainly, or in several parts"
         )
+
+
+def check_rows(file: Path, rows: int, columns: int) -> None:
+    """Raise UserError if a Parquet file declares more rows than `check_packed` allows, at eight bytes a value; `FEW`
+    bytes are always read, since a column of equal values takes next to none."""
+    if (declared := 8 * rows * columns) > FEW:
+        check_packed(file, declared, f"its {rows:,} rows of {columns:,} columns declare")
+
+
+def check_parquet(file: Path) -> None:
+    """Raise UserError if a Parquet file declares more rows than `check_rows` allows."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as opened:
+        check_rows(file, opened.metadata.num_rows, opened.metadata.num_columns)
 
 
 class Header(NamedTuple):

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import apart, logs
+from guidebench.harness import apart, logs, outside
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.logs import UNDECLARED, WORDS, Column, Log
 from guidebench.harness.records import schema
@@ -260,6 +260,9 @@ def _read_parquet(
         query = "SELECT file_name, name, type FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0"
         for path, name, physical in connection.execute(query, [globs(paths)]).fetchall():
             found[path][name] = physical
+        query = "SELECT file_name, num_rows FROM parquet_file_metadata(?)"
+        for path, number in connection.execute(query, [globs(paths)]).fetchall():
+            outside.check_rows(Path(path), number, len(found[path]))
         for path, types in found.items():
             check_columns(path, types, wanted, optional)
         sql = {name: _SQL_TYPES[kind] for name, kind in {**wanted, **(optional or {})}.items()}

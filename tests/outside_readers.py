@@ -64,6 +64,7 @@ READERS: dict[str, str] = {
     "harness/models/serving:_read": TEXT,
     "harness/outside:_parsed": APART,
     "harness/outside:arrays": APART,
+    "harness/outside:check_parquet": APART,
     "harness/outside:npy": APART,
     "harness/outside:picture": APART,
     "harness/playback/asked_frames:_begun": APART,
