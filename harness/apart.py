@@ -17,8 +17,9 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
@@ -35,6 +36,8 @@ SECONDS, PER_GB = 60.0, 10.0
 """Time limit of `read`: seconds, and seconds for each 10^9 bytes of the files."""
 EVERY = 0.05
 """Seconds between two checks of a process's memory."""
+DEEP = 10_000
+"""Python's limit on recursion while an answer is pickled."""
 LONGEST_GAP = 1.0
 """Seconds that count at most between two checks: this process may have been stopped itself."""
 GRACE = 10
@@ -347,7 +350,19 @@ def _call(connection: Connection) -> None:
                 answer = _Raised(error if isinstance(error, OSError) and of_system(error) else _told(what, error))
         signal.alarm(0)
         said = [(each.category, str(each.message)) for each in caught if issubclass(each.category, UserWarning)]
-        connection.send((answer, said))
+        connection.send_bytes(_pickled(what, answer, said))
+
+
+def _pickled(what: str, answer: Any, said: Sequence[tuple[type[Warning], str]]) -> memoryview:
+    """Return an answer and its warnings as bytes; an error in its place if it is nested too deep."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(DEEP)  # a JSON parser admits nearly as many levels as the usual limit
+    try:
+        return ForkingPickler.dumps((answer, said))
+    except RecursionError:
+        return ForkingPickler.dumps((_Raised(UserError(f"{what} fails: its values are nested too deep")), said))
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _told(what: str, error: Exception) -> UserError:

@@ -101,6 +101,23 @@ def test_a_value_nested_too_deep_to_be_sent_is_an_error_and_the_next_call_is_ans
     assert call("doubling", 60.0, double, 2) == 4
 
 
+def nest(levels: int) -> list[object]:
+    inside: list[object] = []
+    for _ in range(levels):
+        inside = [inside]
+    return inside
+
+
+def test_an_answer_is_as_deep_as_json_may_be_and_a_deeper_one_an_error(call: Caller) -> None:
+    answer = call("nesting", 60.0, nest, 990)
+    for _ in range(990):
+        (answer,) = answer  # type: ignore[assignment]
+    assert answer == []
+    with pytest.raises(UserError, match=r"^nesting fails: its values are nested too deep$"):
+        call("nesting", 60.0, nest, 100_000)
+    assert call("doubling", 60.0, double, 2) == 4
+
+
 def test_a_full_disk_is_told_as_it_is(call: Caller) -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         call("unpacking", 60.0, fail, OSError(errno.ENOSPC, "No space left on device", "x"))
