@@ -1,18 +1,25 @@
-"""Separate processes for reading untrusted files, with limits on memory and time."""
+"""Separate processes for reading untrusted files, with limits on memory and time.
+
+*Outside* is every file that the command did not write itself in this study: checkpoints, `.npy`, HDF5, headers of
+safetensors, JSON of models and tokenizers, submissions, cassettes, galleries, other people's studies. Such files are
+parsed here, by `read`; `guidebench.harness.outside` bounds what they may declare.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
@@ -23,8 +30,16 @@ from guidebench.harness.errors import UserError, of_system
 MEMORY = 3 * 2**30
 """Default limit on the resident memory, in bytes, of a process that reads untrusted files. (The address space cannot be
 limited instead, since allocators reserve gigabytes that they never use.)"""
+MEMORY_PER_BYTE = 4
+"""Bytes of memory for each byte of the files that `read` reads, where that is more than `MEMORY`."""
+SECONDS, PER_GB = 60.0, 10.0
+"""Time limit of `read`: seconds, and seconds for each 10^9 bytes of the files."""
 EVERY = 0.05
 """Seconds between two checks of a process's memory."""
+DEEP = 10_000
+"""Python's limit on recursion while an answer is pickled."""
+LONGEST_GAP = 1.0
+"""Seconds that count at most between two checks: this process may have been stopped itself."""
 GRACE = 10
 """Seconds beyond its time limit after which a process ends itself, in case its parent was killed."""
 
@@ -40,9 +55,10 @@ class Apart:
     `if __name__ == "__main__"`.
     """
 
-    def __init__(self, serve: Callable[[Connection], None]) -> None:
-        """`serve`: a top-level function that answers the requests on its connection (see `asked`)."""
-        self._serve = serve
+    def __init__(self, serve: Callable[[Connection], None], *, session: bool = False) -> None:
+        """`serve`: a top-level function that answers the requests on its connection (see `asked`). `session`: whether
+        the process leads a session, so that the processes that it starts are killed with it."""
+        self._serve, self._session = serve, session
         self._process: fork_server.Process | None = None
         self._connection: Connection | None = None
         self._end: Callable[[], object] = bool  # nothing to end yet
@@ -70,10 +86,12 @@ class Apart:
             connection, theirs = multiprocessing.Pipe()
             with theirs:
                 handle = theirs.fileno()
-                self._process = fork_server.start(__name__, str(handle), stdin=subprocess.DEVNULL, pass_fds=[handle])
+                self._process = fork_server.start(
+                    __name__, str(handle), stdin=subprocess.DEVNULL, pass_fds=[handle], start_new_session=self._session
+                )
             self._connection = connection
             self.initial_memory = _held(self._process.pid)
-            self._end = weakref.finalize(self, _end, self._process, os.getpid())
+            self._end = weakref.finalize(self, _end, self._process, os.getpid(), self._session)
             with contextlib.suppress(ConnectionError):  # it has ended already, so the next request fails
                 self._connection.send(self._serve)
         return self._connection
@@ -81,7 +99,11 @@ class Apart:
     def ended(self) -> int:
         """Close a process that has failed and return its exit code."""
         assert self._process is not None
-        code = self._process.wait()
+        try:
+            code = self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:  # it closed its connection and goes on, or is stopped
+            _kill(self._process, self._session)
+            code = self._process.wait()
         self.close()
         return code
 
@@ -101,11 +123,19 @@ class Apart:
         self.close()
 
 
-def _end(process: fork_server.Process, owner: int) -> None:
+def _end(process: fork_server.Process, owner: int, session: bool) -> None:
     """Kill a process, unless this process is a fork of its owner."""
     if os.getpid() == owner:
-        process.kill()
+        _kill(process, session)
         process.wait()
+
+
+def _kill(process: fork_server.Process, session: bool) -> None:
+    """Kill a process, also a stopped one; if it leads a session, with its process group."""
+    if session and process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it does not lead the group yet
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 class Caller(Apart):
@@ -116,7 +146,7 @@ class Caller(Apart):
     """
 
     def __init__(self, memory: int = MEMORY) -> None:
-        super().__init__(_call)
+        super().__init__(_call, session=True)
         self._memory = memory
         self._used = False
         self._one_at_a_time = threading.Lock()
@@ -130,44 +160,106 @@ class Caller(Apart):
         `what`, a description such as `FILE: reading its rows`. Within such a process, `function` is called directly."""
         if _INSIDE.is_set():
             return function(*args, **named)
+        return self._repeated(what, seconds, self._memory, function, args, named)
+
+    def read_files(
+        self,
+        what: str,
+        files: Path | Iterable[Path],
+        function: Callable[Given, Found],
+        /,
+        *args: Given.args,
+        **named: Given.kwargs,
+    ) -> Found:
+        """Return the result of a function that parses outside files, within limits on time and memory that grow with
+        the bytes of the files; raise as `__call__` does."""
+        bytes_ = total_bytes([files] if isinstance(files, Path) else files)
+        memory = max(self._memory, MEMORY_PER_BYTE * bytes_)
+        return self._repeated(what, SECONDS + PER_GB * bytes_ / 1e9, memory, function, args, named)
+
+    def _repeated(
+        self,
+        what: str,
+        seconds: float,
+        memory: int,
+        function: Callable[..., Found],
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> Found:
+        """Make a call; repeat it if the process ends that had served earlier ones."""
+        if _INSIDE.is_set():
+            return function(*args, **named)
         with self._one_at_a_time:
             if self._owner != os.getpid():  # a fork must not use its parent's connection
                 self._process, self._connection, self._end, self._owner = None, None, bool, os.getpid()
             used = self._used and self._connection is not None
             try:
-                answer, remarks = self._asked(what, seconds, function, args, named)
+                answer, remarks = self._asked(what, seconds, memory, function, args, named)
             except Broken:
                 if not used:
                     raise
-                answer, remarks = self._asked(what, seconds, function, args, named)
+                answer, remarks = self._asked(what, seconds, memory, function, args, named)
         for kind, remark in remarks:
-            warnings.warn(remark, kind, stacklevel=2)
+            warnings.warn(remark, kind, stacklevel=3)
         if isinstance(answer, _Raised):
             raise answer.error
         return answer  # type: ignore[no-any-return]
 
-    def _asked(self, what: str, seconds: float, *wanted: Any) -> tuple[Any, list[tuple[type[Warning], str]]]:
+    def _asked(
+        self, what: str, seconds: float, memory: int, *wanted: Any
+    ) -> tuple[Any, list[tuple[type[Warning], str]]]:
         connection = self.begun()
-        try:
-            connection.send((os.getcwd(), what, seconds, *wanted))  # so that relative paths resolve equally
-            until = time.monotonic() + seconds
-            ready = False
-            while not ready:
-                ready = connection.poll(EVERY)
-                if time.monotonic() > until:
-                    raise UserError(f"{what} takes longer than {seconds:g} s")
-                if not ready and _held(self.pid) - self.initial_memory > self._memory:
-                    raise Broken(f"{what} takes more than {self._memory >> 20} MiB of memory")
-            answer, remarks = connection.recv()
-        except RecursionError:  # raised while pickling untrusted values
-            raise UserError(f"{what} fails: its values are nested too deep") from None
-        except (EOFError, ConnectionError):
-            raise Broken(f"{what} made its process end with exit code {self.ended()}") from None
-        except BaseException:  # also Ctrl-C: a late answer would be taken for that of the next call
-            self.close()
-            raise
+        assert self._process is not None
+        with _Watch(self._process, what, seconds, self.initial_memory + memory, memory) as watch:
+            try:
+                connection.send((os.getcwd(), what, seconds, *wanted))  # so that relative paths resolve equally
+                answer, remarks = connection.recv()
+            except RecursionError:  # raised while pickling untrusted values
+                raise UserError(f"{what} fails: its values are nested too deep") from None
+            except (EOFError, OSError):
+                code = self.ended()
+                raise watch.verdict or Broken(f"{what} made its process end with exit code {code}") from None
+            except BaseException:  # also Ctrl-C: a late answer would be taken for that of the next call
+                self.close()
+                raise
         self._used = True
         return answer, remarks
+
+
+class _Watch:
+    """Kills a process that takes too long or too much memory, while this process sends a request to it, waits, or
+    receives its answer; a context manager. Sending and receiving end then, even if the process is stopped."""
+
+    def __init__(self, process: fork_server.Process, what: str, seconds: float, most: int, memory: int) -> None:
+        """`most`: resident memory in bytes above which the process is killed; `memory`: what the message says of it."""
+        self._process, self._what, self._seconds, self._most, self._memory = process, what, seconds, most, memory
+        self.verdict: UserError | None = None
+        """Why the process was killed."""
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reader watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        waited, last = 0.0, time.monotonic()
+        while not self._done.wait(min(EVERY, max(0.001, self._seconds - waited))):
+            now = time.monotonic()
+            waited, last = waited + min(now - last, LONGEST_GAP), now
+            if waited > self._seconds:
+                self.verdict = UserError(f"{self._what} takes longer than {self._seconds:g} s")
+            elif _held(self._process.pid) > self._most:
+                self.verdict = Broken(f"{self._what} takes more than {self._memory >> 20} MiB of memory")
+            if self.verdict is not None:
+                _kill(self._process, True)
+                return
 
 
 class Broken(UserError):
@@ -188,6 +280,28 @@ def call(
     return _SHARED(what, seconds, function, *args, **named)
 
 
+def read(
+    what: str,
+    files: Path | Iterable[Path],
+    function: Callable[Given, Found],
+    /,
+    *args: Given.args,
+    **named: Given.kwargs,
+) -> Found:
+    """Call a function that parses outside files by the shared `Caller` of this process, within limits on time and
+    memory that grow with the bytes of the files."""
+    return _SHARED.read_files(what, files, function, *args, **named)
+
+
+def total_bytes(files: Iterable[Path]) -> int:
+    """Return the bytes of files; those that are missing count 0."""
+    total = 0
+    for file in files:
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size
+    return total
+
+
 def close() -> None:
     """End the shared process. The next `call` starts one anew, with the plug-ins that are installed then."""
     _SHARED.close()
@@ -203,8 +317,6 @@ def main(handle: str) -> int:
 def asked(connection: Connection) -> Iterator[Any]:
     """Yield the requests in the separate process until the connection closes. Ctrl-C is ignored, since the parent
     handles it."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
@@ -217,7 +329,6 @@ def asked(connection: Connection) -> Iterator[Any]:
 def _call(connection: Connection) -> None:
     """Serve the requests of a `Caller`."""
     import resource
-    import signal
 
     _INSIDE.set()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -239,7 +350,19 @@ def _call(connection: Connection) -> None:
                 answer = _Raised(error if isinstance(error, OSError) and of_system(error) else _told(what, error))
         signal.alarm(0)
         said = [(each.category, str(each.message)) for each in caught if issubclass(each.category, UserWarning)]
-        connection.send((answer, said))
+        connection.send_bytes(_pickled(what, answer, said))
+
+
+def _pickled(what: str, answer: Any, said: Sequence[tuple[type[Warning], str]]) -> memoryview:
+    """Return an answer and its warnings as bytes; an error in its place if it is nested too deep."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(DEEP)  # a JSON parser admits nearly as many levels as the usual limit
+    try:
+        return ForkingPickler.dumps((answer, said))
+    except RecursionError:
+        return ForkingPickler.dumps((_Raised(UserError(f"{what} fails: its values are nested too deep")), said))
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _told(what: str, error: Exception) -> UserError:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.galleries import (
     CAPTION,
@@ -88,11 +89,15 @@ def directory(run: Path) -> Path:
 
 
 def read(run: Path) -> Gallery | None:
-    """Return what a run's gallery says, or None without one. Raise UserError for a file that does not fit."""
-    home = directory(run)
-    file = home / CONTENTS
-    if not file.exists():
+    """Return what a run's gallery says, read in the separate process, or None without one. Raise UserError for a file
+    that does not fit."""
+    if not (directory(run) / CONTENTS).exists():
         return None
+    return apart.call(f"{CONTENTS}: reading it", apart.SECONDS, _read, run)
+
+
+def _read(run: Path) -> Gallery:
+    file = directory(run) / CONTENTS
     if not file.resolve().is_relative_to(run.resolve()):
         raise UserError(f"{CONTENTS} lies outside the run")
     with open(file, "rb") as stream:

@@ -16,13 +16,13 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import apart, logs
+from guidebench.harness import apart, logs, outside
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.logs import UNDECLARED, WORDS, Column, Log
 from guidebench.harness.records import schema
 from guidebench.harness.scores import SUCCESS, Score
 from guidebench.results import limits
-from guidebench.results.store import IDENTITY, CellRecord, RunRecord, StudyRecord, identity, study
+from guidebench.results.store import IDENTITY, CellRecord, RunRecord, StudyRecord, identity, reader, study
 
 if TYPE_CHECKING:
     import duckdb
@@ -136,21 +136,14 @@ def _apart(directory: Path, what: str, groups: list[Group], threads: int | None)
     then."""
     files = [path for group in groups for path in group.paths]
     try:
-        return _reader()(f"{directory}: reading its {what}", _seconds(files), _read, what, groups, threads)
+        return reader()(f"{directory}: reading its {what}", _seconds(files), _read, what, groups, threads)
     except apart.Broken:
         if len(files) > 1:
             for group in groups:
                 for path in group.paths:
                     alone = group._replace(paths=[path])
-                    _reader()(f"{path}: reading it", _seconds([path]), _read, what, [alone], threads)
+                    reader()(f"{path}: reading it", _seconds([path]), _read, what, [alone], threads)
         raise
-
-
-@functools.cache
-def _reader() -> apart.Caller:
-    """Return the reading process, which ends with this one. It may use half of the memory, since own studies may be
-    large."""
-    return apart.Caller(max(apart.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
 
 
 def _seconds(files: Sequence[str]) -> float:
@@ -267,6 +260,9 @@ def _read_parquet(
         query = "SELECT file_name, name, type FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0"
         for path, name, physical in connection.execute(query, [globs(paths)]).fetchall():
             found[path][name] = physical
+        query = "SELECT file_name, num_rows FROM parquet_file_metadata(?)"
+        for path, number in connection.execute(query, [globs(paths)]).fetchall():
+            outside.check_rows(Path(path), number, len(found[path]))
         for path, types in found.items():
             check_columns(path, types, wanted, optional)
         sql = {name: _SQL_TYPES[kind] for name, kind in {**wanted, **(optional or {})}.items()}

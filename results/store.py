@@ -1,15 +1,20 @@
-"""Read a study's directory: its cells and runs. The files are untrusted, and every field is checked."""
+"""Read a study's directory: its cells and runs.
+
+The files are a stranger's for every command but the `bench run` that writes them: they are parsed in the separate
+process, and every field is checked.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import logs
+from guidebench.harness import apart, logs
 from guidebench.harness.errors import UserError
 from guidebench.harness.logs import Log
 from guidebench.harness.records import parts, schema, shown
@@ -26,6 +31,8 @@ IDENTITY = ("cell", "suite", "task", "method", "learner", "backend", "model", "p
 
 LARGEST = 2**24
 """Most bytes of a JSON document: 16 MiB, a study of about 70,000 cells."""
+PER_FILE, ENTRY = 0.1, 250
+"""Seconds beyond `apart.SECONDS` for the files of each cell, and bytes of a cell's entry in study.json."""
 
 
 class MatrixPlace(NamedTuple):
@@ -149,6 +156,20 @@ def study(directory: str | Path) -> StudyRecord:
     if not path.is_file():
         state = "is empty" if not any(root.iterdir()) else "has no study.json"
         raise UserError(f"{root} is not a study: it {state}; {advice}")
+    seconds = apart.SECONDS + PER_FILE * (path.stat().st_size / ENTRY)
+    return reader()(f"{root}: reading its records", seconds, _study, root)
+
+
+@functools.cache
+def reader() -> apart.Caller:
+    """Return the process that reads studies, which ends with this one. It may use half of the memory, since own studies
+    may be large."""
+    return apart.Caller(max(apart.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
+
+
+def _study(root: Path) -> StudyRecord:
+    """Return the study in a directory that has a study.json. Call it in the separate process."""
+    path = root / "study.json"
     listed = listing(path)
     cells: list[CellRecord] = []
     found: list[RunRecord] = []
@@ -200,6 +221,11 @@ def run(directory: str | Path) -> StudyRecord:
         raise UserError(
             f"{directory} has not begun, so there is nothing to show; `bench status STUDY` tells of all runs"
         )
+    return reader()(f"{directory}: reading its records", apart.SECONDS, _run, path, int(seed))
+
+
+def _run(path: Path, seed: int) -> StudyRecord:
+    """Return the study of one run. Call it in the separate process."""
     root = path.parents[3]
     place = {"directory": path.parent.relative_to(root).as_posix()}
     file, named, command = root / "study.json", root.name, tuple[str, ...]()
@@ -212,7 +238,7 @@ def run(directory: str | Path) -> StudyRecord:
     except (UserError, KeyError, TypeError, RecursionError) as error:
         warnings.warn(f"what the study says of this run is left out: {error}", stacklevel=2)
         cell = cell_record(root, file, identity, place)
-    return StudyRecord(named, root, command, (cell,), (run_record(root, cell, int(seed)),))
+    return StudyRecord(named, root, command, (cell,), (run_record(root, cell, seed),))
 
 
 def runs(source: str | Path | StudyRecord) -> pd.DataFrame:
@@ -359,10 +385,11 @@ def run_record(root: Path, cell: CellRecord, seed: int, beside: str = "") -> Run
 
 
 def document(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file of a study; raise UserError if it is too large or of another schema."""
+    """Return the object in a JSON file of a study, parsed in the separate process; raise UserError if it is too large
+    or of another schema."""
     if path.is_file() and (size := path.stat().st_size) > LARGEST:
         raise UserError(f"{path} has {size:,} bytes; no such file of this program has more than {LARGEST:,}")
-    content = read_json(path)
+    content = reader()(f"{path}: reading it", apart.SECONDS, read_json, path)
     if not isinstance(content, dict):
         raise UserError(f"{path} holds {type(content).__name__}; expected a JSON object")
     if content.get("schema") != schema.SCHEMA_VERSION:

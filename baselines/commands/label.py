@@ -252,8 +252,18 @@ def _take(file: Path, runs: Sequence[Waiting]) -> None:
     )
 
 
-def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield line number and content of each table row, None for an unreadable one."""
+def _rows(file: Path) -> list[tuple[int, dict[str, Any] | None]]:
+    """Return line number and content of each table row, None for an unreadable one."""
+    from guidebench.harness import apart
+
+    return apart.read(f"{file}: reading its answers", file, _parsed_rows, file)
+
+
+def _parsed_rows(file: Path) -> list[tuple[int, dict[str, Any] | None]]:
+    return list(_each_row(file))
+
+
+def _each_row(file: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     import csv
     import io
 

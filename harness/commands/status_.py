@@ -171,9 +171,11 @@ def _measure(record: Mapping[str, Any]) -> str:
 
 def _record(cell: Path) -> dict[str, Any]:
     """Return the record of the cell in a directory; empty if it does not exist yet or cannot be read."""
+    from guidebench.harness import outside
+
     try:
-        content = json.loads((cell / "cell.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = outside.read_document(cell / "cell.json")
+    except UserError:
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -22,6 +22,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from guidebench.harness import apart, outside
 from guidebench.harness.errors import UserError, size
 from guidebench.harness.records.files import write_bytes
 
@@ -130,7 +131,7 @@ def _weights(folder: Path, prefix: str = "") -> list[NamedFile]:
 
 def _listed(index: Path) -> Iterator[str]:
     """Yield the names of the files in an index of weights."""
-    content = _parsed(index.read_bytes())
+    content = _parsed(index)
     listed = content.get("weight_map") if isinstance(content, dict) else None
     yield from (str(name) for name in (listed.values() if isinstance(listed, dict) else ()))
 
@@ -151,7 +152,7 @@ def _of_folder(folder: Path, prefix: str = "") -> list[NamedFile]:
 def _pooling(place: Path) -> Iterator[NamedFile]:
     """Yield the configurations of the modules that sentence-transformers' `modules.json` names."""
     with contextlib.suppress(OSError):
-        content = _parsed((place / "modules.json").read_bytes())
+        content = _parsed(place / "modules.json")
         folders = [module.get("path") for module in content if isinstance(module, dict)] if content else []
         for folder in sorted({folder for folder in folders if isinstance(folder, str) and folder}):
             name = f"{folder}/config.json"
@@ -162,18 +163,20 @@ def _pooling(place: Path) -> Iterator[NamedFile]:
 def _adapted(place: Path) -> Iterator[NamedFile]:
     """Yield the files of the model that an adapter changes, if its configuration names a directory here."""
     with contextlib.suppress(OSError):
-        content = _parsed((place / "adapter_config.json").read_bytes())
+        content = _parsed(place / "adapter_config.json")
         named = content.get("base_model_name_or_path") if isinstance(content, dict) else None
         if isinstance(named, str) and named and Path(named).is_dir() and not Path(named).samefile(place):
             yield from _of_folder(Path(named), "base/")
             yield from _weights(Path(named), "base/")
 
 
-def _parsed(content: bytes) -> Any:
-    """Return the value of a JSON text; None for any other text."""
+def _parsed(file: Path) -> Any:
+    """Return the content of a JSON file, parsed in the separate process; None if there is none, or for another file."""
+    if not file.is_file():
+        return None
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
+        return outside.read_document(file)
+    except UserError:
         return None
 
 
@@ -187,14 +190,25 @@ def _bare(value: Any) -> Any:
 def sha256(file: NamedFile, read: Callable[[int], None] = lambda count: None) -> str:
     """Return the SHA-256 of a file's content; `read` gets the number of bytes that were read since its last call. Of a
     configuration it is that of its JSON text with sorted keys and without `SAVED_BY`."""
-    if file.configuration and isinstance(content := _parsed(file.path.read_bytes()), dict):
-        return hashlib.sha256(json.dumps(_bare(content), sort_keys=True).encode()).hexdigest()
+    if file.configuration and (own := apart.read(f"{file.path}: reading it", file.path, _of_configuration, file.path)):
+        return own
     hashed = hashlib.sha256()
     with file.path.open("rb", buffering=0) as stream:
         while block := stream.read(BLOCK):
             hashed.update(block)
             read(len(block))
     return hashed.hexdigest()
+
+
+def _of_configuration(file: Path) -> str | None:
+    """Return the SHA-256 of a configuration, None for a file that is none. Call it in the separate process."""
+    try:
+        content = outside.document(file)
+        if not isinstance(content, dict):
+            return None
+        return hashlib.sha256(json.dumps(_bare(content), sort_keys=True).encode()).hexdigest()
+    except (UserError, RecursionError):
+        return None
 
 
 class Memory:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
+import math
 import os
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
-from guidebench.harness import registry
+from guidebench.harness import apart, outside, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
 from guidebench.harness.models import once
@@ -126,7 +124,7 @@ def _lacking(place: Path, files: list[Path]) -> str:
     if not (place / "config.json").is_file() and not (place / "model_index.json").is_file():
         return f"{place} has no config.json; name the directory that a model was saved into"
     index = place / "model.safetensors.index.json"
-    listed = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else set()
+    listed = set(outside.read_document(index)["weight_map"].values()) if index.is_file() else set()
     if missing := sorted(listed - {file.name for file in files}):
         return f"{place} lacks {', '.join(missing[:3])}, of {len(listed)} files of weights; download it again"
     if not files:
@@ -135,11 +133,8 @@ def _lacking(place: Path, files: list[Path]) -> str:
 
 
 def _parameters(file: Path) -> int:
-    from safetensors import safe_open
-
-    with safe_open(file, framework="numpy") as opened:
-        names = opened.keys()
-        return sum(int(np.prod(opened.get_slice(name).get_shape())) for name in names)
+    header = apart.read(f"{file}: reading its header", [], outside.header, file)
+    return sum(map(math.prod, header.shapes.values()))
 
 
 def _free_memory(device: str) -> float:

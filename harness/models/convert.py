@@ -1,14 +1,22 @@
-"""Convert a published `torch.save` checkpoint to safetensors; `weights_only=True` prevents it from running code."""
+"""Convert a published `torch.save` checkpoint to safetensors.
+
+`weights_only=True` prevents it from running code. It is read, and the new file written, in the separate process; before
+any tensor is copied, the declared bytes of all tensors are compared with the file's.
+"""
 
 from __future__ import annotations
 
-import json
+import os
 import pickle
+import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from guidebench.harness import apart, outside
 from guidebench.harness.errors import UserError
+from guidebench.harness.texts import one_line
 
 WRAPPINGS = ("module.", "model.")
 """Prefixes of all tensor names that DataParallel or a wrapper class adds in training."""
@@ -20,9 +28,8 @@ WORDS = "words"
 """Name of the tensor that holds S3D's word list, uint8: UTF-8, one word a line."""
 MOST_WORDS = 10**6
 """Words of a list at most; the published one has 66,249."""
-
-LONGEST_HEADER = 10**8
-"""Bytes of a safetensors header at most, as the format's own reader has it."""
+METADATA = "__metadata__"
+"""Name that safetensors reserves."""
 
 
 class Converted(NamedTuple):
@@ -37,25 +44,34 @@ class Converted(NamedTuple):
 def convert(source: Path, target: Path, architecture: str = "", words: Path | None = None) -> Converted:
     """Write the tensors of `source` to the new file `target`; raise UserError unless `source` is a checkpoint of
     tensors only. `words` is the word list that a checkpoint of S3D needs, as `word_list` reads it."""
-    import torch
-    from safetensors.torch import save_file
-
     if not source.is_file():
         raise UserError(f"{source} is no file; expected a checkpoint as torch.save wrote it")
     if target.exists():
         raise UserError(f"{target} exists; name a file that does not, or remove it")
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    files = [source] if words is None else [source, words]
     try:
-        read = torch.load(source, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise UserError(
-            f"{source} holds more than tensors and plain values, and opening that could run code of its author's, so "
-            f"it is not opened ({_first_line(error)}); ask for a checkpoint of weights alone"
-        ) from None
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        raise UserError(f"{source} is no checkpoint that torch.save wrote ({_first_line(error)})") from None
-    tensors = _unwrapped(max(_mappings(read), key=len, default={}))
+        done = apart.read(f"{source}: converting it", files, _convert, source, beside, architecture, words)
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
+    return done
+
+
+def _convert(source: Path, target: Path, architecture: str, words: Path | None) -> Converted:
+    """Write the tensors of a checkpoint to a file. Call it in the separate process."""
+    import torch
+    from safetensors.torch import save_file
+
+    mappings = list(_mappings(_loaded(source)))
+    unique = {id(tensor): tensor for mapping in mappings for tensor in mapping.values()}
+    outside.check_plain(source, sum(map(_declared, unique.values())))
+    tensors = _unwrapped(max(mappings, key=len, default={}))
     if not tensors:
         raise UserError(f"{source} holds no named tensors")
+    for name, tensor in tensors.items():
+        _check(source, name, tensor)
+    outside.check_plain(source, sum(map(_declared, tensors.values())))  # a tensor may have several names
     architecture = architecture or (RN50 if _is_rn50(tensors) else S3D if _is_s3d(tensors) else "")
     if (architecture == S3D) != (words is not None):
         raise UserError(
@@ -74,22 +90,79 @@ def convert(source: Path, target: Path, architecture: str = "", words: Path | No
     return Converted(len(whole), sum(tensor.numel() for tensor in whole.values()), architecture)
 
 
+def _loaded(source: Path) -> Any:
+    """Return the content of a checkpoint; raise UserError if it is none, or could run code."""
+    import torch
+
+    try:
+        if zipfile.is_zipfile(source):
+            with zipfile.ZipFile(source) as archive:
+                outside.check_plain(source, sum(entry.file_size for entry in archive.infolist()))
+        with warnings.catch_warnings(action="ignore"):  # torch's remarks on unusual tensors, which are refused
+            return torch.load(source, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"{source} holds more than tensors and plain values, and opening that could run code of its author's, so "
+            f"it is not opened ({_first_line(error)}); ask for a checkpoint of weights alone"
+        ) from None
+    except (RuntimeError, EOFError, ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        raise UserError(f"{source} is no checkpoint that torch.save wrote ({_first_line(error)})") from None
+
+
+def _declared(tensor: Any) -> int:
+    """Return the bytes of a tensor's numbers, as if each of them were stored."""
+    return int(tensor.numel()) * int(tensor.element_size())
+
+
+def _check(source: Path, name: str, tensor: Any) -> None:
+    """Raise UserError for a tensor that safetensors cannot hold."""
+    import torch
+    from torch.nn import Parameter
+
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserError(f"{source} has a tensor named {one_line(name[:80])}, which is no valid text") from None
+    if name == METADATA:
+        raise UserError(f"{source} has a tensor named {METADATA}, which safetensors reserves")
+    kind = (
+        "on no device" if tensor.device.type == "meta"
+        else "quantized" if tensor.is_quantized
+        else "nested" if tensor.is_nested
+        else f"sparse ({tensor.layout})" if tensor.layout != torch.strided
+        else type(tensor).__name__ if type(tensor) not in (torch.Tensor, Parameter)
+        else str(tensor.dtype) if tensor.dtype not in _dtypes()
+        else ""
+    )  # fmt: skip
+    if kind:
+        raise UserError(
+            f"{source}: tensor {one_line(name[:80])} is {kind}; only plain tensors of numbers are converted"
+        )
+
+
+def _dtypes() -> Any:
+    import torch
+
+    return {
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+        torch.uint8, torch.bool, torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2,
+    }  # fmt: skip
+
+
 def word_list(file: Path) -> list[str]:
     """Return the words of a NumPy file of texts, which is never unpickled, or of a text file with one word a line;
     raise UserError for any other file."""
-    import numpy as np
-
     if not file.is_file():
         raise UserError(f"{file} is no file; expected a list of words, as .npy or as text with one word a line")
     try:
         if file.suffix == ".npy":
-            listed = np.load(file, allow_pickle=False)
+            listed = outside.npy(file)
             if listed.ndim != 1 or listed.dtype.kind != "U":
                 raise ValueError(f"it holds {listed.dtype} {[*listed.shape]}, not a list of texts")
             words = [str(word) for word in listed]
         else:
             words = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (ValueError, OSError, EOFError) as error:
+    except (UserError, ValueError, OSError, EOFError) as error:
         raise UserError(f"{file} is no list of words ({_first_line(error)}); a pickled list is not opened") from None
     if len(words) > MOST_WORDS or not all(words) or any("\n" in word for word in words):
         raise UserError(f"{file} is no list of words: expected at most {MOST_WORDS:,}, none empty or with a line break")
@@ -99,27 +172,35 @@ def word_list(file: Path) -> list[str]:
 def width(file: Path) -> int | None:
     """Numbers in a vector of the CLIP model or S3D in a safetensors file, by the file's header alone; None where there
     is no such file, or another model in it."""
-    try:
-        with file.open("rb") as opened:
-            length = int.from_bytes(opened.read(8), "little")
-            header = json.loads(opened.read(length)) if length <= LONGEST_HEADER else None
-    except (OSError, ValueError):
+    if not file.is_file():
         return None
-    match header:
-        case {"text_projection": {"shape": [_, int(found)]}} | {"text_module.fc2.weight": {"shape": [int(found), _]}}:
+    try:
+        shapes = apart.read(f"{file}: reading its header", [], outside.header, file).shapes
+    except (OSError, UserError):
+        return None
+    match [shapes.get("text_projection"), shapes.get("text_module.fc2.weight")]:
+        case [(_, found), _] | [_, (found, _)]:
             return found
     return None
 
 
 def _mappings(value: Any) -> Iterator[dict[str, Any]]:
     """Yield the named tensors at each level of a checkpoint: `{"liv": {…}}`, `{"state_dict": {…}}`, or the top
-    level."""
+    level. A mapping that is reached twice, also from within itself, is visited once."""
     import torch
 
-    if isinstance(value, Mapping):
-        yield {str(name): found for name, found in value.items() if isinstance(found, torch.Tensor)}
-        for inner in value.values():
-            yield from _mappings(inner)
+    waiting, visited = [value], set[int]()
+    while waiting:
+        mapping = waiting.pop()
+        if not isinstance(mapping, Mapping) or id(mapping) in visited:
+            continue
+        visited.add(id(mapping))
+        yield {
+            str(name): tensor
+            for name, tensor in mapping.items()
+            if isinstance(tensor, torch.Tensor) and isinstance(name, str | int)
+        }
+        waiting += reversed([*mapping.values()])
 
 
 def _unwrapped(tensors: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +215,7 @@ def _is_rn50(tensors: Mapping[str, Any]) -> bool:
         len({name.split(".")[2] for name in tensors if name.startswith(f"visual.layer{at}.")}) for at in range(1, 5)
     ]
     features = tensors.get("visual.attnpool.c_proj.weight")
-    return blocks == [3, 4, 6, 3] and features is not None and features.shape[0] == 1024
+    return blocks == [3, 4, 6, 3] and features is not None and features.shape[:1] == (1024,)
 
 
 def _is_s3d(tensors: Mapping[str, Any]) -> bool:

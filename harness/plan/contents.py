@@ -8,13 +8,12 @@ the role. Without a digest a cell is planned under the name of the model, and ca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import registry
+from guidebench.harness import outside, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.parts import FilePart
@@ -221,7 +220,7 @@ def _records(studies: Iterable[Path], names: Names) -> Iterator[CellRecord]:
     for study in studies:
         for path in sorted(study.glob(f"{names.suite}/{names.task}/{names.method}-*/cell.json")):
             try:
-                content = json.loads(path.read_text())
+                content = outside.read_document(path)
                 if content["profile"] == names.profile and parts_of(content) == names.parts:
                     yield CellRecord(path.parent, str(content["cell"]), *_by_name(content))
             except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):

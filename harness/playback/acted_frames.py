@@ -53,8 +53,8 @@ class Acted(NamedTuple):
 def write(run: Path) -> str:
     """Draw episodes of the last evaluation of a finished run, failures first, for each log that tells actions; return a
     message on what was written or refused, "" without such a log. Raise UserError if a file cannot be written."""
-    cell, directory = load_run(run)
-    seed, task = int(directory.read()["seed"]), cell.names.task
+    cell, _, seed = load_run(run)
+    task = cell.names.task
     suite = cell.section("suite").of_run(seed).in_evaluation()
     drawing = cell.section("drawing") or suite.drawing()
     told = []

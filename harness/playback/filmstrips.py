@@ -43,7 +43,7 @@ class Filmstrips:
     def __init__(self, run: Path, seed: int, models: Models | None = None) -> None:
         """`seed`: seed of the evaluation; `models`: whether the run's judge, if it is a foundation model, is asked.
         Raise UserError if `run` is not a finished run."""
-        self._cell, _ = load_run(run)
+        self._cell = load_run(run).cell
         self._run, self._directory, self._seed = run, run / FRAMES, seed
         self._models = models or Models(mode="replay")
         self.told = ""

@@ -118,7 +118,7 @@ class Gallery:
     def __init__(self, run: Path, seed: int, models: Models | None = None) -> None:
         """`seed`: seed of the evaluation; `models`: whether the run's judge, if it is a foundation model, is asked.
         Raise UserError if `run` is not a finished run."""
-        self._cell, _ = load_run(run)
+        self._cell = load_run(run).cell
         self._run, self._seed, self._models = run, seed, models or Models(mode="replay")
         self._reels: dict[int, Reel] = {}
         self._steps: dict[int, int] = {}
@@ -194,11 +194,11 @@ def draw(run: Path, episodes: int = 32, seed: int = 0, models: Models | None = N
 def write_spoken(run: Path) -> Written | None:
     """Write the gallery of a finished run from episodes of its own last evaluation, if a log tells their actions;
     return None without such a log."""
-    cell, directory = load_run(run)
+    cell, _, seed = load_run(run)
     told = {log: declared for log, declared in cell.logs.items() if tells_actions(declared)}
     if not told:
         return None
-    seed, task = int(directory.read()["seed"]), cell.names.task
+    task = cell.names.task
     suite = cell.section("suite").of_run(seed).in_evaluation()
 
     def cast() -> Cast:

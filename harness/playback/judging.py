@@ -66,7 +66,7 @@ def length_of(cell: Cell) -> int:
 def judged(run: Path, suite: Any, names: Names, seed: int, shown: Sequence[Clip], models: Models) -> Judged:
     """Return what the judge of a finished run says of clips of episodes of `names`, a task of `suite`. `seed`: that of
     the evaluation. Raise UserError if `run` is not a finished run."""
-    cell, directory = load_run(run)
+    cell, _, run_seed = load_run(run)
     role, unscored = cell.judge, (None,) * len(shown)
     judge: Any = cell.section(role) if role else None
     if judge is None or not shown:
@@ -79,7 +79,7 @@ def judged(run: Path, suite: Any, names: Names, seed: int, shown: Sequence[Clip]
     if keeping.recorded(judge) and models.mode == "replay" and not _on_record(run, models):
         return Judged(unscored, f"{who} is a foundation model, and none of its answers is on record; {RECORDING}")
     at_task = replace(cell, names=cell.names._replace(task=names.task))
-    job = Job("eval", str(run / ASKED), record(at_task), (int(directory.read()["seed"]),), "cpu", models=asdict(models))
+    job = Job("eval", str(run / ASKED), record(at_task), (run_seed,), "cpu", models=asdict(models))
     with tempfile.TemporaryDirectory() as scratch:
         build = make_build(at_task, list(job.seeds), "cpu", [Path(scratch)])
         try:

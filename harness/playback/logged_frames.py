@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import apart, outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.logs import EPISODE, FRAME, SNAPSHOT, SUCCEEDED, Log, describes_episodes, shows_frames
@@ -153,6 +153,7 @@ def rows_of(run: Path, name: str, log: Log) -> list[dict[str, Any]]:
     if file is packed:
         import pyarrow.parquet as pq
 
+        outside.check_parquet(file)
         rows = pq.ParquetFile(file).read().to_pylist()
     else:
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

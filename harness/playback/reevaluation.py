@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from guidebench.harness import extras, registry
+from guidebench.harness import apart, extras, outside, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.identity.cells import record, recorded
@@ -23,11 +23,11 @@ from guidebench.harness.models import keeping
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
-from guidebench.harness.records.files import read_json
 from guidebench.harness.records.study import RunDirectory
 
 ASKED = "eval"
 """Folder of a run that holds the model answers of its re-evaluations."""
+POLICY = "policy.safetensors"
 SHIFT = 2**32
 """Added to the seed, so that a re-evaluation never repeats layouts of the run's training or evaluations."""
 
@@ -93,7 +93,7 @@ class Film:
 
 def score_of(directory: Path, suite: str | None, task: str | None) -> Score:
     """Return the score of the episodes of `evaluate_run`."""
-    names = load_run(directory)[0].names
+    names = load_run(directory).cell.names
     return config.score_of(home := suite or names.suite, config.task_of(home, task or names.task))
 
 
@@ -112,11 +112,11 @@ def evaluate_run(
 
     Questions of an agent that consults models are answered from the calls recorded in RUN/eval by earlier evaluations;
     other calls are made only with models.mode=record. Raise MissingCall for an unrecorded answer."""
-    cell, run = load_run(directory)
+    cell, run, run_seed = load_run(directory)
     named = suite or cell.names.suite
     names = cell.names._replace(suite=named, task=config.task_of(named, task or cell.names.task))
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
-    home = home.of_run(int(run.read()["seed"])).in_evaluation()
+    home = home.of_run(run_seed).in_evaluation()
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
     if differs := _differing(trained, tested):
         raise UserError(
@@ -129,7 +129,7 @@ def evaluate_run(
             f"be evaluated only on that task"
         )
     with tempfile.TemporaryDirectory() as scratch:
-        agent = load_agent(cell, run, Path(scratch), tested)
+        agent = load_agent(cell, run.path / POLICY, run_seed, Path(scratch), tested)
         streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
         if home.repeats(names.task) and agent.deterministic:
             episodes = 1
@@ -137,7 +137,7 @@ def evaluate_run(
         solve = solving(cell.section("agent"), lambda row: home, names.task)
         evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score, solve)
         kept = asdict(models or Models(mode="replay"))
-        job = Job("eval", str(run.path / ASKED), record(cell), (int(run.read()["seed"]),), "cpu", models=kept)
+        job = Job("eval", str(run.path / ASKED), record(cell), (run_seed,), "cpu", models=kept)
 
         def watch(number: int, task: Task) -> None:
             for recording in recordings:
@@ -159,25 +159,57 @@ def evaluate_run(
     return results
 
 
-def load_run(directory: Path) -> tuple[Cell, RunDirectory]:
-    """Return the cell and directory of a finished run. Raise UserError if it is not one."""
+class TrainedRun(NamedTuple):
+    """A finished run."""
+
+    cell: Cell
+    directory: RunDirectory
+    seed: int
+
+
+def load_run(directory: Path) -> TrainedRun:
+    """Return a finished run, whose records are parsed in the separate process. Raise UserError if it is not one."""
     run = RunDirectory(directory)
     if not (directory / "run.json").exists():
         what = "is not a run" if directory.exists() else "does not exist"
         raise UserError(f"{directory} {what}; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
-    if run.status != "finished":
-        raise UserError(f"{directory} is {run.status}, not finished; the command that began it continues it")
-    return recorded(read_json(directory.parent / "cell.json")), run
+    record, cell = run.path / "run.json", directory.parent / "cell.json"
+    content = apart.read(f"{directory}: reading its records", [record, cell], _records, directory, record, cell)
+    return TrainedRun(recorded(content.cell), run, content.seed)
 
 
-def load_agent(cell: Cell, run: RunDirectory, scratch: Path, spaces: tuple[Any, Any]) -> Agent:
-    """Return the run's agent with its trained parameters, for acting only."""
-    from safetensors.numpy import load_file
+class _Records(NamedTuple):
+    """What the records of a run say, as far as playing it needs them."""
 
-    build = make_build(cell, [int(run.read()["seed"])], "cpu", [scratch])
+    seed: int
+    cell: Mapping[str, Any]
+    """Content of cell.json, of which a cell can be built."""
+
+
+def _records(directory: Path, record: Path, cell: Path) -> _Records:
+    """Return what a run.json and a cell.json say; raise UserError if no run can be played with that. Call it in the
+    separate process."""
+    about = outside.document(record)
+    status = about.get("status", "waiting") if isinstance(about, dict) else "without a status"
+    if status != "finished":
+        raise UserError(f"{directory} is {str(status)[:80]}, not finished; the command that began it continues it")
+    content = outside.document(cell)
+    try:
+        seed = int(about["seed"])
+        recorded(content)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise UserError(
+            f"{record} or {cell} is not as this program writes it ({type(error).__name__}: {error}); restore it"
+        ) from None
+    return _Records(seed, content)
+
+
+def load_agent(cell: Cell, policy: Path, seed: int, scratch: Path, spaces: tuple[Any, Any]) -> Agent:
+    """Return the agent of a run of this seed with the trained parameters in a file, for acting only."""
+    build = make_build(cell, [seed], "cpu", [scratch])
     build = replace(build, observations=spaces[0], actions=spaces[1], capacity=2, slots=4)
     agent: Agent = build.parts["agent"].spawn(build)
-    agent.load_parameters(0, load_file(run.path / "policy.safetensors"))
+    agent.load_parameters(0, apart.read(f"{policy}: reading it", policy, outside.arrays, policy))
     return agent
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from guidebench.harness import apart, registry
+from guidebench.harness import apart, outside, registry
 from guidebench.harness.errors import UserError, count, of_system
 from guidebench.harness.records import leases
 from guidebench.harness.records.files import read_json, write_json
@@ -180,7 +180,7 @@ def runs(study: StudyDirectory) -> list[FollowedRun]:
     found = []
     for entry, run in study.runs():
         path = run.home.parent / "cell.json"
-        cell = read_json(path) if path.exists() else None
+        cell = outside.read_document(path) if path.exists() else None
         if isinstance(cell, dict) and isinstance(cell.get("cell"), str):
             seed = int(run.home.name.removeprefix("seed-"))
             found.append(FollowedRun(name, run.home.absolute(), cell, seed, str(entry.get("label_variant", ""))))
@@ -192,7 +192,7 @@ def report(folder: Path) -> Report:
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     pictures = {f"report/{path.stem}": path for path in files if path.suffix == ".png"}
     summary = folder / "summary.json"
-    tables = {"report/results": _results(read_json(summary))} if summary.exists() else {}
+    tables = {"report/results": _results(outside.read_document(summary))} if summary.exists() else {}
     return Report(pictures, tables, files)
 
 

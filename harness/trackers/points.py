@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from guidebench.harness import logs
+from guidebench.harness import logs, outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import read_json
 from guidebench.harness.records.schema import ASKING, LOGS, label
@@ -165,6 +165,7 @@ def _rows(stem: Path, log: str, after: int, until: int) -> Iterator[dict[str, An
     if table.exists():
         import pyarrow.parquet as pq
 
+        outside.check_parquet(table)
         found = pq.read_table(table).to_pylist()  # type: ignore[no-untyped-call, unused-ignore]
     elif lines.exists():
         found = _lines(lines, log, after)

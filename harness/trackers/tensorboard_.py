@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from guidebench.harness import apart, outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.registry import register
 from guidebench.harness.trackers.base import START, Offset, Report, Tracker
@@ -50,16 +51,14 @@ class TensorBoard(Tracker):
             writer.close()
 
     def publish(self, report: Report) -> None:
-        import numpy as np
-        from PIL import Image
         from torch.utils.tensorboard import SummaryWriter
 
         folder = self._home / "report"
         shutil.rmtree(folder, ignore_errors=True)
         with SummaryWriter(str(folder)) as writer:
             for name, path in report.pictures.items():
-                with Image.open(path) as picture:
-                    writer.add_image(name, np.asarray(picture.convert("RGB")), 0, dataformats="HWC")
+                image = apart.read(f"{path}: decoding it", path, outside.picture, path.read_bytes())
+                writer.add_image(name, image, 0, dataformats="HWC")
             for name, (columns, rows) in report.tables.items():
                 lines = [columns, ["---"] * len(columns), *rows]
                 writer.add_text(name, "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines), 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness import apart, outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi import fields
@@ -177,11 +177,9 @@ def _frames(source: Source, cell: str, seed: int) -> dict[int, bytes]:
 
 def _decoded(png: bytes) -> Array:
     """Return a frame of one or two square views, uint8 [s, s or 2 * s, 3]; UserError for anything else."""
-    from PIL import Image
-
     if pixels(png) > 2 * LARGEST**2:
         raise UserError(f"its frame has {pixels(png):,} pixels; at most {2 * LARGEST**2:,} are drawn")
-    frame = np.asarray(Image.open(io.BytesIO(png), formats=["PNG"]).convert("RGB"))
+    frame = apart.call("decoding a frame", apart.SECONDS, outside.picture, png)
     if frame.shape[1] not in (len(frame), 2 * len(frame)):
         raise UserError(f"its frame is {frame.shape[1]} × {len(frame)} pixels; expected one or two square views")
     return frame

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
@@ -98,7 +99,7 @@ def _row(path: Path) -> Mapping[str, Any]:
 
 
 def _last(path: Path) -> CellCost:
-    row = _row(path)
+    row = apart.call(f"{path}: reading its last row", apart.SECONDS, _row, path)
     if not row:
         return CellCost(0, 0.0)
     calls, usd = row.get("calls"), row.get("usd")

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.results.pictures import size
 
@@ -35,7 +36,11 @@ def content(path: Path, most: int) -> bytes:
 
 
 def document(path: Path) -> dict[str, Any]:
-    """Return a JSON object; raise UserError if the file contains anything else."""
+    """Return a JSON object, parsed in the separate process; raise UserError if the file contains anything else."""
+    return apart.call(f"{path.name}: reading it", apart.SECONDS, _document, path)
+
+
+def _document(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(content(path, DOCUMENT))
     except (ValueError, RecursionError) as error:

@@ -139,7 +139,13 @@ def _looked_at(file: Path, scratch: Path) -> tuple[Submission, list[str]]:
 
 
 def opened(directory: Path) -> Submission:
-    """Return the submission in a directory; raise UserError if its name or a file contradicts its manifest."""
+    """Return the submission in a directory, read in the separate process; raise UserError if its name or a file
+    contradicts its manifest."""
+    size = apart.total_bytes(path for path in directory.rglob("*") if path.is_file())
+    return apart.call(f"{directory}: reading it", SECONDS + size / SPEED, _opened, directory)
+
+
+def _opened(directory: Path) -> Submission:
     name, advice = str(directory), "delete the directory and add its archive anew"
     path = directory / MANIFEST
     if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_MANIFEST:

@@ -15,8 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from guidebench.harness import outside
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.files import read_json
 from guidebench.harness.records.study import FRAMES, frames_file
 from guidebench.results import store
 from guidebench.results.store import RunRecord, StudyRecord
@@ -119,7 +119,7 @@ def _left_out(study: StudyRecord, finished: list[RunRecord], checkpoints: bool) 
 def _contents(study: StudyRecord, checkpoints: bool, remarks: list[str]) -> dict[str, Path | bytes]:
     """Return path in the archive -> file or bytes, without the cassette; append remarks on what was hidden."""
     root, hidden = study.directory, set()
-    listing = read_json(root / "study.json")
+    listing = outside.read_document(root / "study.json")
     command = [private.word(word) for word in study.command]
     if command != listing.get("command", command):
         hidden.add("the command")
@@ -127,7 +127,7 @@ def _contents(study: StudyRecord, checkpoints: bool, remarks: list[str]) -> dict
     for cell in study.cells:
         path = f"{cell.directory}/cell.json"
         if (root / path).is_file():
-            content = read_json(root / path)
+            content = outside.read_document(root / path)
             told = private.without_servers(content)
             hidden |= {"base_url"} if told != content else set()
             remarks += [
@@ -143,7 +143,7 @@ def _contents(study: StudyRecord, checkpoints: bool, remarks: list[str]) -> dict
     for run in study.runs:
         where = root / run.directory
         if (where / "run.json").is_file():
-            content = read_json(where / "run.json")
+            content = outside.read_document(where / "run.json")
             content = {name: content[name] for name in schemas.OF_RUN["properties"] if name in content}
             error = None if run.error is None else private.last_line(run.error)
             hidden |= {"errors"} if error != run.error else set()

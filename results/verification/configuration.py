@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from guidebench.harness import registry, settings
+from guidebench.harness import apart, registry, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, recorded, rehashed
 from guidebench.harness.interfaces import SUCCESS
@@ -44,7 +44,38 @@ class Unusable(Exception):
 
 
 def configuration(directory: Path, id: str) -> Cell:
-    """Return the cell in a directory, with its parts built; raise Altered if it does not match `id`, or Unusable."""
+    """Return the cell in a directory, with its parts built; raise Altered if it does not match `id`, or Unusable. Its
+    record is parsed, and built for the first time, in the separate process."""
+    try:
+        examined = apart.call(f"{directory}: reading its configuration", apart.SECONDS, _examined, directory, id)
+    except UserError as error:
+        raise Unusable(str(error)) from None
+    if examined.altered:
+        raise Altered(examined.altered)
+    if examined.unusable:
+        raise Unusable(examined.unusable)
+    return _without_files(recorded(examined.content))
+
+
+class _Examined(NamedTuple):
+    """The content of a cell.json, or why it is not used."""
+
+    content: Mapping[str, Any]
+    altered: str = ""
+    unusable: str = ""
+
+
+def _examined(directory: Path, id: str) -> _Examined:
+    try:
+        return _Examined(_checked(directory, id))
+    except Altered as error:
+        return _Examined({}, altered=str(error))
+    except Unusable as error:
+        return _Examined({}, unusable=str(error))
+
+
+def _checked(directory: Path, id: str) -> Mapping[str, Any]:
+    """Return the content of a cell.json; raise Altered or Unusable."""
     path = directory / "cell.json"
     if not path.is_file() or path.stat().st_size > LARGEST:
         raise Unusable(f"{path.name} is missing, or larger than {LARGEST:,} bytes")
@@ -77,7 +108,7 @@ def configuration(directory: Path, id: str) -> Cell:
             raise Altered(f"cell.json was changed: it says that {wrong} was overridden, and its configuration does not")
     if unstated:
         raise Altered(f"cell.json was changed: {unstated}, which its overrides do not say")
-    return cell
+    return dict(content)
 
 
 def unheld(content: Mapping[str, Any]) -> str:

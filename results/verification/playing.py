@@ -137,7 +137,7 @@ def play(wanted: Wanted) -> Played:
     from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody, solving
     from guidebench.harness.loop.job import Job
     from guidebench.harness.models import keeping
-    from guidebench.harness.playback.reevaluation import load_agent
+    from guidebench.harness.playback.reevaluation import POLICY, load_agent
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.streams import Streams
     from guidebench.results.verification.configuration import configuration
@@ -148,9 +148,9 @@ def play(wanted: Wanted) -> Played:
     cell = configuration(wanted.cell, wanted.id)
     run = RunDirectory(wanted.cell / f"seed-{wanted.seed}")
     suite, task = cell.section("suite").of_run(wanted.seed).in_evaluation(), cell.names.task
-    check_policy(run.path / "policy.safetensors", cell)
+    check_policy(run.path / POLICY, cell)
     with tempfile.TemporaryDirectory() as scratch:
-        agent = load_agent(cell, run, Path(scratch), suite.spaces(task))
+        agent = load_agent(cell, run.path / POLICY, wanted.seed, Path(scratch), suite.spaces(task))
 
         solve = solving(cell.section("agent"), lambda row: suite, task)
 

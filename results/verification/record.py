@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
+from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import write_json
 
@@ -111,9 +112,13 @@ def read(leaderboard: Path, digest: str) -> Verification | None:
     path = path_of(leaderboard, digest)
     if not path.is_file():
         return None
+    return apart.call(f"{path}: reading it", apart.SECONDS, _read, path, digest, LARGEST)
+
+
+def _read(path: Path, digest: str, most: int) -> Verification:
     try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"it has {path.stat().st_size:,} bytes, more than {LARGEST:,}")
+        if path.stat().st_size > most:
+            raise ValueError(f"it has {path.stat().st_size:,} bytes, more than {most:,}")
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_not_finite)
         found = _verification(content)
         if found.digest != digest:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import apart, outside
 from guidebench.harness.errors import UserError, unknown
 
 OURS = Path(__file__).with_name("preferences.csv")
@@ -104,6 +104,7 @@ def rows_of(path: Path) -> list[tuple[str, str, str, int, int]]:
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
+        outside.check_parquet(path)
         table = pq.read_table(path, use_threads=False)
         named, found = table.column_names, list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     elif path.suffix == ".csv":

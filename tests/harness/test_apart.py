@@ -3,11 +3,13 @@
 import ctypes
 import errno
 import os
+import signal
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,23 @@ def test_a_value_nested_too_deep_to_be_sent_is_an_error_and_the_next_call_is_ans
     assert call("doubling", 60.0, double, 2) == 4
 
 
+def nest(levels: int) -> list[object]:
+    inside: list[object] = []
+    for _ in range(levels):
+        inside = [inside]
+    return inside
+
+
+def test_an_answer_is_as_deep_as_json_may_be_and_a_deeper_one_an_error(call: Caller) -> None:
+    answer = call("nesting", 60.0, nest, 990)
+    for _ in range(990):
+        (answer,) = answer  # type: ignore[assignment]
+    assert answer == []
+    with pytest.raises(UserError, match=r"^nesting fails: its values are nested too deep$"):
+        call("nesting", 60.0, nest, 100_000)
+    assert call("doubling", 60.0, double, 2) == 4
+
+
 def test_a_full_disk_is_told_as_it_is(call: Caller) -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         call("unpacking", 60.0, fail, OSError(errno.ENOSPC, "No space left on device", "x"))
@@ -121,6 +140,71 @@ def test_time_and_memory_are_bounded_and_the_next_call_is_answered(call: Caller)
     with pytest.raises(UserError, match=r"^reading x fails \(RecursionError: "):
         call("reading x", 60.0, recurse)
     assert call("doubling", 60.0, double, 2) == 4 and time.monotonic() - started < 50
+
+
+def stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def stop_halfway() -> bytes:
+    """Stops its process while the answer is being sent, which is larger than what the connection holds."""
+    pid = os.getpid()
+    subprocess.Popen(["sh", "-c", f"sleep 0.2; kill -STOP {pid}"])
+    return b"x" * 2**28
+
+
+@pytest.mark.parametrize("function", [stop, stop_halfway])
+def test_a_stopped_process_does_not_outlast_its_time(call: Caller, function: Callable[[], object]) -> None:
+    started = time.monotonic()
+    with suppress(UserError):  # on a fast machine the answer may have come before
+        call("reading x", 1.0, function)
+    assert time.monotonic() - started < 30
+    assert call("doubling", 60.0, double, 2) == 4
+
+
+def test_a_request_that_nobody_takes_does_not_outlast_its_time(call: Caller) -> None:
+    call("doubling", 60.0, double, 2)
+    os.kill(call.pid, signal.SIGSTOP)
+    with pytest.raises(UserError, match=r"^reading x takes longer than 1 s$"):
+        call("reading x", 1.0, len, b"x" * 2**24)
+    assert call("doubling", 60.0, double, 2) == 4
+
+
+def bear(file: Path) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    file.write_text(str(child.pid))
+    hang()
+
+
+def test_what_the_process_has_started_ends_with_it(call: Caller, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="takes longer"):
+        call("reading x", 3.0, bear, tmp_path / "pid")
+    child = (tmp_path / "pid").read_text()
+    until = time.monotonic() + 20
+    while (stat := _stat(child)) not in ("", "Z") and time.monotonic() < until:
+        time.sleep(0.05)
+    assert stat in ("", "Z")
+
+
+def _stat(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except OSError:
+        return ""
+
+
+def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "weights"
+    with file.open("wb") as stream:
+        stream.truncate(10 * 10**9)  # sparse: it takes no room
+    limits: list[tuple[float, int]] = []
+    caller = Caller()
+    monkeypatch.setattr(
+        caller, "_asked", lambda what, seconds, memory, *wanted: limits.append((seconds, memory)) or (None, [])
+    )
+    for files in (tmp_path / "missing", file, [file, file]):
+        caller.read_files("reading", files, double, 2)
+    assert limits == [(60.0, 3 * 2**30), (160.0, 4 * 10**10), (260.0, 8 * 10**10)]
 
 
 def leaking(flag: str) -> str:

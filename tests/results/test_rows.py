@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -176,6 +177,15 @@ def test_unknown_columns_and_rows_written_twice_are_refused(directory: Path) -> 
         results.load(_study(directory))
     path.write_text("".join(json.dumps({**row, "extra": 1}) + "\n" for row in rows))
     with pytest.raises(UserError, match="row 1: unknown column 'extra'"):
+        results.load(_study(directory))
+
+
+def test_a_parquet_file_of_more_rows_than_its_bytes_can_mean_is_refused(directory: Path) -> None:
+    path = directory / "seed-0" / "evaluations.parquet"
+    pd.DataFrame({"step": np.zeros(2**24, np.int8)}).to_parquet(path, index=False)
+    with pytest.raises(
+        UserError, match=r"its 16,777,216 rows of 1 columns declare 134,217,728; at most [\d,]+ are read"
+    ):
         results.load(_study(directory))
 
 

@@ -89,7 +89,7 @@ class Minari(FilePart, DatasetPart):
         return {"digest": self.content()}
 
     def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
-        from guidebench.baselines.datasets.minari.reading import Reader, metadata
+        from guidebench.baselines.datasets.minari.reading import Reader, gathered, metadata
 
         self.ready()
         observations, actions = suite.spaces(task)
@@ -97,7 +97,7 @@ class Minari(FilePart, DatasetPart):
         reader = Reader(
             self.directory / ARRAYS, described, task, tuple(suite.tasks), observations, actions, self.success
         )
-        return reader.episodes(self.episodes)
+        return gathered(reader, self.episodes)
 
 
 def home() -> Path:

@@ -1,10 +1,16 @@
 """Reader of Minari's files, limited to JSON and plain arrays. Minari's own reader may build the environment that the
-metadata names, and so import untrusted code."""
+metadata names, and so import untrusted code.
+
+The files are a stranger's: `gathered` reads them in the separate process, after the declared bytes of all arrays have
+been summed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +18,14 @@ from typing import Any
 import h5py
 import numpy as np
 
+from guidebench.harness import apart, outside
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.interfaces import Actions, Array, Observations
+from guidebench.harness.texts import one_line
 from guidebench.harness.trajectories import Trajectory
 
-LARGEST = 16 * 2**30
-"""Maximum number of bytes of arrays that are read."""
+TOGETHER = 2**28
+"""Bytes of arrays that the separate process sends at once: 256 MiB (choice)."""
 WORDS = 2**20
 """Maximum number of bytes of the metadata."""
 SLACK = 1e-4
@@ -26,14 +34,9 @@ SLACK = 1e-4
 
 def metadata(path: Path) -> Mapping[str, Any]:
     """Return a dataset's metadata; UserError if it is not in Minari's format or cannot be read here."""
-    try:
-        if path.stat().st_size > WORDS:
-            raise ValueError(f"it has more than {WORDS:,} bytes")
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("it holds no mapping")
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} cannot be read ({error}); restore it") from None
+    content = apart.read(f"{path}: reading it", path, outside.document, path, WORDS)
+    if not isinstance(content, dict):
+        raise UserError(f"{path} cannot be read (it holds no mapping); restore it")
     if (form := content.get("data_format", "hdf5")) != "hdf5":
         raise UserError(f"{path} has data_format={form!r}, and only hdf5 is read; write the dataset anew as hdf5")
     return content
@@ -56,42 +59,65 @@ class Reader:
     success: str
     """Name of the `infos` entry that marks a successful step."""
 
-    def episodes(self, most: int) -> list[Trajectory]:
-        """Return the first `most` episodes, or all for 0; UserError, naming file and episode, for data that do not fit
-        the task."""
+    def declared(self, most: int) -> list[int]:
+        """Return the bytes of the arrays of each of the first `most` episodes, or of all for 0; UserError, naming file
+        and episode, if they are missing, lie elsewhere, are shared, or declare more than the file may."""
+        sizes = []
+        with self._opened() as file:
+            if most > len(file):
+                raise UserError(f"dataset.episodes={most}, and {self.path} holds {count(len(file), 'episode')}")
+            visited = {_place(file)}
+            for number in range(most or len(file)):
+                sizes.append(self._bytes(file, f"episode_{number}", visited))
+                outside.check_packed(self.path, sum(sizes), f"its arrays up to episode_{number} declare")
+        return sizes
+
+    def episodes(self, first: int, number: int) -> list[Trajectory]:
+        """Return `number` episodes from the episode `first`; UserError, naming file and episode, for data that do not
+        fit the task."""
         scaling = None if self.actions.discrete else self._scaling()
+        with self._opened() as file:
+            names = [f"episode_{at}" for at in range(first, first + number)]
+            return [self._episode(file[name], f"{self.path}, {name}", scaling) for name in names]
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Any]:
         try:
             with h5py.File(self.path, "r") as file:
-                if most > len(file):
-                    raise UserError(f"dataset.episodes={most}, and {self.path} holds {count(len(file), 'episode')}")
-                names = [f"episode_{number}" for number in range(most or len(file))]
-                total = 0
-                for name in names:
-                    total += self._bytes(file, name, name)
-                    if total > LARGEST:
-                        raise UserError(
-                            f"{self.path} holds more than {LARGEST:,} bytes of arrays up to {name}; take fewer with "
-                            f"dataset.episodes=…"
-                        )
-                return [self._episode(file[name], f"{self.path}, {name}", scaling) for name in names]
+                yield file
         except (OSError, KeyError, RuntimeError, ValueError) as error:
-            raise UserError(f"{self.path} is damaged, or not what Minari writes ({error}); restore it") from error
+            raise UserError(
+                f"{self.path} is damaged, or not what Minari writes ({one_line(str(error)[:200])}); restore it"
+            ) from error
 
-    def _bytes(self, group: Any, key: str, here: str) -> int:
-        """Return the bytes of the arrays below a key; UserError for an array stored outside the file."""
-        link = group.get(key, getlink=True)
-        if link is None:
-            raise UserError(f"{self.path} has no {here}; Minari counts episodes from 0")
-        item = group[key] if isinstance(link, h5py.HardLink) else None
-        if isinstance(item, h5py.Group):
-            return sum(self._bytes(item, name, f"{here}/{name}") for name in item)
-        if not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
-            raise UserError(f"{self.path}: {here} lies elsewhere; a dataset holds its own arrays")
-        return int(item.size * item.dtype.itemsize)
+    def _bytes(self, file: Any, episode: str, visited: set[Any]) -> int:
+        """Return the bytes of the arrays of an episode; UserError for an array stored outside the file, and for one
+        that is reached by two links. `visited`: the places of all groups and arrays so far."""
+        total, waiting = 0, [(file, episode, episode)]
+        while waiting:
+            group, key, path = waiting.pop()
+            link = group.get(key, getlink=True)
+            if link is None:
+                raise UserError(f"{self.path} has no {path}; Minari counts episodes from 0")
+            item = group[key] if isinstance(link, h5py.HardLink) else None
+            if not isinstance(item, h5py.Group | h5py.Dataset) or (
+                isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)
+            ):
+                raise UserError(f"{self.path}: {path} lies elsewhere; a dataset holds its own arrays")
+            if (place := _place(item)) in visited:
+                raise UserError(f"{self.path}: {path} is linked to twice; write the dataset anew, each array once")
+            visited.add(place)
+            if isinstance(item, h5py.Group):
+                waiting += [(item, name, f"{path}/{name}") for name in item]
+            elif item.shape is not None:  # an empty one has no shape
+                total += max(item.size, math.prod(item.chunks or ())) * item.dtype.itemsize
+        return total
 
     def _episode(self, group: Any, here: str, scaling: tuple[Array, Array] | None) -> Trajectory:
         """Return one episode of T steps, which has T + 1 observations."""
         reward = _plain(group, "rewards", here).astype(np.float32)
+        if reward.ndim != 1:
+            raise UserError(f"{here}: rewards have shape {reward.shape}; expected one number a step")
         length = len(reward)
         seen = self._observed(group, here)
         if len(seen) != length + 1:
@@ -104,7 +130,7 @@ class Reader:
             truncated[-1] |= not terminated[-1]  # recording stopped before the episode ended
         action, success = self._acted(group, here, scaling), self._succeeded(group, length, here)
         opening = _plain(group, "opening", here) if "opening" in group else None
-        named = group.attrs.get("task")
+        named = group.attrs["task"] if "task" in group.attrs and group.attrs.get_id("task").shape == () else None
         task = named if isinstance(named, str) and named in self.tasks else self.task
         return Trajectory(task, seen[:-1], action, reward, terminated, truncated, success, seen[1:], opening)
 
@@ -158,8 +184,10 @@ class Reader:
 
     def _succeeded(self, group: Any, length: int, here: str) -> Array:
         """Return the success of each step, bool [T]; infos may have one extra entry for the reset."""
-        infos = group.get("infos", {})
-        if self.success not in infos:
+        infos = group.get("infos")
+        if infos is not None and not isinstance(infos, h5py.Group):
+            raise UserError(f"{here}: infos is {infos.dtype} of shape {infos.shape}; expected a group of arrays")
+        if infos is None or self.success not in infos:
             return np.zeros(length, bool)
         told = _plain(infos, self.success, f"{here}, infos").reshape(-1)
         if len(told) not in (length, length + 1):
@@ -167,6 +195,27 @@ class Reader:
                 f"{here}: infos/{self.success} has {count(len(told), 'entry')} and the episode {count(length, 'step')}"
             )
         return told[len(told) - length :].astype(bool)
+
+
+def gathered(reader: Reader, most: int) -> Sequence[Trajectory]:
+    """Return the first `most` episodes of a dataset, or all for 0, read in the separate process in parts of at most
+    `TOGETHER` bytes, or of one episode; raise UserError as `Reader` does."""
+    what = f"{reader.path}: reading its episodes"
+    sizes = apart.read(what, reader.path, reader.declared, most)
+    episodes: list[Trajectory] = []
+    while len(episodes) < len(sizes):
+        number = first = len(episodes)
+        together = 0
+        while number < len(sizes) and (number == first or together + sizes[number] <= TOGETHER):
+            together, number = together + sizes[number], number + 1
+        episodes += apart.read(what, reader.path, reader.episodes, first, number - first)
+    return episodes
+
+
+def _place(item: Any) -> tuple[int, int]:
+    """Return what identifies a group or an array of an HDF5 file, by whichever link it is reached."""
+    info = h5py.h5o.get_info(item.id)
+    return info.fileno, info.addr
 
 
 def _plain(group: Any, name: str, here: str) -> Array:

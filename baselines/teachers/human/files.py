@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from guidebench.harness import apart, outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.records.files import write_bytes, write_json
@@ -60,8 +61,8 @@ class PendingQuestion(NamedTuple):
             return None
         path = self.file.with_suffix(".npy")
         try:
-            found = np.load(path, mmap_mode="r", allow_pickle=False)  # the file may be shorter than its header states
-        except (OSError, ValueError, EOFError) as error:
+            found = apart.read(f"{path}: reading it", path, outside.npy, path)
+        except (OSError, UserError) as error:
             _damaged(path, str(error))
         if found.dtype != np.uint8 or found.ndim != 2 or _digest(found) != self.drawn:
             _damaged(path, "other bytes")
@@ -97,8 +98,8 @@ def read(run: Path, ordinal: int) -> PendingQuestion:
     """Read a question; UserError if its file differs from what the run wrote."""
     path = file_of(run, ordinal)
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:
+        told = outside.read_document(path)
+    except UserError as error:
         _damaged(path, str(error))
     if not isinstance(told, dict) or told.keys() != {"step", "digest", "snapshots", "content"}:
         _damaged(path, "other entries")

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from guidebench.baselines.teachers.human.files import PendingQuestion
+from guidebench.harness import outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import recorded
 from guidebench.harness.interfaces import Array, Drawer
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.playback.sample_frames import GAP, strip
-from guidebench.harness.records.files import read_json, write_bytes
+from guidebench.harness.records.files import write_bytes
 from guidebench.harness.texts import one_line
 
 FRAMES = 6
@@ -128,7 +129,7 @@ class Pictures:
     def _drawer(self, directory: Path) -> Drawer:
         """Return the drawer for a cell's directory: the cell's own, or the suite's default."""
         if directory not in self._drawers:
-            cell: Cell = recorded(read_json(directory / "cell.json"))
+            cell: Cell = recorded(outside.read_document(directory / "cell.json"))
             drawing: Any = cell.section("drawing") or cell.section("suite").drawing()
             drawn: Drawer = drawing.spawn(cell.names.task)
             self._drawers[directory] = drawn

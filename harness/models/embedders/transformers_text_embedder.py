@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from guidebench.harness import outside
+from guidebench.harness.errors import UserError
 from guidebench.harness.models.embedders.transformers_ import Transformers
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
@@ -58,9 +59,11 @@ class TextTransformers(Transformers):
 def hidden_size(file: Path) -> int | None:
     """Return the width of the hidden states by a model's config.json; None for a missing or unknown file, and for a
     model with vectors of texts of its own, such as CLIP."""
+    if not file.is_file():
+        return None
     try:
-        content = json.loads(file.read_text())
-    except (OSError, ValueError):
+        content = outside.read_document(file)
+    except UserError:
         return None
     if not isinstance(content, dict) or "projection_dim" in content:
         return None

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -212,7 +213,7 @@ def test_files_that_are_missing_or_damaged_are_named(copied: Path, tmp_path: Pat
     arrays.write_bytes(content)
     words = said.read_text()
     said.write_text(words[:40])
-    check_refused(r"metadata.json cannot be read \(.*\); restore it", obtained, path=str(copied))
+    check_refused(r"metadata.json cannot be read as JSON \(.*\); restore it", obtained, path=str(copied))
     said.write_text(json.dumps({**json.loads(words), "data_format": "arrow"}))
     check_refused("has data_format='arrow', and only hdf5 is read", obtained, path=str(copied))
     check_refused(
@@ -227,10 +228,85 @@ def test_settings_that_name_no_dataset_are_refused() -> None:
     check_refused("name two datasets", Minari, id=CARTPOLE, path="x")
 
 
-def test_too_many_episodes_and_too_many_bytes_are_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_episodes_are_refused(written: Path) -> None:
     check_refused(r"dataset.episodes=7, and .* holds 6 episodes", obtained, id=CARTPOLE, episodes=7)
-    monkeypatch.setattr("guidebench.baselines.datasets.minari.reading.LARGEST", 1000)
-    check_refused(r"holds more than 1,000 bytes of arrays up to episode_\d", obtained, id=CARTPOLE, episodes=5)
+
+
+def test_episodes_that_come_in_parts_are_the_same(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = obtained(id=CARTPOLE, episodes=5).digest
+    keeping_nothing(monkeypatch)
+    monkeypatch.setattr("guidebench.baselines.datasets.minari.reading.TOGETHER", 2_000)
+    assert obtained(id=CARTPOLE, episodes=5).digest == digest
+
+
+def keeping_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the dataset gathered again although it is in the cache."""
+    kept, asked = datasets.keeping.kept, []
+
+    def missing_once(file: Path, names: Any) -> Any:
+        asked.append(file)
+        return None if len(asked) == 1 else kept(file, names)
+
+    monkeypatch.setattr(datasets.keeping, "kept", missing_once)
+
+
+def sharing(file: Any) -> None:
+    """Forty groups, each of which holds the next one twice."""
+    group = file["episode_1/infos"].create_group("level_0")
+    for _ in range(39):
+        inside = group.create_group("a")
+        group["b"] = inside
+        group = inside
+
+
+def within_itself(file: Any) -> None:
+    file["episode_1/infos/again"] = file["episode_1"]
+
+
+def of_one_episode(file: Any) -> None:
+    for number in range(6, 600):
+        file[f"episode_{number}"] = file["episode_1"]
+
+
+def replaced(name: str, **how: Any) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        del file[name]
+        file.create_dataset(name, **how)
+
+    return change
+
+
+BOMBS: dict[str, tuple[Callable[[Any], None], str]] = {
+    "links that share": (sharing, "is linked to twice; write the dataset anew, each array once$"),
+    "an episode within itself": (within_itself, "episode_1/infos/again is linked to twice"),
+    "one episode of many names": (of_one_episode, "episode_6 is linked to twice"),
+    "infos of 2^30 entries": (
+        replaced("episode_0/infos", shape=(2**30,), dtype="u1", chunks=(2**20,)),
+        r"bytes and its arrays up to episode_0 declare 1,073,\d+,\d+; at most",
+    ),
+    "infos of four entries": (replaced("episode_0/infos", data=np.zeros(4)), r"infos is float64 of shape \(4,\); exp"),
+    "infos of one number": (replaced("episode_0/infos", data=1.0), r"infos is float64 of shape \(\); expected a group"),
+    "rewards of nothing": (replaced("episode_0/rewards", dtype=h5py.Empty("f4").dtype, data=h5py.Empty("f4")),
+        "rewards is float32 of shape None; expected an array of numbers"),
+    "rewards of two axes": (replaced("episode_0/rewards", data=np.zeros((4, 2))), r"rewards have shape \(4, 2\)"),
+    "an episode that is an array": (replaced("episode_0", data=np.zeros(4)), "episode_0: rewards is not there"),
+    "packed zeros": (
+        replaced("episode_0/rewards", shape=(2**26,), dtype="f8", chunks=(2**20,), compression="gzip"), "; at most"
+    ),
+    "one number in a vast chunk": (
+        replaced("episode_0/rewards", shape=(1,), maxshape=(None,), dtype="f8", chunks=(2**28,), compression="gzip"),
+        r"episode_0 declare 2,147,\d+,\d+; at most",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_what_declares_more_than_it_holds_is_refused_soon(copied: Path, case: str) -> None:
+    change, says = BOMBS[case]
+    altered(copied, change)
+    started = time.monotonic()
+    check_refused(says, obtained, path=str(copied))
+    assert time.monotonic() - started < 20
 
 
 COMMAND = (

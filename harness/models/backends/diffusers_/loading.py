@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends import outside_files, recipes
 from guidebench.harness.models.backends.transformers_.loaded import Source
-from guidebench.harness.models.backends.transformers_.loading import device_of, needs_extra, unloadable
+from guidebench.harness.models.backends.transformers_.loading import device_of, needs_extra, unloadable, where
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ def load(source: Source) -> Pipeline:
     named: dict[str, Any] = {"revision": source.revision}
     weights = {**named, "use_safetensors": True}
     precision = getattr(torch, source.dtype)
+    outside_files.check(where(name, source.revision))
     try:
         scheduler = diffusers.DDIMScheduler.from_pretrained(name, subfolder="scheduler", **named)
         network = diffusers.UNet2DConditionModel.from_pretrained(

@@ -3,7 +3,6 @@ last hidden states."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from guidebench.harness import outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.loaded import Loaded, Source
@@ -189,4 +189,4 @@ def _file(source: Source, name: str) -> Any:
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False,
     )
-    return None if found is None else json.loads(Path(found).read_text())
+    return None if found is None else outside.read_document(Path(found))

@@ -10,7 +10,7 @@ from typing import Any
 
 from guidebench.harness import extras
 from guidebench.harness.errors import UserError, full, too_large
-from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends import outside_files, recipes
 from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded, Source
 
 PICKLED = (".pt", ".pth", ".bin")
@@ -34,6 +34,7 @@ def load(source: Source) -> Loaded:
     from safetensors import SafetensorError
 
     named = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
+    outside_files.check(where(name, source.revision))
     try:
         config = transformers.AutoConfig.from_pretrained(name, **named)
         kind, architecture = _architecture(transformers, config)

@@ -9,10 +9,10 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends import outside_files, recipes
 from guidebench.harness.models.backends.transformers_.batching import Batcher
 from guidebench.harness.models.backends.transformers_.loaded import Source
-from guidebench.harness.models.backends.transformers_.loading import check, device_of, needs_extra, unloadable
+from guidebench.harness.models.backends.transformers_.loading import check, device_of, needs_extra, unloadable, where
 from guidebench.harness.models.calls import Call, Json, Reply, SegmentCall, TrackCall, Usage
 from guidebench.harness.models.calls.segment import mask_json
 from guidebench.harness.models.calls.track import followed
@@ -124,6 +124,7 @@ def load(source: Source, kind: Kind) -> tuple[Any, Any]:
     name, device = recipes.repository(source.model), device_of(source.device)
     named = {"revision": source.revision}
     images = kind == "segment"
+    outside_files.check(where(name, source.revision))
     try:
         config = transformers.AutoConfig.from_pretrained(name, **named)
         if config.model_type not in (("sam2", "sam2_video") if images else ("sam2_video",)):

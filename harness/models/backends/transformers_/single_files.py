@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends import outside_files
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +29,7 @@ def read(file: str) -> Read:
 
     if not Path(file).is_file():
         raise UserError(f"model {file!r} is no file")
+    outside_files.check(Path(file))
     try:
         with safe_open(file, "pt") as opened:
             told = opened.metadata() or {}
