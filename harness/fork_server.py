@@ -18,6 +18,7 @@ import gc
 import importlib
 import io
 import json
+import math
 import os
 import selectors
 import signal
@@ -45,6 +46,8 @@ TELLING = 5.0
 request (choice: both take milliseconds)."""
 _HEADER = struct.Struct("=QI")
 """Bytes of a request, number of file descriptors."""
+_DISMISSAL = _HEADER.pack(0, 0)
+"""What the process that has started the server sends last, unless it was killed."""
 _STATUS = struct.Struct("=i")
 _BOOT = """
 import json, os, sys
@@ -215,10 +218,16 @@ class _Client:
         return self._control
 
     def close(self) -> None:
-        """End the server, if this process has started one, with all processes that it has forked."""
+        """End the server, if this process has started one. It first kills what hangs of the groups that it has forked;
+        other processes of this one go on, and end as any that serves this process."""
+        mine = self._process is not None and self.owner == os.getpid()
         if self._control is not None:
+            if mine and not self.failed:
+                with contextlib.suppress(OSError):
+                    self._control.sendall(_DISMISSAL)
             self._control.close()
-        if self._process is not None and self.owner == os.getpid():
+        if mine:
+            assert self._process is not None
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(0.0 if heartbeats.is_stopped(self._process.pid) else heartbeats.STOPPING + 1.0)
             self._process.kill()
@@ -416,6 +425,8 @@ class _Server:
         self._children: dict[int, _Child] = {}
         self._orphans: dict[int, float] = {}
         """Process whose asker has ended -> time at which it is killed."""
+        self._dismissed = False
+        """Whether the process that has started the server ends it and goes on itself."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         self._wakes = (reading, writing)
@@ -424,12 +435,12 @@ class _Server:
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wakes[1], warn_on_full_buffer=False)
-        while self._first.fileno() >= 0 or self._children:
+        while self._first.fileno() >= 0 or self._orphans:
             now = time.monotonic()
             for pid in [pid for pid, due in self._orphans.items() if due <= now]:
                 self._kill(pid)
             self._counter.beat()
-            due = min((now + self._counter.interval, *self._orphans.values()))
+            due = min(now + self._counter.interval, *self._orphans.values(), math.inf)
             for key, _ in self._selector.select(max(0.0, due - now)):
                 if key.fd == self._wakes[0]:
                     os.read(key.fd, 4096)
@@ -442,8 +453,9 @@ class _Server:
                     self._part(control)
 
     def _part(self, control: socket.socket) -> None:
-        """Tell the processes that were asked for on a connection that their asker has ended; once the process that
-        started the server has ended, tell all."""
+        """Tell the processes that were asked for on a connection that their asker has ended, once the process that
+        started the server has ended, all; and kill them later. Those that serve a process which only dismisses the
+        server are left to it."""
         last = control is self._first
         self._selector.unregister(control)
         control.close()
@@ -451,11 +463,13 @@ class _Server:
             if child.lifeline >= 0 and (last or child.asker is control):
                 os.close(child.lifeline)
                 self._children[pid] = child._replace(lifeline=-1)
-                self._orphans[pid] = time.monotonic() + heartbeats.STOPPING
+                serves = self._dismissed and child.asker is self._first and os.getpgid(pid) != pid
+                if not serves:
+                    self._orphans[pid] = time.monotonic() + heartbeats.STOPPING
 
     def _kill(self, pid: int) -> None:
         """Kill a process and, if it leads a group, the group. It has not been waited for, so its id is its own."""
-        del self._orphans[pid]
+        self._orphans[pid] = math.inf  # until it has been waited for
         if os.getpgid(pid) == pid:
             heartbeats.kill_group(pid)
         os.kill(pid, signal.SIGKILL)
@@ -479,6 +493,9 @@ class _Server:
     def _answer(self, control: socket.socket) -> None:
         header, handles, _, _ = socket.recv_fds(control, _HEADER.size, 64)
         size, count = _HEADER.unpack(header)
+        if not size and control is self._first:
+            self._dismissed = True
+            return
         with open(control.fileno(), "rb", closefd=False, buffering=0) as file:
             content = bytearray()
             while len(content) < size:

@@ -154,6 +154,20 @@ def test_a_stopped_process_whose_starter_was_killed_is_killed_by_the_server(monk
             os.close(started)
 
 
+def test_a_server_that_is_dismissed_leaves_what_serves_its_starter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server, "_server", None)
+    with fork_server.running(__name__):
+        serving = fork_server.start(__name__, "wait", stdout=subprocess.PIPE, text=True)
+        leading = fork_server.start(__name__, "start", stdout=subprocess.PIPE, text=True, start_new_session=True)
+        assert serving.stdout.readline() == "ready\n" and leading.stdout.readline()
+        heartbeats.kill_group(leading.pid)
+        began = time.monotonic()
+    assert time.monotonic() - began < heartbeats.STOPPING / 2 and serving.poll() is None
+    serving.kill()
+    assert serving.wait(60) == fork_server.UNKNOWN
+    serving.stdout.close(), leading.stdout.close()
+
+
 @pytest.mark.parametrize("all_of_it", [False, True])
 def test_a_process_and_those_that_it_starts_are_a_group_that_can_be_killed(kind: str, all_of_it: bool) -> None:
     starter = fork_server.start(__name__, "start", stdout=subprocess.PIPE, text=True, start_new_session=True)
