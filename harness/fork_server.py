@@ -18,6 +18,7 @@ import gc
 import importlib
 import io
 import json
+import math
 import os
 import selectors
 import signal
@@ -28,22 +29,25 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, NoReturn, Protocol
 
 from guidebench.harness import heartbeats, processes
-from guidebench.harness.heartbeats import Pulse
+from guidebench.harness.errors import Notice
+from guidebench.harness.heartbeats import SILENT_AFTER, Counter, Pulse, Silent, Watch
 
-PATIENCE = 300.0
-"""Seconds within which the server must answer a request; the first one waits for its imports."""
 LOOK = 0.2
 """Longest time in seconds for which one thread that waits for a process keeps the others waiting."""
 UNKNOWN = 255
 """Exit code of a process whose server has ended before it, or does not tell."""
 TELLING = 5.0
-"""Seconds within which the server tells the exit code of a process that has ended (choice: it takes milliseconds)."""
+"""Seconds within which the server tells the exit code of a process that has ended, and a process writes the whole of a
+request (choice: both take milliseconds)."""
 _HEADER = struct.Struct("=QI")
 """Bytes of a request, number of file descriptors."""
+_DISMISSAL = _HEADER.pack(0, 0)
+"""What the process that has started the server sends last, unless it was killed."""
 _STATUS = struct.Struct("=i")
 _BOOT = """
 import json, os, sys
@@ -155,15 +159,18 @@ def _interpreter(
 
 
 @contextlib.contextmanager
-def running(*modules: str, environment: Mapping[str, str] | None = None) -> Iterator[None]:
+def running(
+    *modules: str, environment: Mapping[str, str] | None = None, silent_after: float = SILENT_AFTER
+) -> Iterator[None]:
     """Let `start` fork from a server that has imported `modules`, as long as the context is open. The server starts at
     the first request. Where one runs already, it is used. `environment`: environment variables of the server, which
-    count while it imports."""
+    count while it imports; `silent_after`: seconds without a heartbeat of the server after which `start` does without
+    it."""
     global _server
     if not hasattr(os, "pidfd_open") or is_running():
         yield
         return
-    _server = server = _Client(modules=modules, environment=environment)
+    _server = server = _Client(modules=modules, environment=environment, silent_after=silent_after)
     try:
         yield
     finally:
@@ -182,36 +189,49 @@ class _Client:
     def __init__(
         self,
         control: socket.socket | None = None,
+        watch: Watch | None = None,
         modules: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        silent_after: float = SILENT_AFTER,
     ) -> None:
-        """`control`: the connection to a server that runs; without one, the first request starts a server."""
+        """`control`, `watch`: the connection to a server that runs, and its heartbeat; without them, the first request
+        starts a server."""
         self.owner, self.failed = os.getpid(), False
-        self._control, self._modules, self._environment = control, modules, environment
+        self._control, self._watch, self._modules, self._environment = control, watch, modules, environment
+        self._silent_after = silent_after
         self._process: subprocess.Popen[Any] | None = None
         self._turn = threading.Lock()
 
     def _connection(self) -> socket.socket:
         if self._control is None:
             self._control, theirs = socket.socketpair()
+            pulse = Pulse(self._silent_after)
+            handles = [theirs.fileno(), pulse.descriptor]
             with theirs:
                 self._process = _interpreter(
-                    __name__, [str(theirs.fileno()), *self._modules], [path or os.getcwd() for path in sys.path],
-                    stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=self._environment,
-                    start_new_session=True,
+                    __name__, [*map(str, handles), str(self._silent_after), *self._modules],
+                    [path or os.getcwd() for path in sys.path], stdin=subprocess.DEVNULL, pass_fds=handles,
+                    env=self._environment, start_new_session=True,
                 )  # fmt: skip
+            pulse.close()
+            self._watch = Watch(self._process.pid, pulse)
         return self._control
 
     def close(self) -> None:
-        """End the server, if this process has started one, with all processes that it has forked."""
+        """End the server, if this process has started one. It first kills what hangs of the groups that it has forked;
+        other processes of this one go on, and end as any that serves this process."""
+        mine = self._process is not None and self.owner == os.getpid()
         if self._control is not None:
+            if mine and not self.failed:
+                with contextlib.suppress(OSError):
+                    self._control.sendall(_DISMISSAL)
             self._control.close()
-        if self._process is not None and self.owner == os.getpid():
-            try:
-                self._process.wait(heartbeats.STOPPING + 1.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        if mine:
+            assert self._process is not None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.0 if heartbeats.is_stopped(self._process.pid) else heartbeats.STOPPING + 1.0)
+            self._process.kill()
+            self._process.wait()
 
     def fork(
         self,
@@ -225,7 +245,7 @@ class _Client:
         text: bool,
         beat: tuple[int, float] | None = None,
     ) -> Forked:
-        """Ask the server for a process. Raise OSError if it has ended."""
+        """Ask the server for a process. Raise OSError if it has ended, or gives no sign of life."""
         numbers = (0, 1, 2, *pass_fds)
         request = _Request(module, tuple(words), paths, os.getcwd(), dict(env), numbers, group, beat)
         with contextlib.ExitStack() as closing:
@@ -242,10 +262,10 @@ class _Client:
                     content = json.dumps(request).encode()
                     handles += [*pass_fds, status]
                     control = self._connection()
-                    control.settimeout(PATIENCE)
+                    control.settimeout(heartbeats.LOOK)
                     socket.send_fds(control, [_HEADER.pack(len(content), len(handles))], handles)
-                    control.sendall(content)
-                    answer, (pidfd,), _, _ = socket.recv_fds(control, 8, 1)
+                    control.sendall(content)  # which the system keeps, since each request is answered before the next
+                    answer, (pidfd,) = self._answer(control)
                     (pid,) = struct.unpack("=Q", answer)
             except (OSError, ValueError, struct.error) as error:
                 self.failed = True  # a late answer would be taken for that of the next request
@@ -253,6 +273,22 @@ class _Client:
                     os.close(number)
                 raise error if isinstance(error, OSError) else OSError("the fork server has ended") from None
         return Forked(pid, pidfd, exit_pipe, ours, text)
+
+    def _answer(self, control: socket.socket) -> tuple[bytes, list[int]]:
+        """Return the server's answer and the descriptor that comes with it. Raise OSError if it gives no sign of life;
+        it is left to the processes that it has forked, which end when it ends."""
+        assert self._watch is not None
+        while True:
+            try:
+                answer, handles, _, _ = socket.recv_fds(control, 8, 1)
+                return answer, handles
+            except TimeoutError:
+                try:
+                    self._watch.look()
+                except Silent:
+                    told = f"the process that forks others {self._watch.silence()}; they start as new interpreters"
+                    warnings.warn(Notice(told), stacklevel=2)
+                    raise OSError(told) from None
 
 
 def _stream(number: int, stream: int | IO[Any] | None, closing: contextlib.ExitStack) -> tuple[int | None, int]:
@@ -354,14 +390,17 @@ def parent_watch() -> Callable[[], bool]:
     return lambda: os.getppid() != parent
 
 
-def main(handle: str, *modules: str) -> NoReturn:
-    """Be the server: import `modules`, then fork at each request, until the process that started this one ends."""
+def main(handle: str, counter: str, silent_after: str, *modules: str) -> NoReturn:
+    """Be the server: import `modules`, then fork at each request, until the process that started this one ends.
+    `counter`: the descriptor of its heartbeat."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
-    for module in modules:
-        importlib.import_module(module)
-    gc.freeze()
-    _Server(socket.socket(fileno=int(handle))).serve()
+    beats = Counter(int(counter), float(silent_after))
+    with beats.beating():  # the thread ends before the first fork
+        for module in modules:
+            importlib.import_module(module)
+        gc.freeze()
+    _Server(socket.socket(fileno=int(handle)), beats).serve()
     os._exit(0)
 
 
@@ -379,13 +418,15 @@ class _Child(NamedTuple):
 
 
 class _Server:
-    def __init__(self, control: socket.socket) -> None:
-        self._first = control
+    def __init__(self, control: socket.socket, counter: Counter) -> None:
+        self._first, self._counter = control, counter
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ)
         self._children: dict[int, _Child] = {}
         self._orphans: dict[int, float] = {}
         """Process whose asker has ended -> time at which it is killed."""
+        self._dismissed = False
+        """Whether the process that has started the server ends it and goes on itself."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         self._wakes = (reading, writing)
@@ -394,12 +435,13 @@ class _Server:
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wakes[1], warn_on_full_buffer=False)
-        while self._first.fileno() >= 0 or self._children:
+        while self._first.fileno() >= 0 or self._orphans:
             now = time.monotonic()
             for pid in [pid for pid, due in self._orphans.items() if due <= now]:
                 self._kill(pid)
-            due = min(self._orphans.values(), default=None)
-            for key, _ in self._selector.select(None if due is None else max(0.0, due - now)):
+            self._counter.beat()
+            due = min(now + self._counter.interval, *self._orphans.values(), math.inf)
+            for key, _ in self._selector.select(max(0.0, due - now)):
                 if key.fd == self._wakes[0]:
                     os.read(key.fd, 4096)
                     self._reap()
@@ -411,8 +453,9 @@ class _Server:
                     self._part(control)
 
     def _part(self, control: socket.socket) -> None:
-        """Tell the processes that were asked for on a connection that their asker has ended; once the process that
-        started the server has ended, tell all."""
+        """Tell the processes that were asked for on a connection that their asker has ended, once the process that
+        started the server has ended, all; and kill them later. Those that serve a process which only dismisses the
+        server are left to it."""
         last = control is self._first
         self._selector.unregister(control)
         control.close()
@@ -420,11 +463,13 @@ class _Server:
             if child.lifeline >= 0 and (last or child.asker is control):
                 os.close(child.lifeline)
                 self._children[pid] = child._replace(lifeline=-1)
-                self._orphans[pid] = time.monotonic() + heartbeats.STOPPING
+                serves = self._dismissed and child.asker is self._first and os.getpgid(pid) != pid
+                if not serves:
+                    self._orphans[pid] = time.monotonic() + heartbeats.STOPPING
 
     def _kill(self, pid: int) -> None:
         """Kill a process and, if it leads a group, the group. It has not been waited for, so its id is its own."""
-        del self._orphans[pid]
+        self._orphans[pid] = math.inf  # until it has been waited for
         if os.getpgid(pid) == pid:
             heartbeats.kill_group(pid)
         os.kill(pid, signal.SIGKILL)
@@ -448,6 +493,9 @@ class _Server:
     def _answer(self, control: socket.socket) -> None:
         header, handles, _, _ = socket.recv_fds(control, _HEADER.size, 64)
         size, count = _HEADER.unpack(header)
+        if not size and control is self._first:
+            self._dismissed = True
+            return
         with open(control.fileno(), "rb", closefd=False, buffering=0) as file:
             content = bytearray()
             while len(content) < size:
@@ -458,13 +506,14 @@ class _Server:
         if len(handles) != count:
             raise ValueError("file descriptors were lost")
         ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(TELLING), 0))
         watched, lifeline = os.pipe()
         group = 0 if request.group else self._group(control)
         pid = os.fork()
         if not pid:
             try:
                 _join(0, group)
-                _become(request, handles[:-1], theirs, watched)
+                _become(request, handles[:-1], theirs, watched, self._counter)
             finally:
                 os._exit(1)
         _join(pid, group)  # here too, so that it is done before the asker hears of the process
@@ -496,7 +545,9 @@ def _join(pid: int, group: int | None) -> None:
             os.setpgid(pid, group)
 
 
-def _become(request: _Request, handles: Sequence[int], control: socket.socket, watched: int) -> NoReturn:
+def _become(
+    request: _Request, handles: Sequence[int], control: socket.socket, watched: int, counter: Counter
+) -> NoReturn:
     """Turn a fork of the server into the process that was asked for, run it and exit."""
     global _server, _lifeline
     import fcntl
@@ -519,7 +570,7 @@ def _become(request: _Request, handles: Sequence[int], control: socket.socket, w
             with contextlib.suppress(OSError):  # the one that lists the others is closed
                 os.close(number)
     control.detach()
-    _server = _Client(socket.socket(fileno=mine))
+    _server = _Client(socket.socket(fileno=mine), Watch(os.getppid(), counter))
 
     os.environ.clear()
     os.environ.update(request.environment)

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from guidebench.harness.errors import Stopped
@@ -45,6 +45,7 @@ _STATES = {
     "Z": "it has ended, and another process holds its pipe",
 }
 """Letter of /proc/PID/stat -> why a process is silent."""
+_GAVE = "gave no sign of life for"
 _HELD = "a call in it holds the Python interpreter; raise silent_after if such a call may take so long"
 
 _current: tuple[int, float] | None = None
@@ -55,41 +56,69 @@ class Silent(Exception):
     """A process has given no sign of life for too long."""
 
 
-class Pulse:
-    """The counter of one process. The waiter makes it, and the process inherits its descriptor."""
+class Counter:
+    """The beats of one process, in memory that other processes see."""
 
-    def __init__(self, silent_after: float = SILENT_AFTER) -> None:
-        """`silent_after`: seconds without a beat after which the process is regarded as hung."""
-        self.silent_after, self.interval = silent_after, min(BEAT, silent_after / BEATS)
-        if hasattr(os, "memfd_create"):
-            self.descriptor = os.memfd_create("heartbeat")
-        else:
-            with tempfile.TemporaryFile() as file:
-                self.descriptor = os.dup(file.fileno())
-        os.truncate(self.descriptor, mmap.PAGESIZE)
-        self._memory = mmap.mmap(self.descriptor, mmap.PAGESIZE)
-        self.close = weakref.finalize(self, os.close, self.descriptor)
-        """Closes the descriptor, when the process has it; the counter can still be read."""
+    def __init__(self, descriptor: int, silent_after: float = SILENT_AFTER) -> None:
+        """`descriptor`: of the memory; `silent_after`: seconds without a beat after which the process is regarded as
+        hung."""
+        self.descriptor, self.silent_after = descriptor, silent_after
+        self.interval = min(BEAT, silent_after / BEATS)
+        """Seconds between two beats."""
+        self._memory = mmap.mmap(descriptor, mmap.PAGESIZE)
 
     @property
     def beats(self) -> int:
         """Return the number of beats so far."""
         return int(_COUNTER.unpack_from(self._memory)[0])
 
+    def beat(self) -> None:
+        """Give a sign of life, which only the process itself does."""
+        _COUNTER.pack_into(self._memory, 0, self.beats + 1)
+
+    @contextlib.contextmanager
+    def beating(self) -> Iterator[None]:
+        """Beat from a thread as long as the context is open."""
+        over = threading.Event()
+        thread = threading.Thread(target=_beat, args=(self.beat, self.interval, over), daemon=True, name="heartbeat")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+class Pulse(Counter):
+    """A new counter. The waiter makes it, and the process inherits its descriptor."""
+
+    def __init__(self, silent_after: float = SILENT_AFTER) -> None:
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("heartbeat")
+        else:
+            with tempfile.TemporaryFile() as file:
+                descriptor = os.dup(file.fileno())
+        os.truncate(descriptor, mmap.PAGESIZE)
+        super().__init__(descriptor, silent_after)
+        self.close = weakref.finalize(self, os.close, descriptor)
+        """Closes the descriptor, when the process has it; the counter can still be read."""
+
 
 def begin(descriptor: int, interval: float) -> None:
     """Let this process beat on a counter that it has inherited, from a daemon thread, until it ends."""
     global _current
     os.set_inheritable(descriptor, False)
-    memory, _current = mmap.mmap(descriptor, mmap.PAGESIZE), (descriptor, interval)
+    counter, _current = Counter(descriptor), (descriptor, interval)
+    arguments = (counter.beat, interval, threading.Event())
+    threading.Thread(target=_beat, args=arguments, daemon=True, name="heartbeat").start()
 
-    def beat() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the main thread's
-        while True:
-            _COUNTER.pack_into(memory, 0, _COUNTER.unpack_from(memory)[0] + 1)
-            time.sleep(interval)
 
-    threading.Thread(target=beat, daemon=True, name="heartbeat").start()
+def _beat(beat: Callable[[], None], interval: float, over: threading.Event) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the main thread's
+    while True:
+        beat()
+        if over.wait(interval):
+            return
 
 
 def handed_on() -> tuple[int, float] | None:
@@ -116,34 +145,47 @@ class Clock:
 class Watch:
     """Judges whether a process is hung."""
 
-    def __init__(self, pid: int, pulse: Pulse, stop: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, pid: int, counter: Counter, stop: Callable[[], bool] = lambda: False) -> None:
         """`stop`: says whether this process is to stop, which then waits LEAVING seconds more."""
-        self._pid, self._pulse, self._stop = pid, pulse, stop
-        self._beats, self._silence, self._leaving = pulse.beats, 0.0, 0.0
+        self._pid, self._counter, self._stop = pid, counter, stop
+        self._beats, self._silence, self._leaving = counter.beats, 0.0, 0.0
         self._clock = Clock()
 
     def look(self) -> None:
         """Raise Silent, with the reason, if the process is hung, and Stopped if this process has been asked to stop and
         has waited for LEAVING seconds since. Call it every LOOK seconds of waiting."""
         passed = self._clock()
-        if (beats := self._pulse.beats) != self._beats:
+        if (beats := self._counter.beats) != self._beats:
             self._beats, self._silence = beats, 0.0
         else:
             self._silence += passed
-        if self._silence >= self._pulse.silent_after:
-            raise Silent(f"gave no sign of life for {self._pulse.silent_after:g} s and was killed: {reason(self._pid)}")
+        if self._silence >= self._counter.silent_after:
+            raise Silent(f"{_GAVE} {self._counter.silent_after:g} s and was killed: {reason(self._pid)}")
         if self._stop():
             self._leaving += passed
             if self._leaving >= LEAVING:
                 raise Stopped
 
+    def silence(self) -> str:
+        """Return the words for a process that is hung and is not killed."""
+        return f"{_GAVE} {self._counter.silent_after:g} s: {reason(self._pid)}"
+
 
 def reason(pid: int) -> str:
     """Return why a process does not beat, as far as the system tells."""
+    return _STATES.get(state, _HELD) if (state := _state(pid)) else f"it is stopped, or {_HELD}"
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a process is known to be stopped by a signal or a debugger."""
+    return _state(pid) in ("T", "t")
+
+
+def _state(pid: int) -> str:
+    """Return the letter of a process's state, or "" if the system does not tell it."""
     with contextlib.suppress(OSError, IndexError):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return _STATES.get(state, _HELD)
-    return f"it is stopped, or {_HELD}"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
 
 
 def kill_group(pid: int) -> None:

@@ -140,7 +140,8 @@ class Processes(Launcher):
         self._logs.mkdir(parents=True, exist_ok=True)
         if jobs and not self.open:
             environment = base.environment(Slot("cpu"))
-            self._fork_server.enter_context(fork_server.running("torch", WORKER, environment=environment))
+            forking = fork_server.running("torch", WORKER, environment=environment, silent_after=self._silent_after)
+            self._fork_server.enter_context(forking)
         self._waiting.extend((job, False) for job in jobs)
         if self._hosts is None and self._gpus is not None and self._waiting:
             self._hosts = Hosts(self._logs / "models.log", self._of_host, self._silent_after)

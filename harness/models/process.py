@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from guidebench.harness import fork_server, registry
+from guidebench.harness import fork_server, heartbeats, registry
 from guidebench.harness.companions import Channel, never
 from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, Stopped, UserError
 from guidebench.harness.heartbeats import LOOK, SILENT_AFTER, Clock, Pulse, Silent, Watch
@@ -191,7 +191,8 @@ class ModelProcess:
             self._connection = None
         if self._process is not None:
             try:
-                self._process.wait(seconds + 2 + (COPYING if self._scratch else 0))
+                longest = seconds + 2 + (COPYING if self._scratch else 0)
+                self._process.wait(0.0 if heartbeats.is_stopped(self._process.pid) else longest)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

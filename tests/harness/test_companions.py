@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -14,6 +13,7 @@ import pytest
 from guidebench.harness.companions import Companion
 from guidebench.harness.errors import Stopped
 from guidebench.harness.heartbeats import Silent
+from tests.harness.stopping import stop
 
 SILENT_AFTER = 1.5
 LARGE = 2**22
@@ -38,8 +38,8 @@ def companion() -> Iterator[Callable[..., Companion]]:
     """`companion()` is a process that serves, and has answered once."""
     made: list[Companion] = []
 
-    def start(stop: Callable[[], bool] = lambda: False) -> Companion:
-        made.append(Companion(serve, SILENT_AFTER, stop))
+    def start(stopping: Callable[[], bool] = lambda: False) -> Companion:
+        made.append(Companion(serve, SILENT_AFTER, stopping))
         made[-1].send(("begin", b""))
         assert made[-1].receive() == "begin"
         return made[-1]
@@ -67,7 +67,7 @@ def test_a_long_call_is_no_silence(companion: Callable[..., Companion]) -> None:
 def test_a_stopped_process_is_killed_and_the_reason_told(companion: Callable[..., Companion], request_: object) -> None:
     process = companion()
     pid = process.pid
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     with pytest.raises(Silent, match=r"no sign of life for 1.5 s and was killed: it is stopped \(SIGSTOP\)"):
         process.send(request_)
         process.receive()
@@ -78,7 +78,7 @@ def test_a_process_that_is_stopped_while_it_answers_is_killed(companion: Callabl
     process = companion()
     process.send(("bytes", LARGE))
     assert process._channel is not None and process._channel.poll(60.0)  # only a part of the answer has come
-    os.kill(process.pid, signal.SIGSTOP)
+    stop(process.pid)
     with pytest.raises(Silent, match="it is stopped"):
         process.receive()
 

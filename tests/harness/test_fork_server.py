@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from guidebench.harness import fork_server, heartbeats
+from guidebench.harness.errors import Notice
+from tests.harness.stopping import stop
 
 
 @pytest.fixture(params=["forked", "fresh"])
@@ -124,6 +126,21 @@ def test_it_notices_that_its_starter_was_killed(kind: str) -> None:
         assert lines.read() == "noticed\n"
 
 
+def test_a_server_that_is_stopped_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server, "_server", None)
+    with fork_server.running(__name__, silent_after=1.0):
+        waiting = fork_server.start(__name__, "wait", stdout=subprocess.PIPE, text=True)
+        assert fork_server._server is not None and fork_server._server._process is not None
+        stop(fork_server._server._process.pid)
+        with pytest.warns(Notice, match=r"that forks others gave no sign of life for 1 s: it is stopped \(SIGSTOP\)"):
+            process = fork_server.start(__name__, "exit", "7")
+        assert process.wait(60) == 7 and not fork_server.is_running()
+        waiting.kill()
+        monkeypatch.setattr(fork_server, "TELLING", 0.1)
+        assert waiting.wait(60) == fork_server.UNKNOWN
+        waiting.stdout.close()
+
+
 def test_a_stopped_process_whose_starter_was_killed_is_killed_by_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_server, "_server", None)
     with fork_server.running("tests.harness.impatient"):
@@ -135,6 +152,20 @@ def test_a_stopped_process_whose_starter_was_killed_is_killed_by_the_server(monk
             assert starter.wait(60) == -signal.SIGKILL
             assert select.select([started], [], [], 60.0)[0], "it is left"
             os.close(started)
+
+
+def test_a_server_that_is_dismissed_leaves_what_serves_its_starter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server, "_server", None)
+    with fork_server.running(__name__):
+        serving = fork_server.start(__name__, "wait", stdout=subprocess.PIPE, text=True)
+        leading = fork_server.start(__name__, "start", stdout=subprocess.PIPE, text=True, start_new_session=True)
+        assert serving.stdout.readline() == "ready\n" and leading.stdout.readline()
+        heartbeats.kill_group(leading.pid)
+        began = time.monotonic()
+    assert time.monotonic() - began < heartbeats.STOPPING / 2 and serving.poll() is None
+    serving.kill()
+    assert serving.wait(60) == fork_server.UNKNOWN
+    serving.stdout.close(), leading.stdout.close()
 
 
 @pytest.mark.parametrize("all_of_it", [False, True])

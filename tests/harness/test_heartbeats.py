@@ -27,16 +27,12 @@ class Time:
             watch.look()
 
 
-def beat(pulse: Pulse) -> None:
-    heartbeats._COUNTER.pack_into(pulse._memory, 0, pulse.beats + 1)
-
-
 def test_silence_is_counted_from_the_last_beat(monkeypatch: pytest.MonkeyPatch) -> None:
     time, pulse = Time(monkeypatch), Pulse(120.0)
     watch = Watch(os.getpid(), pulse)
     for _ in range(3):
         time.wait(watch, 119.0)
-        beat(pulse)
+        pulse.beat()
     time.wait(watch, 119.5)
     with pytest.raises(Silent, match="gave no sign of life for 120 s and was killed: a call in it holds the Python"):
         time.wait(watch, 1.0)

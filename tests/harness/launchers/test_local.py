@@ -1,7 +1,6 @@
 """Where workers go: CPU cores, or slots of the GPUs that may be used; and which seeds share one."""
 
 import os
-import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
 from tests.harness.launchers.scheduled import until
+from tests.harness.stopping import stop
 
 PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1,2,3,4]"]
 
@@ -202,13 +202,13 @@ def test_a_worker_that_is_stopped_is_killed_with_what_is_beside_it_and_retried_a
     sleeping: local.Processes,
 ) -> None:
     begun = event(sleeping, "started").content
-    os.kill(begun["worker"], signal.SIGSTOP)
-    os.kill(begun["beside"], signal.SIGSTOP)
+    stop(begun["worker"])
+    stop(begun["beside"])
     error = str(event(sleeping, "retry").content["error"])
     assert error == "the worker gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
     again = event(sleeping, "started").content
     assert again["worker"] != begun["worker"] and not exists(begun["worker"], begun["beside"])
-    os.kill(again["worker"], signal.SIGSTOP)
+    stop(again["worker"])
     assert "it is stopped" in str(event(sleeping, "crashed").content["error"])
 
 
@@ -218,7 +218,7 @@ def test_a_stop_kills_what_has_not_ended_in_time_with_what_is_beside_it(
     assert local.GRACE < 10.0
     monkeypatch.setattr(local, "GRACE", 0.5)
     begun = event(sleeping, "started").content
-    os.kill(begun["beside"], signal.SIGSTOP)  # it holds the pipe of the worker, which the signal ends
+    stop(begun["beside"])  # it holds the pipe of the worker, which the signal ends
     sleeping.cancel()
     event(sleeping, "stopped")
     until(lambda: not exists(begun["worker"], begun["beside"]))

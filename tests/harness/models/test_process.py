@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import select
-import signal
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from guidebench.harness.models.messages import Assignment, ProcessReply, Registe
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import InFlight, Memory, QuestionQueue
 from guidebench.harness.models.serving import padded
+from tests.harness.stopping import stop
 
 # Scores a clip by its frames' mean (codes are drawn, so any number will do), and misbehaves on request.
 SOURCE = """
@@ -155,7 +155,7 @@ def test_a_process_that_is_stopped_is_killed_named_and_started_again(process, ca
     judge = process(silent_after=1.5)
     assert answer(judge, 0) == 0.03
     stopped = judge.pid
-    os.kill(stopped, signal.SIGSTOP)
+    stop(stopped)
     assert answer(judge, 1, 4) == 0.04 and judge.restarts == 1 and not Path(f"/proc/{stopped}").exists()
     said = "(gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)); restarted"
     assert f"process {stopped} of judge 'odd' ended {said}" in capsys.readouterr().err
@@ -164,10 +164,10 @@ def test_a_process_that_is_stopped_is_killed_named_and_started_again(process, ca
 def test_a_worker_that_is_to_stop_waits_only_a_little_for_an_answer_and_for_calls_that_are_paid_for(
     process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop: list[bool] = []
-    judge = process("hang once", stop=lambda: bool(stop))
+    stopping: list[bool] = []
+    judge = process("hang once", stop=lambda: bool(stopping))
     judge.ask(item(0, 3))
-    stop.append(True)
+    stopping.append(True)
     began = time.monotonic()
     with pytest.raises(Stopped):
         judge.take(0)

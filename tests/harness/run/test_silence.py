@@ -14,6 +14,7 @@ from guidebench.harness import fork_server
 from guidebench.harness.heartbeats import STOPPING
 from guidebench.harness.records import leases
 from tests.harness.launchers import scheduled
+from tests.harness.stopping import stop
 from tests.programs import start_bench
 
 
@@ -67,15 +68,15 @@ def test_a_stopped_process_of_tasks_is_told_in_one_line_and_its_worker_started_a
     command: Command,
 ) -> None:
     worker, beside = command.training()
-    os.kill(beside, signal.SIGSTOP)
+    stop(beside)
     scheduled.until(lambda: ": resumed at step" in command.out, told=lambda: command.out)
     (line,) = (line for line in command.out.splitlines() if "crashed" in line)
     assert "retried once: RuntimeError: a process that steps tasks beside the worker (env_workers), asked for" in line
     assert "gave no sign of life for 2 s and was killed: it is stopped (SIGSTOP)" in line
     assert not group(worker)
     worker, beside = command.training()
-    os.kill(worker, signal.SIGSTOP)  # it hears no signal
-    os.kill(beside, signal.SIGSTOP)
+    stop(worker)  # it hears no signal
+    stop(beside)
     began = time.monotonic()
     os.kill(command.process.pid, signal.SIGINT)
     assert command.process.wait(60) == 130 and time.monotonic() - began < STOPPING + 2.0, command.out

@@ -25,6 +25,7 @@ from guidebench.harness.models.hosts.wire import CONNECT, Greeting, Wanted, pack
 from guidebench.harness.models.messages import Registered
 from tests import programs
 from tests.harness.launchers.scheduled import until
+from tests.harness.stopping import stop
 
 # Does what the prompt says. Each load appends a line to a file.
 SOURCE = """
@@ -359,7 +360,7 @@ def test_a_host_that_is_stopped_is_killed_named_and_started_again(
         asked = model()
         asked.spawn(device)
         first = (await asked.answer(clip("who"))).value["pid"]  # on a CPU it is a fork of the host
-        os.kill(first, signal.SIGSTOP)
+        stop(first)
         second = (await asked.answer(clip("who"))).value["pid"]
         await asked.close()
         return [first, second]

@@ -1,0 +1,14 @@
+"""Stops processes as SIGSTOP does, which takes effect a moment after it was sent."""
+
+import os
+import signal
+
+from guidebench.harness import heartbeats
+from tests.harness.launchers.scheduled import until
+
+
+def stop(*processes: int) -> None:
+    """Stop processes, and wait until they are."""
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    until(lambda: all(map(heartbeats.is_stopped, processes)), every=0.01)
