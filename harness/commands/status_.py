@@ -171,8 +171,10 @@ def _measure(record: Mapping[str, Any]) -> str:
 
 def _record(cell: Path) -> dict[str, Any]:
     """Return the record of the cell in a directory; empty if it does not exist yet or cannot be read."""
+    from guidebench.harness.records.files import read_regular
+
     try:
-        content = json.loads((cell / "cell.json").read_text(encoding="utf-8"))
+        content = json.loads(read_regular(cell / "cell.json"))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
