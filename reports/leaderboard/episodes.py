@@ -15,7 +15,7 @@ from guidebench.reports.leaderboard.sources import clean
 from guidebench.reports.rendering import animations
 from guidebench.results import RunRecord, galleries
 from guidebench.results.galleries import Episode, Gallery
-from guidebench.results.verification import pictures
+from guidebench.results.verification.record import UNVERIFIED, gallery_check
 
 MOST = 3
 """Most episodes of a row: of its first tasks, of the first run of each that has a gallery."""
@@ -109,10 +109,10 @@ class Screening:
 def _verified(row: RankedRow, task: str, run: RunRecord) -> tuple[bool, str]:
     """Return whether a verification has played the episodes of a submitted run's gallery again, and what it says."""
     verdict = row.source.verification and row.source.verification.cells.get(run.cell.id)
-    name = pictures.name_of(run.seed)
+    name = gallery_check(run.seed)
     check = next((check for check in verdict.checks if check.what == name), None) if verdict else None
     if check is None:
-        return False, f"{task}, seed {run.seed}: {pictures.UNVERIFIED}: `bench verify` has not played them again"
+        return False, f"{task}, seed {run.seed}: {UNVERIFIED}: `bench verify` has not played them again"
     return check.passed is True, clean(f"{task}, seed {run.seed}: {check.detail}", 600)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from guidebench.harness.errors import UserError
 from guidebench.results import galleries
 from guidebench.results.galleries import Episode, Gallery
-from guidebench.results.verification.record import Check
+from guidebench.results.verification.record import UNVERIFIED, Check, gallery_check
 
 if TYPE_CHECKING:
     from guidebench.harness.interfaces import Task
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 WITHIN = 2
 """Largest difference of a pixel's colours, of 255, between a frame that was handed in and the one drawn here."""
-UNVERIFIED = "pictures not verified"
-"""Label of a gallery whose episodes were not played again with the same actions and pictures."""
 
 
 class Shown(NamedTuple):
@@ -44,23 +42,13 @@ class Shown(NamedTuple):
     """Recorded answers for an agent that calls models while it acts; None if there are none."""
 
 
-def name_of(seed: int) -> str:
-    """Return the name of the check of a run's gallery."""
-    return f"seed {seed}: pictures"
-
-
-def is_of(check: Check) -> bool:
-    """Return whether a check is one of a gallery."""
-    return check.what.endswith(": pictures")
-
-
 def check(seed: int, differences: Mapping[int, str]) -> Check:
     """Return the check of a run's gallery. `differences`: episode -> how its replay differs, or "". A difference leaves
     the run's numbers as they are, so the check is then one that could not be made."""
     if wrong := next((f"episode {number}: {told}" for number, told in differences.items() if told), ""):
-        return Check(name_of(seed), None, f"{UNVERIFIED}: {wrong}")
+        return Check(gallery_check(seed), None, f"{UNVERIFIED}: {wrong}")
     episodes = ", ".join(map(str, differences))
-    return Check(name_of(seed), True, f"episodes {episodes} were played again: equal actions and pictures")
+    return Check(gallery_check(seed), True, f"episodes {episodes} were played again: equal actions and pictures")
 
 
 def replayed(shown: Shown) -> dict[int, str]:

@@ -138,7 +138,7 @@ def _begun(
         )
         for id, verdict in before.cells.items()
         if verdict.standing != "self-reported"
-        and all(check.passed is not None or pictures.is_of(check) for check in verdict.checks)
+        and all(check.passed is not None or record.is_of_gallery(check) for check in verdict.checks)
     }  # fmt: skip
 
 
@@ -289,7 +289,7 @@ def _pictures(
 ) -> Check | None:
     """Return the check of a run's gallery, None if it has none. It concerns what is shown of the run and none of its
     numbers, so it never decides the standing of its cell."""
-    what = pictures.name_of(run.seed)
+    what = record.gallery_check(run.seed)
     try:
         gallery = galleries.read(study.directory / run.directory)
         if gallery is None or not gallery.episodes:
@@ -302,7 +302,7 @@ def _pictures(
         cell = study.directory / run.cell.directory
         return pictures.check(run.seed, player.pictures(Shown(cell, own.id, run.seed, answers)))
     except (UserError, Misfit, OSError) as error:
-        return Check(what, None, f"{pictures.UNVERIFIED}: {error}")
+        return Check(what, None, f"{record.UNVERIFIED}: {error}")
 
 
 def _asked(own: Configured, cassette: Path | None, options: Options, account: ReaskingCost | None) -> dict[str, Any]:
