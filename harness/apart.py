@@ -11,6 +11,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -294,11 +295,15 @@ def read(
 
 
 def total_bytes(files: Iterable[Path]) -> int:
-    """Return the bytes of files; those that are missing count 0."""
+    """Return the bytes of files; those that are missing count 0. Raise UserError for a FIFO, a socket or a device, which
+    may have no end."""
     total = 0
     for file in files:
         with contextlib.suppress(OSError):
-            total += file.stat().st_size
+            status = file.stat()
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+                raise UserError(f"{file} is a FIFO, a socket or a device, and no regular file; restore it")
+            total += status.st_size
     return total
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ REPLACEMENT = "\ufffd"
 """Unicode's replacement character."""
 SURROGATES = re.compile("[\ud800-\udfff]")
 """Lone surrogates, which JSON can encode and UTF-8 cannot."""
+CONTROLS = ("Cc", "Zl", "Zp")
+"""Unicode's categories of control characters, and of separators of lines and paragraphs."""
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters to escape: control characters except tab and newline, bidirectional marks, and lone surrogates."""
 
@@ -48,6 +51,16 @@ def mended(text: str) -> str:
 def printable(text: str) -> str:
     """Return the text with each control or unprintable character escaped; tabs and newlines are kept."""
     return UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def control_characters(text: str) -> str:
+    """Return the control characters and line separators of a text, each once, escaped and joined by ", ".
+
+    >>> control_characters("a\\nb\\tc\\n")
+    '\\\\n, \\\\t'
+    """
+    letters = dict.fromkeys(letter for letter in text if unicodedata.category(letter) in CONTROLS)
+    return ", ".join(repr(letter)[1:-1] for letter in letters)
 
 
 def one_line(text: Any) -> str:

@@ -13,8 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.records.files import open_regular
 from guidebench.harness.records.galleries import (
     CAPTION,
     CAPTIONS,
@@ -56,6 +60,8 @@ class Episode(NamedTuple):
     """Steps of the episode, and what is said from there on."""
     left_out: int
     """Captions left out for lack of room."""
+    actions: str = ""
+    """SHA-256 of its actions in hexadecimal digits; "" if the gallery does not say it."""
 
 
 class Gallery(NamedTuple):
@@ -81,6 +87,8 @@ class Gallery(NamedTuple):
     """Episodes that could not be drawn, and why."""
     reason: str
     """Why there is no episode at all, or ""."""
+    opengl: str | None = None
+    """OpenGL backend that drew it, "" for none; None if the gallery does not say it."""
 
 
 def directory(run: Path) -> Path:
@@ -91,7 +99,7 @@ def directory(run: Path) -> Path:
 def read(run: Path) -> Gallery | None:
     """Return what a run's gallery says, read in the separate process, or None without one. Raise UserError for a file
     that does not fit."""
-    if not (directory(run) / CONTENTS).exists():
+    if not (directory(run) / CONTENTS).is_file():
         return None
     return apart.call(f"{CONTENTS}: reading it", apart.SECONDS, _read, run)
 
@@ -100,7 +108,7 @@ def _read(run: Path) -> Gallery:
     file = directory(run) / CONTENTS
     if not file.resolve().is_relative_to(run.resolve()):
         raise UserError(f"{CONTENTS} lies outside the run")
-    with open(file, "rb") as stream:
+    with open_regular(file) as stream:
         content = stream.read(DOCUMENT + 1)
     if len(content) > DOCUMENT:
         raise UserError(f"{CONTENTS} has more than {DOCUMENT:,} bytes")
@@ -127,6 +135,7 @@ def parsed(found: Mapping[str, Any]) -> Gallery:
         successes=_count(found, "successes"), measure=field(found, "measure", str)[:60],
         unjudged=field(found, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
         episodes=tuple(_episode(each) for each in _objects(found, "episodes")),
+        opengl=field(found, "opengl", str)[:60] if "opengl" in found else None,
     )  # fmt: skip
 
 
@@ -136,7 +145,7 @@ def animation(run: Path, file: str) -> bytes:
     path = directory(run) / file
     if Path(file).name != file or not path.is_file() or not path.resolve().is_relative_to(run.resolve()):
         raise UserError(f"there is no file {file[:60]!r} in the gallery")
-    with open(path, "rb") as stream:
+    with open_regular(path) as stream:
         content = stream.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise UserError(f"{file[:60]!r} has more than {LARGEST:,} bytes")
@@ -157,6 +166,11 @@ def remade(webp: bytes, frames: int) -> bytes:
     if len(made) > 2 * LARGEST:
         raise UserError(f"its frames take {len(made):,} bytes at quality {QUALITY}")
     return made
+
+
+def pixels(webp: bytes, frames: int) -> Array:
+    """Return the decoded frames of an animation, uint8 [n, height, width, 3]; raise UserError as `check` does."""
+    return np.stack([np.asarray(picture) for picture in _decoded(webp, frames)])
 
 
 def _decoded(webp: bytes, frames: int) -> Iterator[Any]:
@@ -207,6 +221,7 @@ def _episode(entry: Mapping[str, Any]) -> Episode:
         _count(entry, "episode"), field(entry, "success", bool), number(entry, "return"), _count(entry, "length"),
         number(entry, "score"), _count(entry, "moves"), _count(entry, "frames"), field(entry, "file", str),
         words[:CAPTIONS], _count(entry, "words_left_out") + len(words[CAPTIONS:]),
+        field(entry, "actions", str)[:64] if "actions" in entry else "",
     )  # fmt: skip
 
 

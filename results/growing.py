@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import schema
+from guidebench.harness.records.files import open_regular
 from guidebench.results import rows
 from guidebench.results.store import IDENTITY, RunRecord, identity
 
@@ -72,7 +73,7 @@ class Growing:
         if now is None or now == self._sign:
             return False
         try:
-            with open(self.path, "rb") as file:
+            with open_regular(self.path) as file:
                 anew = not self._continues(file.fileno())
                 if anew:
                     self._begin()

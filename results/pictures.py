@@ -6,6 +6,7 @@ import struct
 from typing import NamedTuple
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import read_regular
 from guidebench.harness.records.study import frames_file
 from guidebench.results.store import StudyRecord
 
@@ -53,7 +54,7 @@ def pictures(study: StudyRecord) -> list[Picture]:
             raise UserError(f"{path} has {path.stat().st_size:,} bytes; at most {LARGEST:,} are read")
         if sum(len(each.png) for each in found.values()) + path.stat().st_size > TOGETHER:
             raise UserError(f"{study.directory}: its sample frames have more than {TOGETHER:,} bytes; leave some out")
-        content = path.read_bytes()
+        content = read_regular(path)
         if not content.startswith(SIGNATURE):
             raise UserError(f"{path} is not a PNG; delete it, and the command that made the study draws it anew")
         found[where, name] = Picture(where, name, content)

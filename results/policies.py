@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.interfaces import Array
+from guidebench.harness.records.files import open_regular
 
 LARGEST = 2**30
 """Most bytes of a file."""
@@ -45,7 +46,7 @@ class Held(NamedTuple):
 def table(path: Path) -> dict[str, Held]:
     """Return name -> place of each array; raise ValueError unless the arrays fill the file without gaps."""
     size = os.stat(path, follow_symlinks=False).st_size
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         first = file.read(8)
         length = struct.unpack("<Q", first)[0] if len(first) == 8 else size
         if size > LARGEST or length > min(LARGEST_HEAD, size - 8):
@@ -70,7 +71,7 @@ def table(path: Path) -> dict[str, Held]:
 
 def blocks(path: Path, held: Held) -> Iterator[Array]:
     """Yield an array's numbers in order as flat blocks of at most 16 MiB."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         file.seek(held.start)
         left = held.end - held.start
         while left:

@@ -20,6 +20,7 @@ from guidebench.harness import apart, logs, outside
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.logs import UNDECLARED, WORDS, Column, Log
 from guidebench.harness.records import schema
+from guidebench.harness.records.files import read_regular
 from guidebench.harness.scores import SUCCESS, Score
 from guidebench.results import limits
 from guidebench.results.store import IDENTITY, CellRecord, RunRecord, StudyRecord, identity, reader, study
@@ -408,7 +409,7 @@ def _dtype(kind: type) -> str:
 
 def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> None:
     """Find the invalid line and raise UserError, or warn if it is only an incomplete last line."""
-    lines = Path(path).read_bytes().splitlines()
+    lines = read_regular(Path(path)).splitlines()
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)

@@ -29,6 +29,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -353,7 +354,8 @@ def _summarise(outcome: Study) -> None:
         print(f"\n{names.suite}/{names.task} {names.method} seed {first.seed} {first.status}{others}:")
         print("  " + "\n  ".join(str(first.error).splitlines()[-LINES:]))
     if len(alike) > ERRORS:
-        print(f"\n{count(len(alike) - ERRORS, 'more error')}; see them with: bench status {outcome.directory}")
+        where = shlex.quote(str(outcome.directory))
+        print(f"\n{count(len(alike) - ERRORS, 'more error')}; see them with: bench status {where}")
     if outcome.stopped:
         print("stopped; the same command continues")
 
@@ -391,7 +393,7 @@ def _close(outcome: Study) -> None:
 
 def _close_submitted(outcome: Study, trackers: Sequence[str]) -> None:
     """Print how to follow a study that a scheduler goes on with."""
-    where = outcome.directory
+    where = shlex.quote(str(outcome.directory))
     print(
         f"{count(outcome.submitted or 0, 'job')} in the queue; they go on without this command. From any machine that "
         f"sees the directory:\n"

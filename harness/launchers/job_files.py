@@ -15,7 +15,7 @@ from typing import Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.loop.job import Job
-from guidebench.harness.records.files import write_bytes
+from guidebench.harness.records.files import open_regular, read_regular, write_bytes
 from guidebench.harness.texts import each_text, printable
 
 FOLDER = "jobs"
@@ -34,7 +34,7 @@ def read(path: Path) -> Job:
     """Return the job of a file, whose study is the one that holds the file, wherever that is mounted here. Raise
     UserError if the file is missing or no job."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode("utf-8")
     except (OSError, ValueError) as error:
         raise UserError(f"the job file {path} cannot be read here ({error}); is its directory shared?") from None
     return Job.loads(text, directory=str(path.absolute().parent.parent))
@@ -77,11 +77,13 @@ class Hearing:
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the kind and the content of each complete event that is new."""
         try:
-            with open(self._path, "rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(self._offset)
                 told = file.read()
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise UserError(f"{self._path} cannot be read ({error.strerror}); restore or delete it") from None
         whole = told[: told.rfind(b"\n") + 1]
         self._offset += len(whole)
         for line in whole.splitlines():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -266,7 +267,8 @@ class Tasks(Launcher):
             noted = {}
         noted = noted if isinstance(noted, dict) else {}  # nobody is trusted to leave the file as it is
         submitted = one_line(str(noted.get("address", "")))[:200]
-        hint = f"; the study was submitted to Ray at {submitted}: to ask that cluster, set RAY_ADDRESS={submitted}"
+        variable = f"RAY_ADDRESS={shlex.quote(submitted)}"
+        hint = f"; the study was submitted to Ray at {submitted}: to ask that cluster, set {variable}"
         try:
             there = self._part.asked("queued", study=str(self._study))
         except UserError as error:

@@ -31,11 +31,11 @@ from guidebench.harness.launchers import base, ending, job_files
 from guidebench.harness.launchers.base import ENDS, Event, Launcher, Scheduled, Slot, Standing
 from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from guidebench.harness.records import leases
-from guidebench.harness.records.files import write_bytes
+from guidebench.harness.records.files import read_regular, write_bytes
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
-from guidebench.harness.texts import one_line
+from guidebench.harness.texts import control_characters, one_line
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
 OPTIONS = ("SQUEUE_", "SBATCH_", "SCANCEL_")
@@ -288,7 +288,8 @@ class Arrays(Launcher):
         folder, arrays = self._study / job_files.FOLDER, {}
         for path in folder.glob("*.submitted"):
             with contextlib.suppress(OSError, ValueError):
-                arrays[int(path.read_text())] = path.with_suffix(".array").read_text(encoding="utf-8").splitlines()
+                listed = read_regular(path.with_suffix(".array")).decode("utf-8").splitlines()
+                arrays[int(read_regular(path))] = listed
         return {name: f"{array}_{index}" for array in sorted(arrays) for index, name in enumerate(arrays[array])}
 
     def _how(self, name: str, number: str) -> str:
@@ -310,7 +311,12 @@ class Arrays(Launcher):
         ]
 
     def _tasks(self) -> list[_Task]:
-        """Return the tasks of the study in the queue."""
+        """Return the tasks of the study in the queue. Raise UserError for a study that squeue cannot name on a line."""
+        if controls := control_characters(str(self._study)):
+            raise UserError(
+                f"the path of {str(self._study)!r} holds {controls}, and SLURM's queue lists directories line by line; "
+                f"rename the directory"
+            )
         found = []
         for line in _call("squeue", "--me", "-h", "-r", "-o", FORMAT).splitlines():
             number, state, name, index, reason, comment, place = (line.split("|", 6) + [""] * 7)[:7]
@@ -340,7 +346,7 @@ def _job_of(study: Path, array: str, index: int) -> Job | None:
     if not re.fullmatch(r"[\w.+-]+", array):
         return None
     try:
-        name = (folder / f"{array}.array").read_text(encoding="utf-8").splitlines()[index]
+        name = read_regular(folder / f"{array}.array").decode("utf-8").splitlines()[index]
         return job_files.read(folder / f"{name}.json")
     except (OSError, ValueError, IndexError, UserError):
         return None

@@ -21,7 +21,7 @@ from safetensors.numpy import save as to_bytes
 from guidebench.harness.errors import Notice, UserError
 from guidebench.harness.interfaces import State
 from guidebench.harness.packing import packed, unpacked
-from guidebench.harness.records.files import move, nothing
+from guidebench.harness.records.files import move, nothing, open_regular, read_regular
 
 KEPT = 2
 _ARRAY, _FIELDS = "$array", "$fields"
@@ -113,11 +113,11 @@ def existing(directory: Path) -> list[Path]:
 
 def load(path: Path) -> Checkpoint:
     """Read one checkpoint. Raise ValueError if it does not match its checksums."""
-    digests = json.loads((path / "digest.json").read_text())
+    digests = json.loads(read_regular(path / "digest.json"))
     for name in ("arrays.safetensors", "state.json"):
         if _digest(path / name) != digests[name]:
             raise ValueError(f"{name} does not match its checksum")
-    state = _unpack(json.loads((path / "state.json").read_bytes()), load_file(path / "arrays.safetensors"))
+    state = _unpack(json.loads(read_regular(path / "state.json")), load_file(path / "arrays.safetensors"))
     return Checkpoint(step_of(path), state)
 
 
@@ -155,8 +155,8 @@ def _unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def _flush(path: Path) -> None:

@@ -62,6 +62,10 @@ Consult = Callable[[Sequence[Question]], list[Any]]
 """The function `Context.consult` of an evaluation; each question belongs to the episode that it names."""
 
 
+Watch = Callable[[int, Task, Any], None]
+"""Function of the number of an episode, its task, and the action that was taken last; None after a reset."""
+
+
 def nobody(questions: Sequence[Question]) -> list[Any]:
     """Raise UserError, since no role can be consulted."""
     raise UserError(
@@ -185,14 +189,15 @@ class Evaluator:
         agent: Agent,
         step: int,
         rows: Sequence[int],
-        watch: Callable[[int, Task], None] | None = None,
+        watch: Watch | None = None,
         consult: Consult = nobody,
         notes: list[Note] | None = None,
     ) -> list[Result]:
         """Return the results of every episode of the seed rows `rows`, ordered by seed row and episode.
 
-        `watch(number, task)` is called after each reset and step of the number-th episode, for videos; `consult`
-        answers the agent's questions; table rows that the agent logs are appended to `notes`.
+        `watch(number, task, action)` is called after each reset, with None, and after each step of the number-th
+        episode, for videos; `consult` answers the agent's questions; table rows that the agent logs are appended to
+        `notes`.
         """
         places = [Place(row, episode) for row in rows for episode in range(self._episodes)]
         if not places:
@@ -223,7 +228,7 @@ class Evaluator:
                 _repeats(seen[number], tasks[number])
         if watch:
             for number in alive:
-                watch(number, tasks[number])
+                watch(number, tasks[number], None)
         actor = agent.actor(places)
         if isinstance(actor, FollowsSolvers):
             begun = zip(places, tasks, seeds, strict=True)
@@ -235,13 +240,13 @@ class Evaluator:
             actions = actor.act(np.stack([observations[number] for number in alive]), np.array(alive), ctx)
             steps: list[Step] = at_once([tasks[number] for number in alive], "step", ((action,) for action in actions))
             left = []
-            for number, step_result in zip(alive, steps, strict=True):
+            for number, action, step_result in zip(alive, actions, steps, strict=True):
                 task = tasks[number]
                 observations[number] = step_result.observation
                 returns[number] += float(step_result.reward)
                 lengths[number] += 1
                 if watch:
-                    watch(number, task)
+                    watch(number, task, action)
                 row, episode = places[number]
                 if step_result.terminated or step_result.truncated:
                     success = bool(step_result.success)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
@@ -143,15 +144,13 @@ def _unreached(each: Asked) -> str:
 
 
 def _remedy(each: Asked) -> str:
-    settings = f"{each.role}={each.config.backend} {each.role}.model={each.config.model}"
+    settings = [f"{each.role}={each.config.backend}", f"{each.role}.model={each.config.model}"]
     if isinstance(each.config, Served) and each.config.base_url:
-        settings += f" {each.role}.base_url={each.config.base_url}"
+        settings.append(f"{each.role}.base_url={each.config.base_url}")
     mend = (
         "free some memory or choose another model"
         if keeping.local(each.config)
         else f"start the server, or name the right one with {each.role}.base_url and {each.role}.model"
     )
-    return (
-        f"\n{mend}; `bench doctor {settings}` checks it in detail; models.mode=replay trains on recorded answers and "
-        f"asks nothing"
-    )
+    doctor = shlex.join(["bench", "doctor", *settings])
+    return f"\n{mend}; `{doctor}` checks it in detail; models.mode=replay trains on recorded answers and asks nothing"

@@ -50,7 +50,7 @@ class Filmstrips:
         self._snapshots: list[Array] = []
         self._events: list[Array] = []
 
-    def __call__(self, number: int, task: Task) -> None:
+    def __call__(self, number: int, task: Task, action: Any) -> None:
         if number == 0:
             self._snapshots.append(task.snapshot())
             self._events.append(task.events().copy())

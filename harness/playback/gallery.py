@@ -1,7 +1,8 @@
 """Animated episodes of a trained run, failures first, with what its models said as captions: RUN/gallery.
 
 Each episode is one animated WebP of at most `LARGEST` bytes; a long episode has fewer and smaller frames. gallery.json
-says which evaluation they are from, how they were chosen and of how many episodes, and for each that is not drawn, why.
+says which evaluation they are from, how they were chosen and of how many episodes, and for each that is not drawn, why;
+and, so that `bench verify` can play them again, the digest of each episode's actions and the OpenGL backend.
 Where a log tells the actions of evaluation episodes, those of the run's own last evaluation are played again, with the
 words of the log; otherwise episodes of a new evaluation are shown, with what the agent's models answered while they
 were played and what the run's judge says of their clips. Drawing happens in a separate process.
@@ -9,6 +10,7 @@ were played and what the run's judge says of their clips. Drawing happens in a s
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import shutil
@@ -70,7 +72,7 @@ class Film(NamedTuple):
     """An episode to draw."""
 
     about: Mapping[str, Any]
-    """Its number, success, return, length and score."""
+    """Its number, success, return, length and score, and the digest of its actions."""
     moments: Sequence[Moment]
     words: Mapping[int, str]
     """Step -> what is said from there on, in order."""
@@ -80,7 +82,7 @@ class Cast(NamedTuple):
     """The episodes to draw, and the evaluation that they were chosen from."""
 
     about: Mapping[str, Any]
-    """Entries of gallery.json: suite, task, seed, own, step, played, successes, measure, unjudged."""
+    """Entries of gallery.json: suite, task, seed, own, step, played, successes, measure, unjudged, opengl."""
     films: Sequence[Film]
 
 
@@ -125,9 +127,12 @@ class Gallery:
         self._said: dict[int, dict[int, list[str]]] = {}
         self._clip = judging.length_of(self._cell)
         self._moves: dict[int, list[tuple[Array, Array]]] = {}
+        self._actions: dict[int, Any] = {}
+        """Episode -> SHA-256 of its actions so far."""
         self.told, self.empty = "", False
 
-    def __call__(self, number: int, task: Task) -> None:
+    def __call__(self, number: int, task: Task, action: Any) -> None:
+        self._actions.setdefault(number, hashlib.sha256()).update(action_bytes(action))
         step = self._steps[number] = self._steps.get(number, -1) + 1
         snapshot = task.snapshot()
         self._reels.setdefault(number, Reel()).add(step, snapshot)
@@ -152,14 +157,14 @@ class Gallery:
         for result in chosen:
             about = {
                 "episode": result.episode, "success": result.success, "return": result.ret, "length": result.length,
-                "score": result.score,
+                "score": result.score, "actions": self._actions[result.episode].hexdigest(),
             }  # fmt: skip
             said = together(self._said.get(result.episode, {}), judged.get(result.episode, {}))
             films.append(Film(about, self._reels[result.episode].shown, said))
         about = {
             "suite": names.suite, "task": names.task, "seed": self._seed, "own": False, "step": 0,
             "played": len(results), "successes": sum(result.success for result in results),
-            "measure": measure(results, score.name), "unjudged": unjudged,
+            "measure": measure(results, score.name), "unjudged": unjudged, "opengl": _opengl(drawing, names.task),
         }  # fmt: skip
         self.told, self.empty = _write(self._run / GALLERY, drawing, names.task, lambda: Cast(about, films))
 
@@ -200,6 +205,7 @@ def write_spoken(run: Path) -> Written | None:
         return None
     task = cell.names.task
     suite = cell.section("suite").of_run(seed).in_evaluation()
+    drawing = cell.section("drawing") or suite.drawing()
 
     def cast() -> Cast:
         found: list[Film] = []
@@ -207,16 +213,17 @@ def write_spoken(run: Path) -> Written | None:
         for log, declared in told.items():
             what = f"{run}: playing the episodes of its log {log!r}"
             for result, moments, words in apart.call(what, PATIENCE, replayed, run, log, declared, suite, task, seed):
-                about = {key: result[key] for key in ("episode", "success", "return", "length")}
+                about = {key: result[key] for key in ("episode", "success", "return", "length", "actions")}
                 found.append(Film({**about, "score": float(result["success"])}, moments, words))
         about = {
             "suite": cell.names.suite, "task": task, "seed": seed, "own": True,
             "step": max((row["step"] for row in results), default=0), "played": len(results),
             "successes": sum(row["success"] for row in results), "measure": "success", "unjudged": "",
+            "opengl": _opengl(drawing, task),
         }  # fmt: skip
         return Cast(about, found)
 
-    return _write(run / GALLERY, cell.section("drawing") or suite.drawing(), task, cast)
+    return _write(run / GALLERY, drawing, task, cast)
 
 
 def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Written:
@@ -253,6 +260,14 @@ def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Wri
     told += [f"gallery: {words}" for words in undrawn(failed)]
     told += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []
     return Written("\n".join(told), not drawn)
+
+
+def _opengl(drawing: Any, task: str) -> str:
+    """Return the OpenGL backend that draws, "" if none does; drawing then says for each episode what is missing."""
+    try:
+        return str(drawing.opengl(task))
+    except UserError:
+        return ""
 
 
 def _drawn(drawing: Any, task: str, each: Film) -> tuple[bytes, int]:
@@ -297,14 +312,26 @@ def last_results(run: Path) -> list[dict[str, Any]]:
 def replayed(
     run: Path, log: str, declared: Any, suite: Any, task: str, seed: int
 ) -> list[tuple[dict[str, Any], list[Moment], dict[int, str]]]:
-    """Return the records, moments and words of a run's own evaluation episodes, whose actions a log tells."""
+    """Return the records, with the digests of actions, moments and words of a run's own evaluation episodes, whose
+    actions a log tells."""
     found = []
     for episode in acted_frames.recorded(run, log, declared, suite, task, seed):
-        reel = Reel()
+        reel, digest = Reel(), hashlib.sha256()
         for step, begun in acted_frames.played(episode):
             reel.add(step, begun.snapshot())
-        found.append((dict(episode.result), reel.shown, _spoken_at(episode.rows)))
+        for row in episode.rows:
+            digest.update(action_bytes(episode.actions[row["action"]]) * row["steps"])
+        found.append(({**episode.result, "actions": digest.hexdigest()}, reel.shown, _spoken_at(episode.rows)))
     return found
+
+
+def action_bytes(action: Any) -> bytes:
+    """Return an action as the bytes of which its episode's digest is made: integers of 64 bits, or floats of 32; none
+    for None, as before the first step."""
+    if action is None:
+        return b""
+    array = np.asarray(action)
+    return array.astype("<i8" if array.dtype.kind in "iub" else "<f4").tobytes()
 
 
 def _spoken_at(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:

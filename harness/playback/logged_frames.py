@@ -22,7 +22,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.logs import EPISODE, FRAME, SNAPSHOT, SUCCEEDED, Log, describes_episodes, shows_frames
 from guidebench.harness.plan.config import Cell
-from guidebench.harness.records.files import write_bytes, write_json
+from guidebench.harness.records.files import read_regular, write_bytes, write_json
 from guidebench.harness.records.schema import SCHEMA_VERSION
 from guidebench.harness.records.study import LOGGED
 
@@ -156,7 +156,7 @@ def rows_of(run: Path, name: str, log: Log) -> list[dict[str, Any]]:
         outside.check_parquet(file)
         rows = pq.ParquetFile(file).read().to_pylist()
     else:
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        rows = [json.loads(line) for line in read_regular(file).decode("utf-8").splitlines()]
     return [_fitting(row, name, log) for row in rows]
 
 

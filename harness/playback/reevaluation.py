@@ -38,8 +38,9 @@ class Recording(Protocol):
     told: str
     """Message that describes the written files."""
 
-    def __call__(self, number: int, task: Task) -> None:
-        """Record the current state; called after each reset and step of the number-th episode."""
+    def __call__(self, number: int, task: Task, action: Any) -> None:
+        """Record the current state; called after each reset, with None, and after each step of the number-th
+        episode."""
 
     def heard(self, questions: Sequence[Question], answers: Sequence[Any]) -> None:
         """Record what models answered to the agent, None for a question without an answer; called after each batch."""
@@ -61,7 +62,7 @@ class Film:
         self._snapshots: dict[int, list[Array]] = {}
         self.told = f"video: {path}"
 
-    def __call__(self, number: int, task: Task) -> None:
+    def __call__(self, number: int, task: Task, action: Any) -> None:
         if number < self._episodes:
             self._snapshots.setdefault(number, []).append(task.snapshot())
 
@@ -112,6 +113,9 @@ def evaluate_run(
 
     Questions of an agent that consults models are answered from the calls recorded in RUN/eval by earlier evaluations;
     other calls are made only with models.mode=record. Raise MissingCall for an unrecorded answer."""
+    import torch
+
+    torch.set_num_threads(1)  # as in training on a CPU and in verification, so that sums round equally
     cell, run, run_seed = load_run(directory)
     named = suite or cell.names.suite
     names = cell.names._replace(suite=named, task=config.task_of(named, task or cell.names.task))
@@ -139,9 +143,9 @@ def evaluate_run(
         kept = asdict(models or Models(mode="replay"))
         job = Job("eval", str(run.path / ASKED), record(cell), (run_seed,), "cpu", models=kept)
 
-        def watch(number: int, task: Task) -> None:
+        def watch(number: int, task: Task, action: Any) -> None:
             for recording in recordings:
-                recording(number, task)
+                recording(number, task, action)
 
         with asking.consultations(job, cell, make_build(cell, list(job.seeds), "cpu", [Path(scratch)])) as within:
             consult = within(f"eval/{seed}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.logs import UNDECLARED, Log
-from guidebench.harness.records.files import nothing, write_bytes
+from guidebench.harness.records.files import nothing, read_regular, write_bytes
 from guidebench.harness.records.schema import EVALUATION, SCORE
 
 _ARROW = {str: "string", int: "int64", float: "float64", bool: "bool"}
@@ -51,7 +51,7 @@ def _kind(source: Path, name: str, kinds: set[type]) -> type:
 
 def _rows(source: Path) -> list[dict[str, Any]]:
     rows = []
-    for number, line in enumerate(source.read_bytes().splitlines(), 1):
+    for number, line in enumerate(read_regular(source).splitlines(), 1):
         try:
             rows.append(json.loads(line))
         except ValueError:

@@ -9,11 +9,12 @@ import errno
 import json
 import os
 import socket
+import stat
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, BinaryIO, ParamSpec, TypeVar
 
 from guidebench.harness.errors import UserError
 
@@ -29,6 +30,34 @@ def again(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         if error.errno != errno.ESTALE:
             raise
         return call(*given, **named)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading bytes. Raise OSError for anything else that may lie in its place: opening a FIFO
+    would wait for a writer, and a device may have no end."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        check_regular(path, os.fstat(handle))
+    except BaseException:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def check_regular(path: Path, status: os.stat_result | None = None) -> None:
+    """Raise OSError unless a path is a regular file, for libraries that open it themselves. `status`: that of the file,
+    if it is known."""
+    mode = (status or os.stat(path)).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a FIFO, a socket or a device, and no regular file", str(path))
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file; raise OSError as `open_regular` does."""
+    with open_regular(path) as file:
+        return file.read()
 
 
 def refresh(directory: Path) -> None:
@@ -112,7 +141,7 @@ def drop_unfinished(directory: Path, name: str = "") -> None:
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file. Raise a UserError that names the file if it cannot be read."""
     try:
-        return json.loads(again(path.read_text, encoding="utf-8"))
+        return json.loads(again(read_regular, path).decode("utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON ({error}); restore it or delete the run's directory") from None
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from guidebench.harness.errors import Notice, Stopped, UserError
-from guidebench.harness.records.files import again, refresh
+from guidebench.harness.records.files import again, open_regular, refresh
 
 FOLDER = ".lease"
 BEAT = 10.0
@@ -186,7 +186,7 @@ class Lease:
         if self._epoch and not self.lost:
             refresh(self._folder)
             try:
-                with open(self._folder / str(self._epoch + 1), "rb"):
+                with open_regular(self._folder / str(self._epoch + 1)):
                     self.lost = True
             except PermissionError:  # it exists, and is another user's
                 self.lost = True
@@ -318,7 +318,7 @@ def _look(folder: Path, epoch: int) -> _Found:
 
 def _content(path: Path) -> tuple[bytes, os.stat_result]:
     """Return the content and the status of a file. Opening it makes an NFS client ask for the present ones."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return file.read(), os.fstat(file.fileno())
 
 
@@ -403,7 +403,7 @@ def _now(folder: Path) -> float:
 
 
 def _mark_over(path: Path) -> None:
-    handle = os.open(path, os.O_WRONLY)
+    handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     try:
         os.pwrite(handle, OVER, 0)
     finally:

@@ -12,7 +12,7 @@ from typing import Any
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import attempts, leases
-from guidebench.harness.records.files import drop_unfinished, nothing, read_json, refresh, write_json
+from guidebench.harness.records.files import drop_unfinished, nothing, read_json, read_regular, refresh, write_json
 from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.schema import SCHEMA_VERSION
 
@@ -95,7 +95,7 @@ class RunDirectory:
         if not self.held():
             return {}
         try:
-            content = json.loads((self.path / LIVE).read_text(encoding="utf-8"))
+            content = json.loads(read_regular(self.path / LIVE))
         except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}

@@ -601,7 +601,7 @@ class Trial:
         lengths: Counter[int] = Counter()
         until = self._now() + seconds
 
-        def watch(number: int, task: Task) -> None:
+        def watch(number: int, task: Task, action: Any) -> None:
             limits[number] = task.max_steps
             lengths[number] += 1
             if self._now() > until and lengths[number] > 1:

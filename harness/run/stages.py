@@ -11,6 +11,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Agent, Array
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan.config import KEEPS, NONE, PRETRAINING, Cell
+from guidebench.harness.records.files import read_regular
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 
 POLICY = "policy.safetensors"
@@ -41,7 +42,7 @@ def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int])
 
 def _policy(run: RunDirectory) -> bytes:
     try:
-        return (run.path / POLICY).read_bytes()
+        return read_regular(run.path / POLICY)
     except FileNotFoundError:
         raise UserError(
             f"{run.path / POLICY} is missing, from which this run begins; restore the file, or delete {run.path} to "
@@ -69,7 +70,7 @@ def changed(cell: Cell, study: StudyDirectory, seed: int) -> str:
     assert cell.stage is not None
     begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("pretraining")
     policy = study.run(cell.stage.directory, seed).path / POLICY
-    if begun is None or not policy.is_file() or hashlib.sha256(policy.read_bytes()).hexdigest() == begun:
+    if begun is None or not policy.is_file() or hashlib.sha256(read_regular(policy)).hexdigest() == begun:
         return ""
     return (
         f"seed {seed} of {cell.directory} began from another policy than {policy} holds now; delete the run's "

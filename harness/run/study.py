@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import shlex
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import estimates, following, readiness, stages
 from guidebench.harness.run.journal import tidy
 from guidebench.harness.settings import show
+from guidebench.harness.texts import control_characters
 from guidebench.harness.trackers import beside
 
 SHOWN = 6
@@ -84,7 +86,15 @@ class Study:
 
 
 def directory_of(plan: Plan) -> Path:
-    return Path(plan.execution.output or f"runs/{plan.name}")
+    """Return the directory of a plan's study. Raise UserError for a path with control characters: schedulers list
+    directories line by line, and a terminal would obey what it prints."""
+    directory = Path(plan.execution.output or f"runs/{plan.name}")
+    if controls := control_characters(str(directory.absolute())):
+        raise UserError(
+            f"output={str(directory)!r}: the path of a study may hold no control characters, and this one holds "
+            f"{controls}; name another directory"
+        )
+    return directory
 
 
 def name_of(plan: Plan) -> str:
@@ -333,12 +343,13 @@ def _check_sources(plan: Plan, study: StudyDirectory) -> None:
         statuses = max(changed.values(), key=len)
         counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
         shown = ", ".join(list(changed)[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
+        where = shlex.quote(str(study.path))
         raise UserError(
             f"{study.path} holds runs ({counts}) that were made by other code than the current one: {shown} changed "
             f"since commit {', '.join(sorted(commits))}. Choose one:\n"
             f"  output=…              train all runs again, in another directory\n"
             f"  mixed_commits=true    keep these runs and train the missing ones with the current code\n"
-            f"  neither               only report these runs: bench report {study.path}; or undo the change"
+            f"  neither               only report these runs: bench report {where}; or undo the change"
         )
 
 

@@ -11,6 +11,7 @@ from guidebench.harness.errors import count
 from guidebench.harness.models import keeping
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import role_counts
+from guidebench.harness.records.files import read_regular
 from guidebench.harness.records.role_counts import RoleCount
 from guidebench.harness.records.schema import ROLES
 from guidebench.harness.records.study import RunDirectory
@@ -48,10 +49,12 @@ def sentence(counts: RoleCount) -> str:
 
 
 def last_row(path: Path) -> Mapping[str, Any]:
-    """Return the last complete line of a log as an object, or {} if there is none."""
-    if not path.exists():
+    """Return the last complete line of a log as an object, or {} if there is none, or no file that can be read."""
+    try:
+        lines = read_regular(path).splitlines()
+    except OSError:
         return {}
-    for line in reversed(path.read_bytes().splitlines()):
+    for line in reversed(lines):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):  # an interrupted write, or a foreign file

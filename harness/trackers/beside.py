@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import subprocess
 import sys
 import time
@@ -44,7 +45,8 @@ def beside(names: Sequence[str], directory: Path, tell: Callable[[str], None]) -
                 said = process.communicate()[0] or b"it takes long"
             if process.returncode:
                 why = printable(said.decode(errors="replace").strip().rsplit("\n", 1)[-1])
-                tell(f"{name} has not taken everything ({why}); bench track {directory} --to {name} sends the rest")
+                command = f"bench track {shlex.quote(str(directory))} --to {name}"
+                tell(f"{name} has not taken everything ({why}); {command} sends the rest")
 
 
 def _start(name: str, directory: Path) -> subprocess.Popen[bytes]:

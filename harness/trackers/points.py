@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from guidebench.harness import logs, outside
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.files import read_json
+from guidebench.harness.records.files import check_regular, open_regular, read_json
 from guidebench.harness.records.schema import ASKING, LOGS, label
 from guidebench.harness.records.study import RunDirectory
 
@@ -165,6 +165,7 @@ def _rows(stem: Path, log: str, after: int, until: int) -> Iterator[dict[str, An
     if table.exists():
         import pyarrow.parquet as pq
 
+        check_regular(table)
         outside.check_parquet(table)
         found = pq.read_table(table).to_pylist()  # type: ignore[no-untyped-call, unused-ignore]
     elif lines.exists():
@@ -182,7 +183,7 @@ def _lines(path: Path, log: str, after: int) -> Iterator[Any]:
     """Yield the objects in a file of JSON lines, from about the first one after a step: rows are in the order of their
     steps, so its place is found by bisection. The last line may be incomplete."""
     try:
-        file = open(path, "rb")  # noqa: SIM115 - closed below
+        file = open_regular(path)
     except FileNotFoundError:  # the run has finished since
         return
     with file:

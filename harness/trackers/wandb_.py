@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import read_regular
 from guidebench.harness.registry import register
 from guidebench.harness.trackers.base import START, Offset, Report, Tracker
 from guidebench.harness.trackers.points import FollowedRun, Point
@@ -163,6 +164,6 @@ def _offline() -> bool:
 def _closed(folder: Path) -> int | None:
     """Return the last step of an offline run's folder that was closed, else None."""
     try:
-        return int((folder / CLOSED).read_text(encoding="utf-8"))
+        return int(read_regular(folder / CLOSED))
     except (OSError, ValueError):
         return None

@@ -10,6 +10,7 @@ out.
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from guidebench.harness.errors import count
@@ -35,6 +36,6 @@ def run(args: argparse.Namespace) -> int:
     if log.unused:
         print(f"columns left out: {', '.join(log.unused)}")
     print(f"{args.output}: {count(runs, 'run')}, marked external\n")
-    print(f"  bench report {args.output}")
-    print(f"  bench compare {args.output} --against measured")
+    print(f"  bench report {shlex.quote(str(args.output))}")
+    print(f"  bench compare {shlex.quote(str(args.output))} --against measured")
     return 0

@@ -23,6 +23,7 @@ TABS: Mapping[Tab, str] = {
     "other": "profiles of other names, as of runs made elsewhere; none of them is ranked",
 }
 """Tab -> what its rows have in common, in display order."""
+Pictures = Literal["", "pictures verified", "pictures not verified"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ class Entry:
     """Id of the row of the same configuration that holds the rank; empty for any other row."""
     relation: str = ""
     """What it is to that row: "replication" (repeated with other code, packages or machine) or "further seeds"."""
+    pictures: Pictures = ""
+    """Whether a verification has played all episodes that the row shows again; empty for a row that shows none, and for
+    one of a study here, whose pictures nobody handed in."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,10 @@ class Films:
     told: tuple[str, ...]
     """Which evaluations they were chosen from, and of how many episodes; one text for each run."""
     films: tuple[Film, ...]
+    pictures: Pictures = ""
+    """As in `Entry`."""
+    verification: tuple[str, ...] = ()
+    """What a verification says of the pictures of a submission; one text for each run."""
 
 
 @dataclass(frozen=True)

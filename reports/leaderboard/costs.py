@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import schema
+from guidebench.harness.records.files import open_regular
 from guidebench.harness.records.parts import RecordedPart
 from guidebench.reports.summary import ledger
 from guidebench.reports.summary.ledger import Answered
@@ -85,7 +86,7 @@ def _ledgers(
 
 def _row(path: Path) -> Mapping[str, Any]:
     """Return the last whole record of a ledger; empty if there is none."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         file.seek(max(0, path.stat().st_size - TAIL))
         text = file.read(TAIL)
     lines = text.splitlines() if text.endswith(b"\n") else text.splitlines()[:-1]  # one may be cut short

@@ -1,5 +1,6 @@
 """Episodes of the final policy that a row opens to. Every animation, a stranger's or not, is decoded in a separate
-process and encoded anew, so that no byte of a source's file reaches the page."""
+process and encoded anew, so that no byte of a source's file reaches the page. What somebody handed in is labelled
+unless a verification has played it again."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from collections.abc import Iterable, Iterator
 
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError, count
-from guidebench.reports.leaderboard.board import Film, Films
+from guidebench.reports.leaderboard.board import Film, Films, Pictures
 from guidebench.reports.leaderboard.rows import RankedRow
 from guidebench.reports.leaderboard.sources import clean
 from guidebench.reports.rendering import animations
 from guidebench.results import RunRecord, galleries
 from guidebench.results.galleries import Episode, Gallery
+from guidebench.results.verification.record import UNVERIFIED, gallery_check
 
 MOST = 3
 """Most episodes of a row: of its first tasks, of the first run of each that has a gallery."""
@@ -36,7 +38,7 @@ class Screening:
 
     def of(self, row: RankedRow) -> Films | None:
         """Return the films of a row; None if it has none, or there is no room."""
-        told, found = list[str](), list[tuple[bool, Film]]()
+        told, found, verified = list[str](), list[tuple[bool, Film]](), list[tuple[bool, str]]()
         for task, run, gallery in self._galleries(row):
             if not self._left:
                 self.without += 1
@@ -45,6 +47,8 @@ class Screening:
             films = list(self._films(row, task, run, gallery, kept))
             if films:
                 told.append(clean(f"{task}, seed {run.seed}: {animations.chosen(gallery, len(films))}", 600))
+                if row.source.submitted:
+                    verified.append(_verified(row, task, run))
             found += films
         size = sum(len(film.webp) for _, film in found)
         if size > self._left:
@@ -53,7 +57,12 @@ class Screening:
             return None
         self._left -= size
         in_order = sorted(found, key=lambda each: each[0])
-        return Films(tuple(told), tuple(film for _, film in in_order)) if found else None
+        if not found:
+            return None
+        label: Pictures = ""
+        if verified:
+            label = "pictures verified" if all(equal for equal, _ in verified) else "pictures not verified"
+        return Films(tuple(told), tuple(film for _, film in in_order), label, tuple(text for _, text in verified))
 
     def _galleries(self, row: RankedRow) -> Iterator[tuple[str, RunRecord, Gallery]]:
         """Yield task, run and gallery: of each of the row's first tasks the first run that has episodes of the task."""
@@ -95,6 +104,16 @@ class Screening:
 
     def _note(self, row: RankedRow, text: str) -> None:
         self.notes.append(clean(f"{row.source.name}: {text}", 600))
+
+
+def _verified(row: RankedRow, task: str, run: RunRecord) -> tuple[bool, str]:
+    """Return whether a verification has played the episodes of a submitted run's gallery again, and what it says."""
+    verdict = row.source.verification and row.source.verification.cells.get(run.cell.id)
+    name = gallery_check(run.seed)
+    check = next((check for check in verdict.checks if check.what == name), None) if verdict else None
+    if check is None:
+        return False, f"{task}, seed {run.seed}: {UNVERIFIED}: `bench verify` has not played them again"
+    return check.passed is True, clean(f"{task}, seed {run.seed}: {check.detail}", 600)
 
 
 def _chosen(gallery: Gallery, most: int) -> list[Episode]:

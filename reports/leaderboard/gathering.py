@@ -13,7 +13,7 @@ from guidebench.harness.identity import provenance
 from guidebench.harness.records import schema
 from guidebench.harness.statistics import Interval, Sample
 from guidebench.reports.leaderboard import costs, details, minimum, ranking, rows, sources
-from guidebench.reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite, claim
+from guidebench.reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Pictures, Refused, Suite, claim
 from guidebench.reports.leaderboard.costs import CellCost
 from guidebench.reports.leaderboard.episodes import Screening
 from guidebench.reports.leaderboard.frames import Samples
@@ -102,13 +102,14 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
     screening, rows_of = Screening(), {each.id: each.whole for each in scored}
     for entry in sorted(ordered, key=claim):
         opened[entry.id] = replace(opened[entry.id], episodes=screening.of(rows_of[entry.id]))
+    labelled = [replace(entry, pictures=_pictures(opened[entry.id])) for entry in ordered]
     return Board(
         title,
         _commit(),
         minimum.WORDS,
         minimum.FEW,
         tuple(_suite(name, everything) for name in sorted({row.first.suite for row in everything})),
-        tuple(ordered),
+        tuple(labelled),
         opened,
         tuple(refused),
         tuple(dict.fromkeys([*notes, *samples.notes, *screening.notes])),
@@ -262,6 +263,10 @@ def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, kn
         measure=details.measure(row.score),
         conditions=clean(comparability.words(whole.conditions), 300),
     )
+
+
+def _pictures(shown: Details) -> Pictures:
+    return shown.episodes.pictures if shown.episodes else ""
 
 
 def _standing(row: RankedRow) -> Standing:

@@ -48,6 +48,8 @@ class Source:
     """Whether its runs include their checkpoints."""
     by: str = ""
     """Who submitted it, and the contact for questions."""
+    submitted: bool = False
+    """Whether somebody handed it in."""
     unchecked: Mapping[str, str] = field(default_factory=dict)
     """Cell id of a submission -> why its configuration cannot be checked here although its suite is installed; it may
     contain settings that its row does not show."""
@@ -152,7 +154,10 @@ def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
         if _nested(run.provenance):
             raise UserError(f"{path}: the provenance of {run.directory} is nested too deep")
     unchecked = dict(_unchecked(study)) if by_others else {}
-    return Source(name, study, reader.read(study), verification, verifiable=verifiable, by=by, unchecked=unchecked)
+    return Source(
+        name, study, reader.read(study), verification, verifiable=verifiable, by=by, submitted=by_others,
+        unchecked=unchecked,
+    )  # fmt: skip
 
 
 def _unchecked(study: StudyRecord) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import open_regular
 from guidebench.results.pictures import size
 
 DOCUMENT = 2**20
@@ -28,7 +29,7 @@ def within(root: Path, path: Path) -> bool:
 
 def content(path: Path, most: int) -> bytes:
     """Return the bytes of a file; raise UserError if there are more than `most`."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         found = file.read(most + 1)
     if len(found) > most:
         raise UserError(f"{path.name} has {path.stat().st_size:,} bytes and at most {most:,} are shown")
@@ -61,7 +62,7 @@ def pixels(png: bytes) -> int:
 def tail(path: Path, lines: int) -> tuple[str, int]:
     """Return the last lines of a text, each cut to `LINE` characters, and the number of bytes before them."""
     size = path.stat().st_size
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         file.seek(max(0, size - TAIL))
         found = file.read(TAIL)
     if size > TAIL:

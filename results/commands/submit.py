@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
     if args.push:
         print(f"pushed: {hub.push(made.file, args.push)}")
     else:
-        print(f"\n  bench leaderboard --add {made.file}\n  bench verify {made.file}")
+        file = shlex.quote(str(made.file))
+        print(f"\n  bench leaderboard --add {file}\n  bench verify {file}")
     return 0
 
 

@@ -13,6 +13,10 @@ records the same processor and packages as here, every episode must be reproduce
 returns and lengths of up to a quarter of a run's episodes; if it may have changed the success of up to a tenth, the
 cell stays self-reported unless --tolerance allows that share.
 
+The episodes of a gallery are played again as well, where the packages and the OpenGL backend that drew them are here:
+their actions must be equal and their pictures within 2 of 255. Otherwise the leaderboard labels them "pictures not
+verified"; that changes no standing.
+
 You choose how a model is reached: judge.base_url, or that of another role, names a server, and judge.model=PATH gives
 weights in place of a model that has no recipe. You also choose what servers may cost: without models.budget_usd,
 models.budget_calls or models.budget_seconds no server is called. No address or path in a submission is ever opened.

@@ -8,6 +8,7 @@ submission.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -66,9 +67,8 @@ def _files(root: Path, run: RunRecord) -> dict[str, bytes]:
     if gallery is None or not gallery.episodes:
         return {}
     if (gallery.suite, gallery.task) != (run.cell.suite, run.cell.task):
-        raise UserError(
-            f"it shows {gallery.suite}/{gallery.task}; `bench eval {run.directory} --gallery` draws its own"
-        )
+        command = shlex.join(["bench", "eval", run.directory, "--gallery"])
+        raise UserError(f"it shows {gallery.suite}/{gallery.task}; `{command}` draws its own")
     chosen = list(gallery.episodes)
     if len(chosen) > EPISODES:
         chosen = [*chosen[: EPISODES - 1], chosen[-1]]
@@ -81,7 +81,7 @@ def _files(root: Path, run: RunRecord) -> dict[str, bytes]:
         "schema": SCHEMA_VERSION, "suite": gallery.suite, "task": gallery.task, "seed": gallery.seed,
         "own": gallery.own, "step": gallery.step, "played": gallery.played, "successes": gallery.successes,
         "measure": gallery.measure, "unjudged": _public(gallery.unjudged), "episodes": told, "undrawn": [],
-        "reason": "",
+        "reason": "", **({} if gallery.opengl is None else {"opengl": gallery.opengl}),
     }  # fmt: skip
     content = f"{json.dumps(about, indent=1, ensure_ascii=False)}\n".encode()
     return {f"{run.directory}/{GALLERY}/{CONTENTS}": content, **found}
@@ -92,7 +92,7 @@ def _plain(episode: Episode, name: str) -> dict[str, Any]:
         "episode": episode.episode, "success": episode.success, "return": episode.ret, "length": episode.length,
         "score": episode.score, "moves": episode.moves, "frames": episode.frames, "file": name,
         "words": [{"step": step, "text": _public(text)} for step, text in episode.words],
-        "words_left_out": episode.left_out,
+        "words_left_out": episode.left_out, **({"actions": episode.actions} if episode.actions else {}),
     }  # fmt: skip
 
 

@@ -188,6 +188,7 @@ OF_GALLERY = _object(
         "unjudged": _TEXT | {"maxLength": 1_000},
         "undrawn": {"type": "array", "maxItems": 0},
         "reason": {"const": ""},
+        "opengl": {"type": "string", "pattern": "^[a-z0-9_]{0,20}$"},
         "episodes": {
             "type": "array",
             "minItems": 1,
@@ -199,15 +200,18 @@ OF_GALLERY = _object(
                     "return": {"type": "number"},
                     "score": {"type": "number"},
                     "success": {"type": "boolean"},
+                    "actions": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
                     "words": {
                         "type": "array",
                         "maxItems": CAPTIONS,
                         "items": _object({"step": _COUNT, "text": _TEXT | {"maxLength": 1_000}}),
                     },
-                }
+                },
+                optional=("actions",),
             ),
         },
-    }
+    },
+    optional=("opengl",),
 )
 JSON: Mapping[str, Mapping[str, Any]] = {
     "study": OF_STUDY, "cell": OF_CELL, "run": OF_RUN, "episode": OF_EPISODE, "gallery": OF_GALLERY,

@@ -20,6 +20,8 @@ from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell, Value
 from guidebench.results import policies
+from guidebench.results.verification import pictures
+from guidebench.results.verification.pictures import Shown
 
 MEMORY = 2**33
 """Most bytes of the process's data."""
@@ -85,13 +87,22 @@ class Player(Apart):
 
     def __call__(self, wanted: Wanted) -> Played:
         """Evaluate a policy; raise Misfit, or UserError saying why it cannot be evaluated in this installation."""
+        played: Played = self._answer(wanted)
+        return played
+
+    def pictures(self, shown: Shown) -> dict[int, str]:
+        """Play the episodes of a gallery again and return what `pictures.replayed` does; raise Misfit or UserError."""
+        differences: dict[int, str] = self._answer(shown)
+        return differences
+
+    def _answer(self, wanted: Wanted | Shown) -> Any:
         connection = self.begun()
         try:
             connection.send(wanted)
             if not connection.poll(self._limit):
                 self.close()
                 raise UserError(f"it takes longer than {self._limit:g} s; give it more with --limit")
-            answer: Played | Misfit | UserError = connection.recv()
+            answer = connection.recv()
         except (EOFError, ConnectionError):
             raise UserError(f"its process ended with exit code {self.ended()}; it may need too much memory") from None
         if isinstance(answer, Exception):
@@ -101,12 +112,12 @@ class Player(Apart):
 
 def serve(connection: Connection) -> None:
     """Evaluate the policies that arrive on the connection."""
-    wanted: Wanted
-    answer: Played | Misfit | UserError
+    wanted: Wanted | Shown
+    answer: Played | dict[int, str] | Misfit | UserError
     _limit_memory()
     for wanted in asked(connection):
         try:
-            answer = play(wanted)
+            answer = pictures.replayed(wanted) if isinstance(wanted, Shown) else play(wanted)
         except (Misfit, UserError) as error:
             answer = error
         except MemoryError:

@@ -40,6 +40,20 @@ class Check:
     detail: str
 
 
+UNVERIFIED = "pictures not verified"
+"""Label of a gallery whose episodes were not played again with the same actions and pictures."""
+
+
+def gallery_check(seed: int) -> str:
+    """Return the name of the check of a run's gallery."""
+    return f"seed {seed}: pictures"
+
+
+def is_of_gallery(check: Check) -> bool:
+    """Return whether a check is one of a gallery, which says nothing of a run's numbers."""
+    return check.what.endswith(": pictures")
+
+
 @dataclass(frozen=True)
 class Tally:
     """Successes in `episodes` greedy episodes, summed over a cell's runs."""

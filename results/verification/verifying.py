@@ -1,4 +1,4 @@
-"""Verify a submission cell by cell: configuration, repeated final evaluations, new layouts, model calls.
+"""Verify a submission cell by cell: configuration, repeated final evaluations, new layouts, pictures, model calls.
 
 Verification detects a final evaluation that its checkpoint does not reproduce (an episode edited, removed or added, a
 checkpoint exchanged), a configuration that makes another cell, success that does not hold on layouts that were unknown
@@ -30,12 +30,13 @@ from guidebench.harness.models import keeping
 from guidebench.harness.models.budget import Limits
 from guidebench.harness.models.cassette import MERGED
 from guidebench.harness.plan.config import Cell as Configured
-from guidebench.results import limits
+from guidebench.results import galleries, limits
 from guidebench.results.joining import select
 from guidebench.results.rows import file_of, load
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord
-from guidebench.results.verification import reasking, record, replaying
+from guidebench.results.verification import pictures, reasking, record, replaying
 from guidebench.results.verification.configuration import Altered, Unusable, configuration
+from guidebench.results.verification.pictures import Shown
 from guidebench.results.verification.playing import Misfit, Played, Player, Wanted
 from guidebench.results.verification.reasking import ReaskingCost
 from guidebench.results.verification.record import CellVerdict, Check, Tally, Verification
@@ -136,7 +137,8 @@ def _begun(
             verdict.renewed, scored.get(id, "success"),
         )
         for id, verdict in before.cells.items()
-        if verdict.standing != "self-reported" and all(check.passed is not None for check in verdict.checks)
+        if verdict.standing != "self-reported"
+        and all(check.passed is not None or record.is_of_gallery(check) for check in verdict.checks)
     }  # fmt: skip
 
 
@@ -222,6 +224,9 @@ def _examined(
         reason = reason or f"layouts: {unplayed}"
     if alike:
         checks.append(Check("layouts", True, "every episode of a run is the same, so that there is no new one to play"))
+    for run in runs:
+        if shown := _pictures(study, run, own, answers, player, tell):
+            checks.append(shown)
     if options.calls and reasking.asked_models(own):
         tell(f"{_name(cell)}: asking")
         seeds = [run.seed for run in runs]
@@ -274,6 +279,32 @@ def _replayed(
     return replaying.judged(run.seed, compared, _elsewhere(run), options.tolerance), played
 
 
+def _pictures(
+    study: StudyRecord,
+    run: RunRecord,
+    own: Configured,
+    answers: Path | None,
+    player: Player,
+    tell: Callable[[str], None],
+) -> Check | None:
+    """Return the check of a run's gallery, None if it has none. It concerns what is shown of the run and none of its
+    numbers, so it never decides the standing of its cell."""
+    what = record.gallery_check(run.seed)
+    try:
+        gallery = galleries.read(study.directory / run.directory)
+        if gallery is None or not gallery.episodes:
+            return None
+        if not _playable(study, run):
+            raise UserError("the run has no final checkpoint")
+        if _others(run):
+            raise UserError("the run was made with other packages than those here")
+        tell(f"{_name(run.cell)}, seed {run.seed}: playing its gallery")
+        cell = study.directory / run.cell.directory
+        return pictures.check(run.seed, player.pictures(Shown(cell, own.id, run.seed, answers)))
+    except (UserError, Misfit, OSError) as error:
+        return Check(what, None, f"{record.UNVERIFIED}: {error}")
+
+
 def _asked(own: Configured, cassette: Path | None, options: Options, account: ReaskingCost | None) -> dict[str, Any]:
     """Return the fields of `Wanted` for an agent that calls foundation models while it acts: recorded answers, and the
     verifier's models if they may be called about new layouts. Empty for other agents."""
@@ -320,13 +351,19 @@ def _unplayable(runs: list[RunRecord], playable: list[RunRecord]) -> str:
 def _elsewhere(run: RunRecord) -> str:
     """Return a description of both machines, or "" if the run records the processor and packages of this machine."""
     here = provenance.provenance("cpu")
-    machine, packages = run.provenance.get("hardware"), run.provenance.get("packages")
-    machine, packages = (each if isinstance(each, dict) else {} for each in (machine, packages))
-    own = here["packages"] | {"guidebench": packages.get("guidebench")}
-    if packages == own and all(machine.get(name) == here["hardware"][name] for name in ("processor", "device")):
+    machine = run.provenance.get("hardware")
+    machine = machine if isinstance(machine, dict) else {}
+    if not _others(run) and all(machine.get(name) == here["hardware"][name] for name in ("processor", "device")):
         return ""
-    others = "" if packages == own else ", with other packages"
+    others = ", with other packages" if _others(run) else ""
     return f"made on {_machine(machine)}, played on {_machine(here['hardware'])}{others}"
+
+
+def _others(run: RunRecord) -> bool:
+    """Return whether a run was made with other packages than those here, but for this one."""
+    packages = run.provenance.get("packages")
+    packages = packages if isinstance(packages, dict) else {}
+    return bool(packages != provenance.packages() | {"guidebench": packages.get("guidebench")})
 
 
 def _machine(hardware: Mapping[str, Any]) -> str:

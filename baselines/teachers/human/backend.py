@@ -7,6 +7,7 @@ it.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class HumanBackend:
         missing = sum(self._answer(question) is None for question in self._asked.values())
         self.halted = (
             f"{missing} question{'s wait' if missing > 1 else ' waits'} for a person; answer with "
-            f"`bench label {self._runs[0].parents[3]}`, then run the same command again"
+            f"`bench label {shlex.quote(str(self._runs[0].parents[3]))}`, then run the same command again"
         )
         return False
 

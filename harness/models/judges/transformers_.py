@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -58,9 +59,10 @@ class Transformers(Local):
         try:
             super().ready()
         except UserError as error:
+            doctor = shlex.join(["bench", "doctor", "judge=transformers", f"judge.model={self.model}"])
             raise UserError(
                 f"judge=transformers judge.{error}\n"
-                f"`bench doctor judge=transformers judge.model={self.model}` checks it. Without it, judge=openai asks "
+                f"`{doctor}` checks it. Without it, judge=openai asks "
                 f"a model behind a server, and profile=quick takes a suite's own judge, written by hand, if it has one"
             ) from None
 

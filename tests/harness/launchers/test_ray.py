@@ -6,7 +6,10 @@ import json
 import os
 import shlex
 import signal
+import socket
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -400,3 +403,63 @@ def test_a_job_tells_its_worker_what_its_node_must_have(tmp_path: Path) -> None:
     assert "package torch" in found.code and "harness.loop" in found.code
     (found,) = Tasks(Ray(), Execution(mixed_commits=True), tmp_path)._prepared([job])
     assert not found.code
+
+
+def listening(pids: set[int]) -> list[tuple[str, int]]:
+    """The addresses and ports on which processes listen, by /proc."""
+    sockets = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended
+            sockets |= {os.readlink(file).strip("socket:[]") for file in Path(f"/proc/{pid}/fd").iterdir()}
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            place, state, inode = (line.split()[column] for column in (1, 3, 9))
+            if state == "0A" and inode in sockets:
+                address, _, port = place.partition(":")
+                found.append((address, int(port, 16)))
+    return found
+
+
+def test_a_head_that_is_started_as_the_page_says_listens_on_its_own_machine_alone(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="launcher=ray needs guidebench[ray]")
+    page = Path("docs/clusters.md").read_text()
+    (exports,) = [line.split("#")[0].split()[1:] for line in page.splitlines() if line.startswith("    export RAY_")]
+    (command,) = [line.split()[1:] for line in page.splitlines() if line.startswith("    ray start --head")]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | SETTINGS | dict(variable.split("=") for variable in exports)
+    ray = [sys.executable, "-c", "from ray.scripts.scripts import main; main()"]
+    own = ["--block", f"--port={port}", "--num-cpus=1", f"--temp-dir={tempfile.mkdtemp(prefix='gb-')}"]
+    head = subprocess.Popen(
+        [*ray, *command, *own], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        alive = "import ray; ray.init(address='auto'); print(ray.nodes()[0]['Alive'])"
+        for _ in range(20):
+            asked = python(alive, env=environment | {"RAY_ADDRESS": f"127.0.0.1:{port}"})
+            if asked.code == 0:
+                break
+        assert asked.out.strip().endswith("True"), asked.err
+        family = {int(each.name) for each in Path("/proc").glob("[0-9]*") if session_of(each) == head.pid}
+        places = listening(family)
+        assert port in {each for _, each in places}
+        loopback = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
+        assert [place for place in places if place[0] not in loopback] == []
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(head.pid, signal.SIGTERM)
+        try:
+            head.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(head.pid, signal.SIGKILL)
+
+
+def session_of(process: Path) -> int:
+    """The session of a process, 0 if it has ended."""
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[3])
+    except OSError:
+        return 0

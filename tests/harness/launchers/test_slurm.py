@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from guidebench.harness.execution import Execution
 from guidebench.harness.launchers import ending, job_files, slurm
 from guidebench.harness.launchers.slurm import Slurm
 from guidebench.harness.loop.job import Job
+from guidebench.harness.plan import matrix
 from guidebench.harness.records import leases
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study as studies
@@ -379,6 +381,31 @@ def test_a_command_that_returns_tells_how_its_trackers_go_on(
     assert f"bench track {tmp_path} --to wandb,mlflow --follow" in capsys.readouterr().out
     run_._close_submitted(outcome, ())
     assert "bench track" not in capsys.readouterr().out
+
+
+def test_printed_commands_are_quoted_for_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = tmp_path / "it's; touch $HOME here"
+    run_._close_submitted(Study("mine", where, (), submitted=2), ("wandb",))
+    commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  bench ")]
+    assert len(commands) == 4 and all(shlex.split(command)[2] == str(where) for command in commands)
+
+
+def test_a_path_with_a_line_break_is_refused_since_the_queue_lists_directories_line_by_line(
+    tmp_path: Path, squeue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*SMALL, "launcher=slurm"]
+    for name in ("two\nlines", "a\ttab", "next\u2028line"):
+        with pytest.raises(UserError, match="may hold no control characters"):
+            studies.directory_of(replace(matrix.plan(words), execution=Execution(output=str(tmp_path / name))))
+    broken = tmp_path / "two\nlines"
+    broken.mkdir()
+    monkeypatch.chdir(broken)
+    with pytest.raises(UserError, match="may hold no control characters"):
+        studies.directory_of(matrix.plan(words))
+    squeue.write_text("")
+    for ask in (Slurm().spawn(Execution(), broken).queued, Slurm().spawn(Execution(), broken).cancel):
+        with pytest.raises(UserError, match="lists directories line by line; rename the directory"):
+            ask()
 
 
 def test_a_device_follows_from_the_resources_asked_for() -> None:

@@ -576,7 +576,7 @@ def test_a_row_opens_to_its_episodes_which_are_decoded_when_a_reader_asks_for_th
         "Animation, 8x8, seed 0, episode 0: failure after 12 steps"
     )
     expect(page.locator(".episodes")).to_contain_text("2 of 32 episodes; so what is shown here is no rate")
-    expect(page.locator(".episodes")).to_contain_text("no verification plays them again")
+    expect(page.locator(".episodes")).to_contain_text("nobody handed them in")
     figures.first.locator("summary").press("Enter")
     assert figures.first.locator("li").inner_text() == f"Step 2: {EVIL[:60]}" and page.evaluate("window.pwned") is None
     axe(page)
@@ -584,6 +584,29 @@ def test_a_row_opens_to_its_episodes_which_are_decoded_when_a_reader_asks_for_th
     expect(figures.first.locator("canvas")).to_be_visible()
     expect(figures.first.locator("img")).to_be_hidden()
     expect(figures.last.locator("img")).to_be_visible()
+
+
+def test_pictures_that_no_verification_has_played_again_are_labelled_in_the_row_and_beside_them(
+    browser: Open, tmp_path: Path
+) -> None:
+    board = with_films("a", "b")
+    told = "8x8, seed 0: pictures not verified: episode 2: played again, the policy takes other actions"
+    films = board.details["a"].episodes
+    assert films is not None
+    labelled = replace(films, pictures="pictures not verified", verification=(told,))
+    board = replace(
+        board,
+        entries=tuple(replace(each, pictures=labelled.pictures if each.id == "a" else "") for each in board.entries),
+        details={**board.details, "a": replace(board.details["a"], episodes=labelled)},
+    )
+    file = write(board, tmp_path)
+    page = browser(file)
+    expect(page.get_by_role("row").filter(has_text="pictures not verified")).to_have_count(1)
+    page = browser(file, "#open=a")
+    settled(page)
+    page.locator(".episodes > summary").click()
+    expect(page.locator(".episodes")).to_contain_text(told)
+    expect(page.locator(".episodes")).not_to_contain_text("nobody handed them in")
 
 
 def test_episodes_stand_still_for_a_reader_who_prefers_less_motion(browser: Open, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,10 @@ def missing(name: str, revision: str | None = None) -> str:
     """Return that a model's files are not on this machine, and how to get them."""
     if name.endswith(".safetensors"):
         return f"there is no file {name}; `bench models convert` makes one of a checkpoint that torch.save wrote"
-    at = f" --revision {revision}" if revision else ""
+    at = f" --revision {shlex.quote(revision)}" if revision else ""
     found = recipes.recipe(name)
     if found is None or not found.file:
-        return f"{absent(name)}; get it with `hf download {name}{at}`"
+        return f"{absent(name)}; get it with `hf download {shlex.quote(name)}{at}`"
     target = f"{found.name}.safetensors"
     return (
         f"{absent(name)}, and it is published as a file of torch.save; get that with `hf download {name} {found.file}"
@@ -95,7 +96,8 @@ def missing(name: str, revision: str | None = None) -> str:
 
 def _pickled(name: str) -> str:
     """Return what to do with a checkpoint of torch.save, which is never opened in a run."""
-    return f"{name} is no safetensors file; `bench models convert {name} {Path(name).stem}.safetensors` makes one of it"
+    made = shlex.join(["bench", "models", "convert", name, f"{Path(name).stem}.safetensors"])
+    return f"{name} is no safetensors file; `{made}` makes one of it"
 
 
 def absent(name: str) -> str:

@@ -48,7 +48,7 @@ const APART = { id: "apart", title: "Why apart", text: true, key: (entry) => ent
 const OTHERS = [
   { id: "score", title: "Score", hint: "IQM of the final score over runs and tasks, 95 % interval", first: FALLING, key: (entry) => better(entry, entry.score.value), cell: (entry) => [...spread(entry.score), entry.measure.name === "success" ? null : make("div", { class: "soft" }, scoreName(entry.measure)), bar(entry.score, entry.measure)] },
   { id: "mean", title: "Mean", first: FALLING, key: (entry) => better(entry, entry.mean.value), cell: (entry) => decimal(entry.mean.value) },
-  { id: "standing", title: "Standing", text: true, key: (entry) => entry.standing, cell: (entry) => badge(entry.standing) },
+  { id: "standing", title: "Standing", text: true, key: (entry) => entry.standing, cell: (entry) => (entry.pictures === "pictures not verified" ? make("span", {}, badge(entry.standing), make("span", { class: "soft" }, ` · ${entry.pictures}`)) : badge(entry.standing)) },
   { id: "profile", title: "Profile", text: true, key: (entry) => entry.profile, cell: (entry) => entry.profile },
   { id: "seeds", title: "Seeds", first: FALLING, key: (entry) => entry.seeds.length, cell: (entry) => whole(entry.seeds.length) },
   { id: "steps", title: "Steps", first: FALLING, key: (entry) => entry.steps, cell: (entry) => whole(entry.steps) },

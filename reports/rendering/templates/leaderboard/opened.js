@@ -48,7 +48,7 @@ function folded(summary, ...content) {
 function facts(entry) {
   const range = entry.rank === null ? NOTHING : `${entry.rank}${entry.tied ? ", tied" : ""} (95 %: ${entry.rank_low}–${entry.rank_high})`;
   const pairs = [
-    ["Rank", range], ["Score (IQM)", spread(entry.score)], ["Score is", scoreName(entry.measure)], ["Mean", spread(entry.mean)], ["Standing", badge(entry.standing)],
+    ["Rank", range], ["Score (IQM)", spread(entry.score)], ["Score is", scoreName(entry.measure)], ["Mean", spread(entry.mean)], ["Standing", badge(entry.standing)], ...(entry.pictures ? [["Pictures", badge(entry.pictures)]] : []),
     ["Suite", entry.suite], ["Tasks", entry.tasks.join(", ")], ...(entry.conditions ? [["Conditions", entry.conditions]] : []), ["Tab", entry.shown_in], ["Profile", entry.profile], ["Method", entry.method], ["Learner", entry.learner],
     ["Model", entry.model || NOTHING], ["Backend", entry.backend || NOTHING], ["Seeds", entry.seeds.join(", ") || NOTHING],
     ["Steps of a run", whole(entry.steps)], ["Episodes of a final evaluation", whole(entry.episodes)], ["Model calls", whole(entry.calls)],
@@ -74,10 +74,10 @@ function episodesOf(entry) {
   place.classList.add("episodes");
   place.addEventListener("toggle", () => {
     if (!place.open || place.querySelector(".gallery")) return;
-    const { told, films } = JSON.parse(held.textContent);
+    const { told, films, verification } = JSON.parse(held.textContent);
     place.append(
       ...told.map((text) => make("p", {}, text)),
-      make("p", { class: "soft" }, "The source of the row drew them; no verification plays them again."),
+      ...(verification.length ? verification.map((text) => make("p", { class: "pictures" }, text)) : [make("p", { class: "soft" }, "They were drawn on the machine that has this study; nobody handed them in.")]),
       make("div", { class: "gallery" }, films.map(episodeFigure)),
     );
   });
