@@ -13,7 +13,7 @@ from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, ReadsPrompts, Task
 from guidebench.harness.parts import DatasetPart, ModelPart, SuitePart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite
+from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite, cited
 from guidebench.suites.bin_sorting.words import COLOURS, PLACES
 from guidebench.suites.mujoco.looks import Looks
 
@@ -205,6 +205,17 @@ class BinSorting(SuitePart):
             "learner.sac.actor_utd": cite(1, SMOKE),
             "learner.sac.learning_starts": cite(100, SMOKE),
             "learner.sac.batch_size": cite(16, SMOKE),
+            **cited(
+                "guide.preference",
+                SMOKE,
+                pretraining=120,
+                every=32,
+                queries=4,
+                budget=8,
+                hidden=(16, 16),
+                batch_size=8,
+                updates_after_reset=4,
+            ),
         },
     }
 
