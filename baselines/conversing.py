@@ -24,6 +24,12 @@ ECHOED = 8_000
 """Characters of the model's earlier reply that later messages repeat; 1000 tokens need half of this (choice)."""
 MOST_BRACES = 64
 """Opening braces of a reply at which an object is looked for, which bounds the work (choice)."""
+FAULT = 1_000
+"""Most bytes of what is said of a reply that cannot be read: eighty characters of it, each of which takes up to ten
+bytes as Python writes it, and our words about them."""
+INSTRUCTION = 500
+"""Most bytes of an instruction where episodes differ in it, by which costs are bounded (choice: several times those of
+the suites)."""
 BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
 
 
@@ -41,6 +47,16 @@ def misfit(prompt: str, needs: Sequence[str], may: Sequence[str]) -> str:
 def filled(prompt: str, values: Mapping[str, object]) -> str:
     """Return the prompt with its placeholders replaced in one pass; inserted text is not searched for placeholders."""
     return BLANK.sub(lambda match: str(values.get(match[1], match[0])), prompt)
+
+
+def size(*contents: Any) -> int:
+    """Return the bytes of the texts in messages' contents, images left out."""
+    return sum(len(part.encode()) for content in contents for part in content if isinstance(part, str))
+
+
+def longest_instruction(suite: Any, task: str) -> str:
+    """Return the task's instruction, or a text of `INSTRUCTION` bytes where episodes differ in it. Makes the task."""
+    return "x" * INSTRUCTION if task in suite.by_turns else str(suite.make(task).instruction)
 
 
 class Misread(ValueError):

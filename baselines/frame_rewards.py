@@ -9,6 +9,7 @@ import numpy as np
 
 from guidebench.baselines.experience import Clip
 from guidebench.baselines.guiding import BaseGuide
+from guidebench.harness import lengths
 from guidebench.harness.interfaces import (
     Array,
     ArraySpec,
@@ -21,9 +22,16 @@ from guidebench.harness.interfaces import (
     Transition,
     TransitionColumn,
 )
+from guidebench.harness.parts import There
 
 REWARD = ArraySpec("frame_reward")
 """Answers about a stretch: one number per frame."""
+
+
+def most_stretches(there: There, length: int) -> int:
+    """Return the most questions about stretches of so many transitions in a run, its demonstrations included."""
+    collected = lengths.stretches(there, length, int(there["training"].steps))
+    return lengths.demonstrated_stretches(there, length) + collected
 
 
 class Known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from guidebench.baselines.agents.standard import StandardAgent
 from guidebench.baselines.by_text import ArraysByText
+from guidebench.harness import lengths
 from guidebench.harness.interfaces import (
     Actor,
     Array,
@@ -24,6 +26,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
+from guidebench.harness.parts import There
 
 if TYPE_CHECKING:
     from guidebench.baselines.experience import Drawn, Experience, Uneven
@@ -36,6 +39,19 @@ def tells(observations: Observations) -> bool:
     """Return whether observations hold sentences: a part `text` of bytes."""
     part = observations.parts.get(TEXT)
     return part is not None and part.dtype == "uint8" and len(part.shape) == 1 and part.categories is None
+
+
+def room(observations: Observations) -> int:
+    """Return the most bytes of the sentences in observations that `tells` accepts."""
+    return int(math.prod(observations.parts[TEXT].shape))
+
+
+def readings(there: There) -> int:
+    """Return the most texts that an agent reads in a run: those of the first state of each episode and of the states
+    after each step, of demonstrations, training and evaluations."""
+    steps = int(there["training"].steps)
+    begun = 1 + lengths.ended(there, steps) + int(there["training"].demonstrations)
+    return begun + steps + lengths.demonstrated(there) + lengths.tested_steps(there)
 
 
 def sentences(observation: Array) -> list[str]:

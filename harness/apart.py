@@ -295,8 +295,7 @@ def read(
 
 
 def total_bytes(files: Iterable[Path]) -> int:
-    """Return the bytes of files; those that are missing count 0. Raise UserError for a FIFO, a socket or a device, which
-    may have no end."""
+    """Return the bytes of files; those that are missing count 0. Raise UserError for a FIFO, a socket or a device."""
     total = 0
     for file in files:
         with contextlib.suppress(OSError):

@@ -179,6 +179,11 @@ class SuitePart(Part):
         events are the same."""
         return self
 
+    def shortest(self, task: str) -> int:
+        """Return the fewest environment steps of an episode of training: its horizon if nothing ends an episode before,
+        and 1, the default, if one may end at any step. Upper bounds of calls to models rest on it."""
+        return 1
+
     def repeats(self, task: str) -> bool:
         """Return whether all episodes of a run start in the same state and the dynamics are deterministic. Such a task
         has one evaluation episode, since further ones would repeat it."""
@@ -241,17 +246,26 @@ def clip_length(parts: Mapping[str, Any]) -> int:
     return max((part.judged_transitions for part in parts.values() if isinstance(part, ReplayPart)), default=0)
 
 
+MESSAGE = 64
+"""Tokens of a message, or of a text to embed, besides its content: its role and what separates it from others."""
+
+
 class Most(NamedTuple):
-    """An upper bound of what one run asks the model in one role. What a server may need for one call, such as several
-    attempts, is not part of it."""
+    """An upper bound of one kind of conversations that a run has with the model in one role. What a server may need for
+    one call, such as several attempts, is not part of it.
+
+    Text that a model wrote takes as many tokens wherever it is quoted as it took to write, and at most as many as the
+    model may write; for our own text the unit is the byte, of which a token has at least one.
+    """
 
     questions: int
+    """Conversations."""
     calls: int = 1
-    """Calls of one question, with the retries of its dialogue."""
+    """Calls of one conversation, with its retries."""
     prompt: int = 0
-    """Bytes of the texts of a question's first call."""
+    """Bytes of our texts in the first call of a conversation, and tokens of the model's texts that it quotes."""
     reminder: int = 0
-    """Bytes of text that each further call of a question adds, besides the model's last reply."""
+    """Bytes of text that each further call of a conversation adds, besides the model's last reply."""
     images: int = 0
     """Images of one call."""
     schema: bool = False
@@ -309,9 +323,9 @@ class AskingPart(Part):
         are to be expected if every reply can be used at once."""
         return None
 
-    def at_most(self, there: There, role: str) -> Most | None:
-        """Return an upper bound of what a run asks the model in a role, or None if none is known beforehand. May make
-        the task."""
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return upper bounds of what a run asks the model in a role, one for each kind of conversation, so that their
+        sum is never exceeded, whatever the model answers; None if none is known beforehand. May make the task."""
         return None
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:

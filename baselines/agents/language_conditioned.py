@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.agents.standard import Standard
-from guidebench.baselines.text_acting import TEXT, TextAgent, tells, untold
+from guidebench.baselines.text_acting import TEXT, TextAgent, readings, room, tells, untold
 from guidebench.baselines.text_vectors import ROLE, TextVector, TextVectors, spec
 from guidebench.harness.interfaces import (
     Actions,
@@ -27,7 +27,7 @@ from guidebench.harness.interfaces import (
     Observations,
     Suite,
 )
-from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.parts import AgentPart, Most, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -85,6 +85,12 @@ class LanguageConditioned(Standard):
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the call that makes a text a vector."""
         return TextVector()
+
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return a bound: the vector of each text is asked for once, and that of the goal."""
+        told = there.suite.spaces(there.task)[0]
+        goal = len(there.suite.make(there.task).instruction.encode()) if self.goal else 0
+        return [Most(readings(there), prompt=room(told)), Most(int(self.goal), prompt=goal)]
 
     def array(self, there: There, role: str) -> ArraySpec | None:
         """Return the declaration of a vector."""

@@ -209,7 +209,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 for what in _needed(plan)
             ],
             "models": [{"model": model, **usage._asdict()} for model, usage in asked],
-            "models_at_most": {model: usage._asdict() for model, usage in (_most(plan) if asked else {}).items()},
+            "models_at_most": {model: usage._asdict() for model, usage in _most(plan).items()},
             "missing": missing,
             "warnings": [short] if short else [],
             "cells": rows,
@@ -268,21 +268,26 @@ def _calls(plan: Plan) -> list[str]:
     most."""
     from guidebench.harness.run import estimates
 
-    asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
-    most = _most(plan) if asked else {}
+    asked, most = [each for cell in plan.trained for each in estimates.by_model(cell)], _most(plan)
+    needed = "if every attempt, repair and retry is needed"
     lines = []
-    for model in dict.fromkeys(model for model, _ in asked):
-        usages = [usage for name, usage in asked if name == model]
-        lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not part of the estimate below")
-        if model in most:
-            lines.append(f"  and at most {_volume([most[model]], 1)}, if every attempt, repair and retry is needed")
+    for model in dict.fromkeys((*(model for model, _ in asked), *most)):
+        if usages := [usage for name, usage in asked if name == model]:
+            volume = _volume(usages, len(plan.seeds))
+            lines.append(f"{model} is asked {volume}; its time is not part of the estimate below")
+            if model in most:
+                lines.append(f"  and at most {_times(most[model])}, {needed}")
+        else:
+            lines.append(f"{model} is asked at most {_times(most[model])}, {needed}")
     return lines
 
 
 def _most(plan: Plan) -> dict[str, Usage]:
-    """Return model -> the most that a plan's runs may ask of it."""
-    from guidebench.harness.run import call_bounds
+    """Return model -> the most that a plan's runs may ask of it; {} for a plan of so many cells that it takes long."""
+    from guidebench.harness.run import call_bounds, estimates
 
+    if len(plan.trained) > estimates.MANY:
+        return {}
     return call_bounds.by_model(plan.trained, len(plan.seeds), plan.execution.models.mode != "replay")
 
 
@@ -313,15 +318,26 @@ def _left_out(plan: Plan) -> list[str]:
 
 def _volume(usages: Sequence[Usage], seeds: int) -> str:
     """Describe the number of calls that the cells of a study make to a model."""
+    from guidebench.harness.models.calls import Usage
+
     calls, images, tokens_in, tokens_out, usd = (
         seeds * sum(getattr(usage, what) for usage in usages)
         for what in ("calls", "images", "tokens_in", "tokens_out", "usd")
     )
-    price = f", {usd:,.2f} USD by the prices known" if usd else ""
     if images and not tokens_out:
-        return f"at least {count(calls, 'clip')} ({count(images, 'frame')}{price})"
-    shown = f"{count(images, 'image')}, " if images else ""
-    return f"about {count(calls, 'time')} ({shown}{tokens_in:,} tokens read and {tokens_out:,} written{price})"
+        return f"at least {count(calls, 'clip')} ({count(images, 'frame')}{_price(usd)})"
+    return _times(Usage(calls, tokens_in, tokens_out, images, usd=usd))
+
+
+def _times(usage: Usage) -> str:
+    """Describe a number of calls."""
+    images = f"{count(usage.images, 'image')}, " if usage.images else ""
+    tokens = f"{usage.tokens_in:,} tokens read and {usage.tokens_out:,} written"
+    return f"about {count(usage.calls, 'time')} ({images}{tokens}{_price(usage.usd)})"
+
+
+def _price(usd: float) -> str:
+    return f", {usd:,.2f} USD by the prices known" if usd else ""
 
 
 def _outcome(outcome: Study, counts: RoleCount) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 The digest of several files is the SHA-256 of one line for each of them, in the order of their names: the SHA-256 of its
 content, two spaces, its name relative to their folder, and a newline, as `sha256sum` prints them. Of a model's
-configuration, keys are left out that say where and by which version it was saved (`SAVED_BY`).
+configuration, keys are left out that say where and by which version it was saved (`SAVED_BY`). Where a configuration
+names Python code as the model's own (`CODE`), the Python files beside it count, since they run as part of the model.
 
 The SHA-256 of each file is remembered in the user's cache by device, inode, size, and the times of its last change of
 content and of status in nanoseconds, so that only new and changed files are read.
@@ -41,6 +42,11 @@ OTHERS = (
 )  # fmt: skip
 """Patterns of the names of further files that a model's loader reads: of adapters, processors, tokenizers,
 vocabularies, chat templates, and of the pooling of sentence-transformers."""
+NAMES_CODE = ("config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json",
+              "video_preprocessor_config.json")  # fmt: skip
+"""Configurations of models, tokenizers and processors that may name code."""
+CODE = "auto_map"
+"""Key of such a configuration whose value names classes of Python files."""
 PIPELINE = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 """Folders of a diffusion pipeline that its loader reads."""
 SINGLE = "model.safetensors"
@@ -142,11 +148,20 @@ def _of_folder(folder: Path, prefix: str = "") -> list[NamedFile]:
         return []
     paths = [*folder.iterdir(), *folder.glob("additional_chat_templates/*")]
     named = {path.relative_to(folder).as_posix(): path for path in paths}
+    patterns = (*OTHERS, "*.py") if any(_names_code(folder / name) for name in NAMES_CODE) else OTHERS
     return [
         NamedFile(f"{prefix}{name}", path, name in CONFIGURATIONS)
         for name, path in sorted(named.items())
-        if path.is_file() and (name in CONFIGURATIONS or any(fnmatchcase(name, pattern) for pattern in OTHERS))
+        if path.is_file() and (name in CONFIGURATIONS or any(fnmatchcase(name, pattern) for pattern in patterns))
     ]
+
+
+def _names_code(configuration: Path) -> bool:
+    """Return whether a configuration, which may be missing, names code as the model's own."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        content = _parsed(configuration.read_bytes())
+        return isinstance(content, dict) and bool(content.get(CODE))
+    return False
 
 
 def _pooling(place: Path) -> Iterator[NamedFile]:

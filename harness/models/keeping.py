@@ -21,6 +21,7 @@ from guidebench.harness.errors import UserError, too_large
 from guidebench.harness.execution import Models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
+from guidebench.harness.parts import FilePart
 
 if TYPE_CHECKING:
     from guidebench.harness.models.budget import Budget, Limits
@@ -197,8 +198,10 @@ def identity(config: Any) -> dict[str, Any]:
 
 
 def loaded(config: Any, device: str) -> Model:
-    """Return the model of a built configuration. Raise NoMemory if the memory does not suffice for it, and any other
-    error of its `spawn_model`."""
+    """Return the model of a built configuration. Raise NoMemory if the memory does not suffice for it, UserError for
+    files that are not those of its digest any more, and any other error of its `spawn_model`."""
+    if isinstance(config, FilePart):
+        config.verify()
     try:
         model: Model = config.spawn_model(device)
     except Exception as error:

@@ -1,54 +1,86 @@
 """Upper bounds of what runs send to foundation models, for `bench run --dry-run`.
 
-A part says how many questions a run may ask in a role (`AskingPart.at_most`). A question takes the calls of its
-dialogue; a call takes attempts, and each attempt of one whose answer has to fit a schema takes repairs. A token is at
-least a byte of text, as in a budget's reservations.
+A part says which conversations a run may have in a role (`AskingPart.at_most`), and clips that a replay sends to a
+judge are counted here. A conversation takes the calls of its dialogue; a call takes attempts, and each attempt of one
+whose answer has to fit a schema takes repairs. A token is at least a byte of text, as in a budget's reservations.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from guidebench.harness import lengths
+from guidebench.harness.loop.probes import clip_starts
 from guidebench.harness.models import contact, keeping
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.models.backends.answers import IMAGE_TOKENS, OUR_WORDS, REPAIRS
+from guidebench.harness.models.backends.answers import BEGUN, IMAGE_TOKENS, OUR_WORDS, REPAIRS, SPOKEN
 from guidebench.harness.models.calls import ChatCall, Usage
 from guidebench.harness.models.checkup import tiny
-from guidebench.harness.parts import AskingPart, Most, Part
+from guidebench.harness.parts import MESSAGE, AskingPart, Most, ReplayPart, There, clip_length
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Chosen
 from guidebench.harness.run.estimates import priced
 
-MESSAGE = 64
-"""Tokens of a message besides its content: its role and what separates it from others."""
 OPTIONAL_FIELDS = 2
 """Fields of a request that a server may reject once in each call under way, after which they are left out."""
 
 
 def of_run(cell: Cell, part: Chosen) -> Usage | None:
     """Return an upper bound of what one run sends to the model in a role; None if a part that asks it knows none."""
-    model, place = cell.section(part.role), config.there(cell)
-    needing = [other for other in cell.sections.values() if isinstance(other, Part) and part.role in other.needs]
-    bounds = [other.at_most(place, part.role) if isinstance(other, AskingPart) else None for other in needing]
-    known = [bound for bound in bounds if bound is not None]
-    if not known or len(known) < len(bounds):
+    model, bounds = cell.section(part.role), conversations(cell, part.role)
+    if bounds is None:
         return None
-    total = functools.reduce(Usage.plus, (questions(bound, model) for bound in known))
-    if part.kind == "chat" and model.backend == "openai":
+    total = functools.reduce(Usage.plus, (questions(bound, model, part.kind) for bound in bounds), Usage())
+    if part.kind in ("chat", "judge") and model.backend == "openai":
         total = total.plus(Usage(OPTIONAL_FIELDS * model.policy().in_flight))
     return priced(model, total)
 
 
-def questions(bound: Most, model: Any) -> Usage:
-    """Return what a model may take for a role's questions, every attempt, repair and retry included.
+def conversations(cell: Cell, role: str) -> list[Most] | None:
+    """Return upper bounds of the conversations of one run in a role, clips to a judge included; None if no part asks in
+    it, or one that does knows no bound."""
+    place = config.there(cell)
+    bounds = list(clips(cell, place, role))
+    for other in cell.sections.values():
+        if isinstance(other, AskingPart) and role in other.needs:
+            known = other.at_most(place, role)
+            if known is None:
+                return None
+            bounds += known
+    asked = any(isinstance(other, (AskingPart, ReplayPart)) and role in other.needs for other in cell.sections.values())
+    return bounds if asked else None
 
-    Of C requests of a question with a prompt of P tokens, the k-th reads P + k (M + R): also the k replies of M tokens
-    before it, and what was said to each, R.
+
+def clips(cell: Cell, there: There, role: str) -> Iterator[Most]:
+    """Yield upper bounds of the clips that replays and probes send to the judge in a role: those of demonstrations and
+    of what a run collects, cut short by the ends of episodes, and those of the reference episode. A clip that is cut
+    short is filled up to its full length."""
+    needing = [other for other in cell.sections.values() if isinstance(other, ReplayPart) and role in other.needs]
+    longest = max((other.judged_transitions for other in needing), default=0)
+    if not longest:
+        return
+    prompt = len(f"{there[role].prompt}{BEGUN}".encode())
+    for replay in needing:
+        if length := replay.judged_transitions:
+            collected = lengths.stretches(there, length, int(there["training"].steps))
+            count = lengths.demonstrated_stretches(there, length) + collected
+            yield Most(count, prompt=prompt, images=longest)
+    if role == cell.judge:
+        reference = clip_starts(there.suite.horizon(there.task), clip_length(there.parts))
+        yield Most(len(reference), prompt=prompt, images=longest)
+
+
+def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
+    """Return what a model, a part of some `kind`, may take for conversations, every attempt, repair and retry included.
+
+    Of C requests of a conversation with a prompt of P tokens, the k-th reads P + k (M + R): also the k replies of M
+    tokens before it, and what was said to each, R.
     """
-    recipe, written = recipes.recipe(model.model), int(getattr(model, "max_tokens", 0))
+    recipe = recipes.recipe(model.model)
+    written = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1)
     shown = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
     prompt = bound.prompt + shown + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema

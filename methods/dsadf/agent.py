@@ -323,7 +323,8 @@ class DualAgent(RecallingAgent):
     def _score(self, ctx: Context) -> None:
         """Ask the scorer about the sub-goals in memory whose attempts it has not seen all, in one batch. Where it gives
         no usable answer, a former proficiency stands, a sub-goal without one stays unscored, and the next time it is
-        asked again."""
+        asked again. Nothing is asked about more sub-goals than the memory has room for."""
+        self._check_room()
         asked = [
             (row, name, skill, scoring.behaviour(skill))
             for row, memory in enumerate(self.memories)
@@ -345,8 +346,12 @@ class DualAgent(RecallingAgent):
                     "failed": answer is None, **({} if (p := skill.proficiency) is None else {"proficiency": p}),
                 },
             )  # fmt: skip
+        self._check_room()
+
+    def _check_room(self) -> None:
+        """Raise UserError if a memory takes more than its room, rather than at the end of the run."""
         for memory in self.memories:
-            memory.packed(self.config.memory)  # an error now rather than at the end of the run
+            memory.packed(self.config.memory)
 
     # Algorithm 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -12,11 +12,12 @@ from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.text_acting import TEXT, tells
 from guidebench.baselines.text_vectors import ROLE as TEXTS
 from guidebench.baselines.text_vectors import TextVector, spec
+from guidebench.harness import lengths
 from guidebench.harness.capabilities import Telling
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dialogue, Observations, Suite
 from guidebench.harness.logs import Column, Log, amount, count, share
-from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.parts import AgentPart, Most, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 from guidebench.methods.dsadf import expected
@@ -193,8 +194,35 @@ class DualSystem(Plans, Standard):
 
             return Usage(expected.TEXTS)
         if role == SCORER:
-            return expected.calls(score=expected.SUBGOALS * expected.evaluations(there))
+            return expected.calls(score=expected.SUBGOALS * lengths.evaluations(there))
         return super().asked(there, role)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return bounds: as of planners and performers; the target is inferred once; each evaluation may follow scores
+        of all sub-goals for which the memory has room; and each text is embedded once."""
+        from guidebench.methods.dsadf.bounds import SKILL
+
+        longest, steps = self.prompts(there), int(there["training"].steps) if self.trains else 0
+        if role == TEXTS:
+            captions_and_goals = steps + 2 + self.plans(there) * self.longest
+            return [longest.embedding(captions_and_goals)]
+        if role == SCORER:
+            kept = self.memory // SKILL if longest.vocabulary is None else longest.vocabulary
+            return [longest.scoring(kept * lengths.evaluations(there), 1 + self.retries)]
+        found = super().at_most(there, role)
+        if role == PLANNER and self.infer and self.trains:
+            assert found is not None
+            return [*found, longest.inferring(1, 1 + self.plan_retries, self.sampled)]
+        return found
+
+    def plans(self, there: There) -> int:
+        """Return the most plans of a run: those of evaluations, and those of training, where an episode has more than
+        one if plans are partial."""
+        if not self.trains:
+            return super().plans(there)
+        steps = int(there["training"].steps)
+        begun = 1 + lengths.ended(there, steps)
+        return super().plans(there) + begun + self.partial * min(self.replans * begun, steps)
 
     def episodes(self, there: There) -> int:
         return super().episodes(there) + (expected.trained(there) if self.trains else 0)

@@ -33,7 +33,7 @@ class StepCaption:
     def __init__(self, deeds: Sequence[str]) -> None:
         """`deeds`: the captions from which to choose (`harness.capabilities.NamesDeeds`)."""
         self._deeds = tuple(deeds)
-        self._texts = (UNCHANGED, *(CHANGED.format(deed=deed) for deed in self._deeds))
+        self._texts = classified(self._deeds)
         self._classes: Array | None = None
         """Their vectors, once they are known: the same for all steps."""
 
@@ -54,6 +54,11 @@ class StepCaption:
         scores = changes(images.value, self._classes)
         best = int(scores.argmax())
         return {"caption": ("", *self._deeds)[best], "score": float(scores[best])}
+
+
+def classified(deeds: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts of the classes: that nothing happened, and each deed."""
+    return (UNCHANGED, *(CHANGED.format(deed=deed) for deed in deeds))
 
 
 def classes(texts: Array) -> Array:

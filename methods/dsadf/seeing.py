@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.baselines.text_acting import tells
+from guidebench.harness import lengths
 from guidebench.harness.capabilities import NamesDeeds
 from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dialogue, Observations, Suite
 from guidebench.harness.parts import Most, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings
-from guidebench.methods.dsadf import expected
 from guidebench.methods.dsadf.dual_system import DualSystem
 from guidebench.methods.dsadf.looking import CAPTIONER, IMAGE_ENCODER, FrameVector, StepCaption, spec
 
@@ -67,12 +67,19 @@ class SeeingDualSystem(DualSystem):
         encoder = () if self.images and self.router != "model" else (IMAGE_ENCODER,)
         return (*super().unasked, *captioner, *encoder)
 
-    def at_most(self, there: There, role: str) -> Most | None:
-        """Return a bound for the image encoder, of which each question is one call, and as in `dual_system`."""
-        if role != IMAGE_ENCODER:
-            return super().at_most(there, role)
-        trained = 2 * int(there["training"].steps) + 1 if self.trains else 0  # states of steps, and those before them
-        return Most(trained + expected.tested(there) * expected.length(there))
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return bounds: the captioner is asked in each step of training, the image encoder in each state, and the
+        others as in `dual_system`."""
+        steps = int(there["training"].steps) if self.trains else 0
+        if role == CAPTIONER:
+            from guidebench.methods.dsadf.bounds import captions
+
+            assert isinstance(there.suite, NamesDeeds), "`fits` refuses other suites"
+            return captions(steps, there.suite.deeds(there.task))
+        if role == IMAGE_ENCODER:
+            begun = (1 + lengths.ended(there, steps)) * self.trains
+            return [Most(begun + steps + lengths.tested_steps(there), images=1)]
+        return super().at_most(there, role)
 
     def asked(self, there: There, role: str) -> Usage | None:
         """Return an estimate of a run's calls: those of a step of training, and for the image encoder also of each step
@@ -83,7 +90,7 @@ class SeeingDualSystem(DualSystem):
         if role == CAPTIONER:
             return Usage(2 * trained)
         if role == IMAGE_ENCODER:
-            return Usage(trained + expected.tested(there) * expected.length(there))
+            return Usage(trained + lengths.tested_steps(there))
         return super().asked(there, role)
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.text_acting import TEXT, tells
+from guidebench.harness import lengths
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Dialogue, Suite
@@ -22,6 +23,7 @@ from guidebench.methods.dsadf.deliberation import PLANNER, REFLECTOR, TRIAL
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
+    from guidebench.methods.dsadf.bounds import Longest
 
 PERFORMER = "performer"
 
@@ -123,18 +125,21 @@ class Performs(AgentPart):
 
     def asked(self, there: There, role: str) -> Usage | None:
         """Return an estimate of a run's calls (`expected`): an action for each step of its evaluations."""
-        return expected.calls(action=expected.tested(there) * expected.length(there))
+        return expected.calls(action=lengths.tested_steps(there))
 
-    def at_most(self, there: There, role: str) -> Most | None:
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
         """Return a bound for the performer: it is asked in each step of an evaluation, and again after each sub-goal
         that it declares reached."""
         if role != PERFORMER:
             return None
-        suite, task = there.suite, there.task
-        assert isinstance(suite, NamesActions), "`fits` refuses other suites"
-        prompt, reminder = expected.performer_bytes(suite, task, self.recent, inferred=getattr(self, "infer", False))
-        steps = expected.tested(there) * expected.length(there)
-        return Most(steps * (1 + getattr(self, "ends", 0)), 1 + self.retries, prompt, reminder)
+        questions = lengths.tested_steps(there) * (1 + getattr(self, "ends", 0))
+        return [self.prompts(there).performing(questions, 1 + self.retries, self.recent)]
+
+    def prompts(self, there: There) -> Longest:
+        """Return the longest prompts about the task."""
+        from guidebench.methods.dsadf.bounds import Longest
+
+        return Longest(there.suite, there.task, inferred=False)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue of the performer."""
@@ -194,14 +199,36 @@ class Plans(Performs):
         if role not in (PLANNER, REFLECTOR):
             return super().asked(there, role)
         begun, further = self.episodes(there), min(self.replans, expected.length(there) // self.patience)
-        plans = begun + (self.replans * begun if self.partial else further * expected.tested(there))
+        plans = begun + (self.replans * begun if self.partial else further * lengths.tested(there))
         if role == REFLECTOR:
             return expected.calls(reflection=plans)
         return expected.calls(plan=plans, final=plans * (self.reflect and self.again == "planner"))
 
     def episodes(self, there: There) -> int:
         """Return how many episodes of a run begin with a plan, as far as can be told before."""
-        return expected.tested(there)
+        return lengths.tested(there)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return bounds for planner and reflector: of each plan there is a first version, a reflection and a final
+        version; and as for performers."""
+        if role not in (PLANNER, REFLECTOR):
+            return super().at_most(there, role)
+        longest, plans, calls = self.prompts(there), self.plans(there), 1 + self.plan_retries
+        if role == REFLECTOR:
+            return [longest.reflecting(plans)]
+        if not self.reflect or self.again != "planner":
+            return [longest.planning(plans, calls)]
+        weaknesses = getattr(there[REFLECTOR], "max_tokens", None)
+        return [longest.planning(plans, calls), longest.planning_again(plans, calls, weaknesses)]
+
+    def plans(self, there: There) -> int:
+        """Return the most plans of a run. A step is followed by one further plan at most."""
+        return lengths.tested(there) * (1 + min(self.replans, expected.length(there)))
+
+    def prompts(self, there: There) -> Longest:
+        from guidebench.methods.dsadf.bounds import Longest
+
+        return Longest(there.suite, there.task, getattr(self, "infer", False), self.hint, self.longest)
 
     def ready(self, there: There) -> None:
         """Raise UserError if a chat is to know the task's sub-goals and these are not in the words of its actions."""

@@ -7,7 +7,7 @@ the task's.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -33,8 +33,8 @@ CODE = "ELLM, released code"
 STATES: Mapping[bool, tuple[float, float]] = {False: (1_952, 0.91), True: (5_560, 0.88)}
 """`every_state` -> distinct states that 50,000 steps of possible actions ask about on Crafter, and the power of the
 steps by which they grow (`benchmarks/ellm_questions.py`)."""
-LONGEST_STATE = 2_000
-"""Bytes of the longest state in words (choice: several times those of Crafter)."""
+LONGEST_STATE = 2_048
+"""Bytes of the longest state in words (choice: Housekeep's, the longest of the suites)."""
 TOKENS_IN, TOKENS_OUT = 400, 40
 """Tokens of a question for goals and of its answer, at four characters each."""
 VOCABULARY = 50
@@ -147,19 +147,22 @@ class Ellm(AskingPart):
         calls = min(steps, round(count * (steps / 50_000) ** power))
         return Usage(calls, tokens_in=TOKENS_IN * calls, tokens_out=TOKENS_OUT * calls)
 
-    def at_most(self, there: There, role: str) -> Most | None:
-        """Return a bound for the chat: each step asks about one state at most, and about each state once."""
-        if role == TEXTS:
-            return None
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return bounds: each step asks about one state at most, and about each state once; the vector of each deed and
+        of each goal is asked for once."""
         from guidebench.methods.ellm.dialogue import SCHEMA, prompt
-        from guidebench.methods.ellm.goals import Words
+        from guidebench.methods.ellm.goals import LONGEST, Words
 
-        suite = there.suite
+        suite, steps = there.suite, int(there["training"].steps)
         assert isinstance(suite, NamesDeeds), "`fits` refuses other suites"
         deeds = suite.deeds(there.task)
-        told = prompt("x" * LONGEST_STATE, deeds, Words.of(deeds), self.most)
-        size = len(told.encode()) + len(json.dumps(SCHEMA))
-        return Most(int(there["training"].steps), prompt=size, schema=True)
+        words = Words.of(deeds)
+        if role == TEXTS:
+            goals, formed = steps * self.most, len(words.verbs) * len(words.nouns) + len(words.alone)
+            count = len(deeds) + (min(goals, formed) if self.formed else goals)
+            return [Most(count, prompt=max(4 * LONGEST, *(len(deed.encode()) for deed in deeds)))]
+        told = prompt("x" * LONGEST_STATE, deeds, words, self.most)
+        return [Most(steps, prompt=len(told.encode()) + len(json.dumps(SCHEMA)), schema=True)]
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.ellm.guide import EllmGuide

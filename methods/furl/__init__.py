@@ -5,14 +5,14 @@ Five methods of FuRL's paper, which are baselines of LaGEA's: `liv`, `liv_proj`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from guidebench.harness.capabilities import shows_goal
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -55,6 +55,15 @@ class Liv(AskingPart):
         from guidebench.methods.furl.dialogue import Vectors
 
         return Vectors(suite.make(task).instruction, self.crop)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return bounds of the vectors of frames and of the instruction, which is asked for once."""
+        from guidebench.baselines.frame_rewards import most_stretches
+
+        instruction = len(there.suite.make(there.task).instruction.encode())
+        return [
+            Most(most_stretches(there, self.every * self.stretch), images=self.stretch), Most(1, prompt=instruction)
+        ]  # fmt: skip
 
     def array(self, there: There, role: str) -> ArraySpec | None:
         """Return the declaration of its answers, one vector per frame or text."""
@@ -110,6 +119,11 @@ class Furl(LivProj):
         if self.goal and not shows_goal(there.suite, there.task):
             return "its suite has no goal image of the task; set guide.goal=false"
         return super().fits(there)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return bounds as of LIV, and of the vector of the goal image, which is asked for once."""
+        found = super().at_most(there, role)
+        return None if found is None else [*found, Most(int(self.goal), images=1)]
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.furl.guide import FurlGuide

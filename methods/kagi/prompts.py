@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import Misread
+from guidebench.baselines.conversing import FAULT, INSTRUCTION, Misread
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.kagi import marks
@@ -52,9 +52,6 @@ REMINDER = (
 )
 WALKED = (("a1", 1), ("a2", 1), ("b2", 0))
 """The path of the prompt's example."""
-INSTRUCTION, FAULT = 500, 1_000
-"""Most bytes of an instruction, and of what is said of an invalid reply, by which costs are bounded (choice: several
-times those of the suites)."""
 LONGEST_PLAN = 600
 """Most characters of the field `plan`, in which a model may think before it selects (choice)."""
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.baselines.agents.offline_online import ON_PROFILE, ON_SUITE
 from guidebench.baselines.agents.offline_online import ROLE as OFFLINE
+from guidebench.baselines.conversing import INSTRUCTION
+from guidebench.harness import lengths
 from guidebench.harness.capabilities import Calibrates, Locates, Projects
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import There
+from guidebench.harness.parts import Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit, cite
@@ -234,6 +236,24 @@ class Waypoints(SuccessClassifier):
         calls = stored * (steps > 0) + -(-steps // horizon)
         shown = 2 if role == WAYPOINTS and self.views == "dual" else 1
         return Usage(calls, images=shown * calls)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return bounds: the segmenter and then the model of the waypoints are asked about each episode as it begins,
+        and about each of the dataset, which has at most as many as the replay has room for; the tracker about each
+        episode that has ended, once for either view."""
+        if role == CLASSIFIER:
+            return super().at_most(there, role)
+        from guidebench.methods.kagi import prompts
+
+        data, ended = there[OFFLINE], lengths.ended(there, online_steps(there))
+        if role == TRACKER:
+            return [Most(2 * ended, prompt=INSTRUCTION, images=int(there.suite.horizon(there.task)) + 1)]
+        stored = 0 if data is None else data.count if data.count is not None else int(there["training"].capacity)
+        episodes = stored + 1 + ended
+        if role == SEGMENTER:
+            return [Most(episodes, prompt=INSTRUCTION, images=1)]
+        prompt, reminder = prompts.most_bytes()
+        return [Most(episodes, 1 + self.retries, prompt, reminder, images=2)]
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue with the model in a role."""

@@ -5,16 +5,17 @@ Two methods: `lagea`, as the paper describes it, and `lagea_released`, as its pu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from guidebench.baselines.text_vectors import TextVector
+from guidebench.harness import lengths
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite, TransitionColumn
 from guidebench.harness.logs import Column, Log, count, share
-from guidebench.harness.parts import There
+from guidebench.harness.parts import Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -241,6 +242,22 @@ class Lagea(Furl):
 
         instruction = suite.make(task).instruction
         return ReflectionDialogue(self.structured, self.tell_outcome, self.retries, self.embedded, instruction)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return bounds: as of FuRL and of the first frame of each episode; each episode that has ended has feedback,
+        which is embedded."""
+        from guidebench.methods.lagea.feedback import bounds
+
+        episodes = lengths.ended(there, int(there["training"].steps))
+        if role == "embedder":
+            found = super().at_most(there, role)
+            return None if found is None else [*found, Most(1 + episodes, images=1)]
+        written = getattr(there["feedback"], "max_tokens", None)
+        if role == "text_embedder":
+            return [Most(episodes, prompt=bounds.text(self.structured, written))]
+        horizon, instruction = there.suite.horizon(there.task), there.suite.make(there.task).instruction
+        prompt = bounds.prompt(instruction, horizon, self.frames, self.history, self.structured, written)
+        return [Most(episodes, 1 + self.retries, prompt, bounds.reminder(self.structured), images=self.frames)]
 
     def array(self, there: There, role: str) -> ArraySpec | None:
         """Return the declaration of an embedder's answers; the chat answers in JSON."""

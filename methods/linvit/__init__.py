@@ -7,20 +7,21 @@ A part of an observation holds the probabilities, the prior: the agent `prior_gu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.agents.standard import Standard
+from guidebench.baselines.conversing import FAULT, Misread, longest_instruction, size
 from guidebench.baselines.encoders import Reading
 from guidebench.baselines.learners.dueling_dqn import DuelingDqn
-from guidebench.baselines.text_acting import TEXT, tells, untold
+from guidebench.baselines.text_acting import TEXT, readings, room, tells, untold
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Agent, Build, Dialogue, Learner, Observations, Suite
-from guidebench.harness.parts import AgentPart, ModelPart, There
+from guidebench.harness.parts import AgentPart, ModelPart, Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, cite
@@ -83,6 +84,15 @@ class PriorGuided(Standard):
         if [*told.parts] == [TEXT]:
             return "the observations hold sentences alone, which its learner does not read; choose others"
         return super().fits(there)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return a bound: each text is asked about once."""
+        from guidebench.methods.linvit import dialogue
+
+        suite, task = there.suite, there.task
+        content = {"instruction": longest_instruction(suite, task), "state": "x" * room(suite.spaces(task)[0])}
+        asked, reminder = dialogue.message(content, suite.action_names(task)), dialogue.reminder(Misread("", ""))
+        return [Most(readings(there), 1 + self.retries, size(asked.content), len(reminder.encode()) + FAULT)]
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the conversation that asks for the weights of the actions in a state."""

@@ -42,14 +42,19 @@ class PriorDialogue:
 
         `content`: {"instruction": the task in words, "state": what the agent sees, holds and feels, in sentences}.
         """
-        listed = "\n".join(f"- {name}" for name in self._names)
-        asked = Message("user", (filled(PROMPT, {**content, "actions": listed}),))
+        asked = message(content, self._names)
 
         def read(reply: str) -> tuple[list[float], int]:
             return weights(reply, self._names)
 
         said = await converse(ask, (asked,), read, reminder, self._retries)
         return None if said.value is None else {"weights": said.value[0], "unknown": said.value[1]}
+
+
+def message(content: Mapping[str, str], names: Sequence[str]) -> Message:
+    """Return the message that asks for weights. `content`: instruction and state; `names`: the actions in words."""
+    listed = "\n".join(f"- {name}" for name in names)
+    return Message("user", (filled(PROMPT, {**content, "actions": listed}),))
 
 
 def reminder(misread: Misread) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from guidebench.baselines.conversing import INSTRUCTION
+from guidebench.harness import lengths
 from guidebench.harness.capabilities import Locates, Projects, Steers
 from guidebench.harness.interfaces import Agent, Build, Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
@@ -105,21 +107,16 @@ class OpenLoop(AgentPart):
         """Return an estimate of a run's calls: one for each episode of its evaluations."""
         from guidebench.harness.models.calls import Usage
 
-        return Usage(self._tested(there))
+        return Usage(lengths.tested(there))
 
-    def at_most(self, there: There, role: str) -> Most | None:
-        """Return a bound for both roles, each of which is asked once about each episode of an evaluation."""
-        if role != WAYPOINTS:
-            return Most(self._tested(there))
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return a bound for either role, each of which is asked once about each episode of an evaluation."""
         from guidebench.methods.kagi import prompts
 
+        if role == SEGMENTER:
+            return [Most(lengths.tested(there), prompt=INSTRUCTION, images=1)]
         prompt, reminder = prompts.most_bytes()
-        return Most(self._tested(there), 1 + self.retries, prompt, reminder, images=2)
-
-    def _tested(self, there: There) -> int:
-        """Return the episodes of all evaluations of a run."""
-        evaluation = there["evaluation"]
-        return int(evaluation.episodes) * -(-int(there["training"].steps) // int(evaluation.every))
+        return [Most(lengths.tested(there), 1 + self.retries, prompt, reminder, images=2)]
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue of a role: those of KAGI's guide, with paths that the gripper can follow."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from guidebench.harness import lengths
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit, cite
@@ -67,6 +68,13 @@ class RoboClip(AskingPart):
         from guidebench.methods.roboclip.dialogue import VideoText
 
         return VideoText(self.text or suite.make(task).instruction, self.crop, self.similarity)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return bounds of the vectors of the text and of the video, of which each episode asks for both."""
+        episodes = int(there["training"].demonstrations) + lengths.ended(there, int(there["training"].steps))
+        text = self.text or there.suite.make(there.task).instruction
+        frames = -(-int(there.suite.horizon(there.task)) // self.every)
+        return [Most(episodes, prompt=len(text.encode())), Most(episodes, images=frames)]
 
     def array(self, there: There, role: str) -> ArraySpec:
         return REWARD

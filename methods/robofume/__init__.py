@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.agents.offline_online import DEMONSTRATIONS, ON_PROFILE, ON_SUITE, OfflineOnline
+from guidebench.baselines.conversing import longest_instruction
+from guidebench.harness import lengths
 from guidebench.harness.capabilities import InstructsBySnapshot
 from guidebench.harness.interfaces import Array, ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Log, count
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, Most, There
 from guidebench.harness.recipes import Layer, Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 from guidebench.methods.robofume import judges as judges  # registers the classifiers
-from guidebench.methods.robofume.dialogue import CLASSIFIED, FRAMES, PROMPTS, ROLE, SuccessDialogue
+from guidebench.methods.robofume.dialogue import CLASSIFIED, FRAMES, PROMPTS, ROLE, SuccessDialogue, prompts
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
@@ -99,6 +101,13 @@ class SuccessClassifier(AskingPart):
         judged = online_steps(there) // horizon * -(-horizon // self.every)
         calls = judged * (PROMPTS if self.consensus else 1)
         return Usage(calls, images=calls)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+        """Return a bound: one call, or those of the consensus, about each judged state of the episodes that a run
+        collects."""
+        judged = lengths.stretches(there, self.every, online_steps(there))
+        asked = prompts(longest_instruction(there.suite, there.task), joined=True)[: PROMPTS if self.consensus else 1]
+        return [Most(judged, prompt=len(prompt.encode()), images=1) for prompt in asked]
 
 
 def online_steps(there: There) -> int:

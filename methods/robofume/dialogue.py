@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array, ArraySpec, Question
+from guidebench.harness.interfaces import Array, ArraySpec, Question, Unusable
 from guidebench.harness.models.calls import Call, CallResult, JudgeCall
 from guidebench.harness.models.prompts import CLOSING
 
@@ -93,17 +93,21 @@ class SuccessDialogue:
 
     async def __call__(
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> Array | None:
+    ) -> Array | Unusable | None:
         """Return P(success) of each of the frames, uint8 [L, height, width, 3], float32 [L]: the only prompt's P, or
         the least of those of all prompts, which is 1/2 or more where all are (choice). A state with a failed call is
-        `UNANSWERED`; return None if all states are. `content`: {"instruction": text}."""
+        `UNANSWERED`; `Unusable` with the others if some are, since the guide goes on with its fallback there, and None
+        if all are. `content`: {"instruction": text}."""
         assert frames is not None, "a judged episode has frames"
         joined = frames.shape[2] == 2 * frames.shape[1]
         asked = prompts(content["instruction"], joined)[: self._count]
         calls = [JudgeCall(frame[None], prompt) for frame in frames for prompt in asked]
         told = await asyncio.gather(*(ask(call) for call in calls))
         found = least([None if each.failure else each.value for each in told], self._count)
-        return None if (found == UNANSWERED).all() else found
+        unanswered = found == UNANSWERED
+        if unanswered.all():
+            return None
+        return Unusable(found) if unanswered.any() else found
 
 
 def least(values: Sequence[float | None], count: int) -> Array:

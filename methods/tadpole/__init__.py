@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.models.calls.denoise import MOST_STEPS
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit, cite
@@ -59,6 +59,13 @@ class Tadpole(AskingPart):
         from guidebench.methods.tadpole.dialogue import Denoising
 
         return Denoising(self.text or suite.make(task).instruction, self.alignment, self.reconstruction)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return a bound: one call for each stretch."""
+        from guidebench.baselines.frame_rewards import most_stretches
+
+        text = self.text or there.suite.make(there.task).instruction
+        return [Most(most_stretches(there, self.stretch), prompt=len(text.encode()), images=self.stretch)]
 
     def array(self, there: There, role: str) -> ArraySpec:
         from guidebench.baselines.frame_rewards import REWARD

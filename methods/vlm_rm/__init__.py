@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import MESSAGE, AskingPart, Most, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit, cite
@@ -66,6 +66,14 @@ class VlmRm(AskingPart):
         from guidebench.methods.vlm_rm.dialogue import GoalBaseline
 
         return GoalBaseline(self.goal or suite.make(task).instruction, self.baseline, self.alpha)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return bounds of the vectors of the texts and of the frames, of which each stretch asks for both."""
+        from guidebench.baselines.frame_rewards import most_stretches
+
+        count, goal = most_stretches(there, self.stretch), self.goal or there.suite.make(there.task).instruction
+        texts = sum(len(text.encode()) + MESSAGE for text in (goal, self.baseline))
+        return [Most(count, prompt=texts), Most(count, images=self.stretch)]
 
     def array(self, there: There, role: str) -> ArraySpec:
         from guidebench.baselines.frame_rewards import REWARD

@@ -13,7 +13,7 @@ from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, ReadsPrompts, Task
 from guidebench.harness.parts import DatasetPart, ModelPart, SuitePart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite
+from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite, cited
 from guidebench.suites.bin_sorting.words import COLOURS, PLACES
 from guidebench.suites.mujoco.looks import Looks
 
@@ -206,6 +206,17 @@ class BinSorting(SuitePart):
             "learner.sac.actor_utd": cite(1, SMOKE),
             "learner.sac.learning_starts": cite(100, SMOKE),
             "learner.sac.batch_size": cite(16, SMOKE),
+            **cited(
+                "guide.preference",
+                SMOKE,
+                pretraining=120,
+                every=32,
+                queries=4,
+                budget=8,
+                hidden=(16, 16),
+                batch_size=8,
+                updates_after_reset=4,
+            ),
         },
     }
 
@@ -234,6 +245,10 @@ class BinSorting(SuitePart):
         """Return the length of an episode."""
         check(task)
         return self.length
+
+    def shortest(self, task: str) -> int:
+        """Return the length of an episode, unless success ends it."""
+        return 1 if self.terminate else self.horizon(task)
 
     def seconds_per_step(self, task: str) -> float:
         """Return the measured seconds of an environment step, including resets."""

@@ -225,6 +225,10 @@ class MetaWorld(SuitePart):
         self._check(task)
         return HORIZON
 
+    def shortest(self, task: str) -> int:
+        """Return the package's episode length: a success ends no episode."""
+        return self.horizon(task)
+
     def seconds_per_step(self, task: str) -> float:
         """Return the measured seconds of an environment step, including resets."""
         self._check(task)

@@ -13,7 +13,7 @@ from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Drawer, Judge, Observations, Suite, Task
 from guidebench.harness.parts import ModelPart, SuitePart, There
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Later, Unit, cite
+from guidebench.harness.settings import Bounds, Later, Unit, cite, cited
 from guidebench.suites.mujoco.looks import Looks
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ class OgbenchScene(SuitePart):
             "evaluation.every": cite(200, SMOKE),
             "evaluation.episodes": cite(2, SMOKE),
             **_learners(SMOKE, hidden=(16, 16), ensemble=2, utd=1, actor_utd=1, learning_starts=128, batch_size=32),
+            **cited("guide.preference", SMOKE, pretraining=256, every=128, queries=8, budget=24, hidden=(16, 16),
+                    batch_size=32, updates_after_reset=4),
             "judge.delay": cite(64, SMOKE),
         },
     }  # fmt: skip

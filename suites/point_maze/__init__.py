@@ -153,6 +153,10 @@ class PointMaze(SuitePart):
         check(task)
         return self.steps or HORIZON[task]
 
+    def shortest(self, task: str) -> int:
+        """Return the length of every episode: reaching the target ends none."""
+        return self.horizon(task)
+
     def seconds_per_step(self, task: str) -> float:
         """Return the measured seconds of an environment step, including resets."""
         check(task)

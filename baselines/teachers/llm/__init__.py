@@ -6,14 +6,15 @@ The chat `scripted`, a hand-written substitute for a language model, lives besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from guidebench.baselines.conversing import longest_instruction
 from guidebench.harness.capabilities import HasSurroundings, coordinates, demonstrates
 from guidebench.harness.interfaces import Build, Dialogue, Suite
-from guidebench.harness.parts import ModelPart, TeacherPart, There
+from guidebench.harness.parts import ModelPart, Most, TeacherPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
@@ -118,6 +119,18 @@ class Llm(TeacherPart):
         steps = ["label", *["check"] * self.double_check, *["imagine"] * (self.augment == "llm")]
         into, out = (queries * sum(TOKENS[step][side] for step in steps) for side in (0, 1))
         return Usage(len(steps) * queries, tokens_in=into, tokens_out=out)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return bounds of the conversations about a pair: a label, the same in the other order, and, in the first
+        conversation, an imagined segment."""
+        from guidebench.baselines.teachers.llm import bounds
+
+        queries, suite, length = there["guide"].planned(there.parts), there.suite, int(there["guide"].segment)
+        around = suite.surroundings(there.task) if isinstance(suite, HasSurroundings) else None
+        task = coordinates(suite, there.task), longest_instruction(suite, there.task), around
+        label = bounds.label(self, queries, *task, length)
+        imagined = [bounds.imagined(self, label, *task, length, there[role])] if self.augment == "llm" else []
+        return [label, *[label] * self.double_check, *imagined]
 
     def spawn(self, build: Build) -> Teacher:
         from guidebench.baselines.teachers.llm.teacher import LlmTeacher

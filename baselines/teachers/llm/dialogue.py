@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.baselines.conversing import AskModel, Misread, Said, converse, filled
+from guidebench.baselines.conversing import AskModel, Misread, Said, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.llm import prompts, reading, trajectories
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings, Unusable
-from guidebench.harness.models.calls import Message
 
 if TYPE_CHECKING:
     from guidebench.baselines.teachers.llm import Llm
@@ -60,32 +59,16 @@ class PairDialogue:
 
     async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
         """Ask which of two segments [H, D] is better, shown in this order."""
-        settings, things = self._settings, self._things
-        values = {
-            "goal": self._goal,
-            "steps": len(one),
-            "meanings": prompts.meanings(things),
-            "surroundings": prompts.surroundings(self._around),
-            "trajectory_1": self._text(trajectories.told(things, one)),
-            "trajectory_2": self._text(trajectories.told(things, other)),
-            "example": prompts.example(things) if settings.shots else "",
-        }
-        asked = Message("user", (filled(settings.prompt or prompts.PROMPT, values),))
-        return await converse(ask, (asked,), verdict, prompts.verdict_reminder, settings.retries)
+        asked = prompts.pair(self._settings, self._things, self._goal, self._around, one, other)
+        return await converse(ask, (asked,), verdict, prompts.verdict_reminder, self._settings.retries)
 
     async def _imagine(self, ask: AskModel, first: Said[int], preferred: Array) -> Said[dict[str, Array]]:
         """Ask for a trajectory better than `preferred` [H, D], in the conversation that preferred it."""
         settings, things, length = self._settings, self._things, len(preferred)
         beginning = trajectories.beginning(trajectories.told(things, preferred))
         given = {name: np.round(points, settings.decimals) for name, points in beginning.items()}
-        values = {
-            "preferred": first.value,
-            "goal": self._goal,
-            "way": prompts.way(things, self._around),
-            "steps": length,
-            "start": self._text(given),
-        }
-        asked = Message("user", (filled(settings.imagine_prompt or prompts.IMAGINE_PROMPT, values),))
+        assert first.value is not None, "a trajectory was preferred"
+        asked = prompts.better(settings, things, self._goal, self._around, given, length, first.value)
 
         def read(answer: str) -> dict[str, Array]:
             return reading.trajectory(answer, things, given, length, settings.tolerance)
@@ -94,6 +77,3 @@ class PairDialogue:
             return prompts.trajectory_reminder(fault, length)
 
         return await converse(ask, (*first.messages, asked), read, remind, settings.retries)
-
-    def _text(self, trajectory: trajectories.NamedPoints) -> str:
-        return trajectories.text(trajectory, self._settings.decimals)

@@ -7,10 +7,15 @@ our words. Both prompts are settings; names in braces are placeholders.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from guidebench.baselines.conversing import filled
-from guidebench.harness.interfaces import Coordinates, Surroundings
+from guidebench.baselines.teachers.llm import trajectories
+from guidebench.harness.interfaces import Array, Coordinates, Surroundings
+from guidebench.harness.models.calls import Message
+
+if TYPE_CHECKING:
+    from guidebench.baselines.teachers.llm import Llm
 
 PROMPT = """\
 You assess how well attempts at a task are going. All you have are coordinates; lengths are in metres.
@@ -77,6 +82,38 @@ def parts(things: Sequence[Coordinates]) -> Parts:
     moving = [thing.name for thing in things if not thing.constant]
     constant = [thing.name for thing in things if thing.constant]
     return Parts(moving[0], moving[1] if len(moving) > 1 else "", constant[0] if constant else "")
+
+
+def pair(
+    settings: Llm, things: Sequence[Coordinates], goal: str, around: Surroundings | None, one: Array, other: Array
+) -> Message:
+    """Return the message that asks which of two segments [H, D] is better."""
+    values = {
+        "goal": goal,
+        "steps": len(one),
+        "meanings": meanings(things),
+        "surroundings": surroundings(around),
+        "trajectory_1": trajectories.text(trajectories.told(things, one), settings.decimals),
+        "trajectory_2": trajectories.text(trajectories.told(things, other), settings.decimals),
+        "example": example(things) if settings.shots else "",
+    }
+    return Message("user", (filled(settings.prompt or PROMPT, values),))
+
+
+def better(
+    settings: Llm, things: Sequence[Coordinates], goal: str, around: Surroundings | None,
+    start: trajectories.NamedPoints, length: int, preferred: int,
+) -> Message:  # fmt: skip
+    """Return the message that asks for a segment of `length` steps that begins as `start` and is better than the
+    `preferred` one, 1 or 2."""
+    values = {
+        "preferred": preferred,
+        "goal": goal,
+        "way": way(things, around),
+        "steps": length,
+        "start": trajectories.text(start, settings.decimals),
+    }
+    return Message("user", (filled(settings.imagine_prompt or IMAGINE_PROMPT, values),))
 
 
 def meanings(things: Sequence[Coordinates]) -> str:

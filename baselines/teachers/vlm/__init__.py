@@ -6,13 +6,13 @@ The chat `scripted_vlm`, a hand-written substitute for such a model, lives besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import Build, Dialogue, Suite
-from guidebench.harness.parts import ModelPart, TeacherPart, There
+from guidebench.harness.parts import ModelPart, Most, TeacherPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
@@ -71,6 +71,21 @@ class Vlm(TeacherPart):
 
         shown = there["guide"].planned(there.parts) * (1 + self.double_check)
         return Usage(2 * shown, TOKENS[0] * shown, TOKENS[1] * shown, images=2 * shown)
+
+    def at_most(self, there: There, role: str) -> Sequence[Most]:
+        """Return bounds of an analysis of each pair in each order, and of the label that it leads to."""
+        from guidebench.baselines.conversing import FAULT, Misread, longest_instruction
+        from guidebench.baselines.teachers.vlm import prompts
+
+        shown = there["guide"].planned(there.parts) * (1 + self.double_check)
+        goal = longest_instruction(there.suite, there.task)
+        analysis = "x" * int(getattr(there[role], "max_tokens", 0))
+        compared, label = prompts.comparison(self, goal), prompts.label(self, goal, analysis)
+        reminder = len(prompts.reminder(Misread("", "")).encode()) + FAULT
+        return [
+            Most(shown, prompt=sum(len(text.encode()) for text in (*prompts.CAPTIONS, compared)), images=2),
+            Most(shown, 1 + self.retries, len(label.encode()), reminder),
+        ]
 
     def spawn(self, build: Build) -> Teacher:
         from guidebench.baselines.teachers.vlm.teacher import VlmTeacher

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guidebench.baselines.conversing import ECHOED, AskModel, Said, converse, filled
+from guidebench.baselines.conversing import ECHOED, AskModel, Said, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.vlm import prompts
 from guidebench.harness.interfaces import Array, Unusable
@@ -41,11 +41,9 @@ class ImageDialogue:
     async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
         """Ask which of two images [height, width, 3] is better, shown in this order."""
         settings, (first, second) = self._settings, prompts.CAPTIONS
-        prompt = filled(settings.prompt or prompts.PROMPT, {"goal": self._goal})
-        shown = (Message("user", (first, one, second, other, prompt)),)
+        shown = (Message("user", (first, one, second, other, prompts.comparison(settings, self._goal))),)
         compared = await ask(ChatCall(shown))
         if compared.failure:
             return Said(None, "failed", shown, 0)
-        values = {"goal": self._goal, "analysis": str(compared.value)[:ECHOED]}
-        asked = (Message("user", (filled(settings.label_prompt or prompts.LABEL_PROMPT, values),)),)
+        asked = (Message("user", (prompts.label(settings, self._goal, str(compared.value)[:ECHOED]),)),)
         return await converse(ask, asked, verdict, prompts.reminder, settings.retries)

@@ -6,7 +6,12 @@ braces are placeholders.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from guidebench.baselines.conversing import Misread, filled
+
+if TYPE_CHECKING:
+    from guidebench.baselines.teachers.vlm import Vlm
 
 CAPTIONS = ("Image 1:", "Image 2:")
 """Captions of the images, before the prompt."""
@@ -37,6 +42,16 @@ REMINDER = (
 )
 PROMPT_NEEDS = ("goal",)
 LABEL_NEEDS, LABEL_MAY = ("analysis",), ("goal",)
+
+
+def comparison(settings: Vlm, goal: str) -> str:
+    """Return the text below two images that asks for an analysis."""
+    return filled(settings.prompt or PROMPT, {"goal": goal})
+
+
+def label(settings: Vlm, goal: str, analysis: str) -> str:
+    """Return the text that asks for the label of an analysis."""
+    return filled(settings.label_prompt or LABEL_PROMPT, {"goal": goal, "analysis": analysis})
 
 
 def reminder(fault: Misread) -> str:

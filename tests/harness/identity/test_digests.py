@@ -76,6 +76,22 @@ def test_nothing_else_counts(model: Path, name: str) -> None:
     assert digests.of_model(model) == before
 
 
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json"]
+)
+def test_code_counts_where_a_configuration_names_it_as_the_model_s_own(model: Path, name: str) -> None:
+    before = digests.of_model(model)
+    (model / "modeling_own.py").write_text("scale = 1")
+    assert digests.of_model(model) == before, "nothing runs it"
+    (model / name).write_text(json.dumps({**CONFIG, "auto_map": {"AutoModel": "modeling_own.Own"}}))
+    named = digests.of_model(model)
+    (model / "modeling_own.py").write_text("scale = 2")
+    assert len({before, named, digests.of_model(model)}) == 3
+    changed = digests.of_model(model)
+    (model / "layers.py").write_text("")  # which the first may import
+    assert digests.of_model(model) != changed
+
+
 def test_split_weights_are_those_of_their_index_and_none_may_be_missing(model: Path) -> None:
     (model / "model.safetensors").unlink()
     assert digests.of_model(model) is None

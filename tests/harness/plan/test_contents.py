@@ -18,7 +18,7 @@ from guidebench.harness.identity import digests
 from guidebench.harness.identity.cells import record, recorded, rehashed, write_cell
 from guidebench.harness.loop import asking
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import cassette_file, keys
+from guidebench.harness.models import cassette_file, keeping, keys
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import EmbedCall
 from guidebench.harness.plan import matrix, variations
@@ -286,6 +286,18 @@ def test_files_that_were_changed_after_planning_are_found_before_a_model_is_aske
     (model / "model.safetensors").write_bytes(b"noise!!")
     with pytest.raises(UserError, match=rf"model={model}: its files have the digest .* on record is {config.digest}"):
         config.verify()
+
+
+def test_a_worker_loads_no_other_files_than_those_of_its_digest(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads none that is remembered."""
+    config, loads = planned(model).section("text_embedder"), list[str]()
+    monkeypatch.setattr(type(config), "spawn_model", lambda self, device: loads.append(device))
+    keeping.loaded(config, "cpu")
+    (model / "model.safetensors").write_bytes(b"noise!!")
+    other = digests.of_model(model)
+    with pytest.raises(UserError, match=rf"its files have the digest {other}, .* on record is {config.digest}"):
+        keeping.loaded(config, "cpu")
+    assert loads == ["cpu"]
 
 
 def test_outside_training_too_no_other_model_answers_under_a_recorded_digest(model: Path) -> None:

@@ -26,6 +26,36 @@ def test_attempts_repairs_and_retries_multiply() -> None:
     assert repaired.tokens_in == 28 * (3 * (100 + 64 + 1_000) + 3 * (20 + 1_000 + 2 * 64))
 
 
+def test_clips_of_demonstrations_steps_and_the_reference_episode_are_counted() -> None:
+    """On DoorKey 5x5 an episode, of at most 250 steps, may end at any of them; clips have 32."""
+    judge = ("judge=openai", "judge.model=unpriced", "judge.prompt=well done?", "judge.attempts=2")
+    words = [
+        "suite=minigrid_doorkey",
+        "task=5x5",
+        "method=vlm_rb",
+        "profile=smoke",
+        "training.demonstrations=3",
+        *judge,
+    ]
+    (cell,) = matrix.plan(words).trained
+    found = call_bounds.conversations(cell, "judge")
+    assert found is not None and {(bound.calls, bound.images) for bound in found} == {(1, 32)}
+    assert [bound.questions for bound in found] == [3 * 8 + cell.steps, 1 + -(-(250 - 32) // 4)]
+    (part,) = cell.models
+    bound = call_bounds.of_run(cell, part)
+    calls = 2 * sum(each.questions for each in found)
+    assert bound is not None and bound.calls == calls + 2 * 8 and bound.images == 32 * calls
+    assert bound.tokens_out == 8 * calls, "a judge says little"
+
+
+def test_clips_of_episodes_that_nothing_ends_are_whole() -> None:
+    judge = ("judge=openai", "judge.model=unpriced", "judge.prompt=well done?")
+    words = ["suite=metaworld", "task=reach", "method=vlm_rb", "profile=smoke", "training.steps=1000", *judge]
+    (cell,) = matrix.plan(words).trained
+    found = call_bounds.conversations(cell, "judge")
+    assert found is not None and found[0].questions == 2 * -(-500 // 32)
+
+
 class Failing:
     """A server that rejects a field once, fails every other request, never gives an answer that can be read, and counts
     a token for each byte."""

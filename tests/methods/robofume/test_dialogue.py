@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Unusable
 from guidebench.harness.models.calls import Call, CallResult, JudgeCall
 from guidebench.harness.models.prompts import misfit
 from guidebench.methods.robofume.dialogue import (
@@ -63,7 +64,8 @@ def test_a_state_with_a_failed_call_is_no_success_and_a_question_without_any_ans
     assert least([0.9, None, 0.75, 1.0], 2).tolist() == [UNANSWERED, 0.75]
     assert UNANSWERED < 0
     found, _ = told(SuccessDialogue(consensus=False), frames(2), [None, 0.75])
-    assert found.tolist() == [UNANSWERED, 0.75]
+    assert isinstance(found, Unusable), "an answer that lacks a state does not count as one"
+    assert found.value.tolist() == [UNANSWERED, 0.75]
     assert told(SuccessDialogue(consensus=False), frames(2), [None, None])[0] is None
 
 

@@ -1,16 +1,22 @@
 """The success dialogue with foundation models: a server on loopback, and a tiny random model through its own loader."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.judges.openai_ import OpenAI
 from guidebench.harness.models.judges.transformers_ import Transformers
-from guidebench.methods.robofume.dialogue import SuccessDialogue
+from guidebench.harness.models.messages import Sent
+from guidebench.harness.models.questions import Account
+from guidebench.harness.models.serving import Spoken, _converse
+from guidebench.harness.plan.arrays import Declared
+from guidebench.methods.robofume.dialogue import CLASSIFIED, UNANSWERED, SuccessDialogue
 from tests.harness.models.canned import completion, serving
 from tests.methods import local
 
@@ -49,3 +55,20 @@ def test_a_local_model_gives_each_state_a_probability(tiny: Callable[[str], Path
     assert one.dtype == np.float32 and one.shape == (3,)
     assert ((one > 0) & (one < 1)).all() and len({*one.tolist()}) == 3
     assert (four <= one + 1e-6).all()
+
+
+def test_a_question_about_states_of_which_one_has_no_answer_is_unanswered_and_keeps_the_others() -> None:
+    """As the model process ends it: one of three calls gets an answer that says neither yes nor no."""
+
+    class Desk:
+        async def answer(self, call: Any, asker: Any) -> CallResult:
+            odd = np.array_equal(call.clip[0], FRAMES[1])
+            return CallResult(None, "malformed") if odd else CallResult(0.75)
+
+    declared = Declared(CLASSIFIED, "guide", "classifier")
+    spoken = Spoken(1, "", lambda call: call, None, "guide", declared)
+    item = Sent(0, "classifier", 0, "", 0, 5, None, json.dumps(PUT), 3)
+    told = asyncio.run(_converse(spoken, SuccessDialogue(False), cast(Any, Desk()), FRAMES, item, "cell/0"))
+    assert told.failure == "malformed" and told.value.tolist() == [0.75, UNANSWERED, 0.75]
+    counts = Account().with_answer(told)
+    assert (counts.questions, counts.failures) == (1, 1)

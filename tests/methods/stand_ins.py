@@ -1,0 +1,203 @@
+"""Small runs in this process, in whose roles of models a stand-in answers at once and counts what it is asked."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from guidebench.harness.episodes import datasets, demonstrations
+from guidebench.harness.identity.cells import record
+from guidebench.harness.interfaces import Unusable
+from guidebench.harness.loop.asking import asked_of, asks_of
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.evaluation import Evaluator, solving
+from guidebench.harness.loop.job import Job
+from guidebench.harness.loop.probes import Probes
+from guidebench.harness.loop.training import Loop
+from guidebench.harness.models.backends.openai_.model import IMAGE_TOKENS
+from guidebench.harness.models.calls import Call, CallResult, ChatCall, Usage
+from guidebench.harness.models.calls.segment import runs_of
+from guidebench.harness.models.questions import InFlight
+from guidebench.harness.models.serving import padded
+from guidebench.harness.parts import clip_length
+from guidebench.harness.plan import answering, arrays, config, matrix
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.run.estimates import Nowhere, Silent
+from guidebench.methods.kagi import prompts as kagi
+from tests.methods.contract import Row
+from tests.methods.lagea.feedback.replies import REPLY as FEEDBACK
+
+Manner = Literal["usable", "unusable", "lost"]
+RECORDED = {"chat": "openai", "judge": "openai", "embedder": "transformers"}
+"""Kind of a model's part -> a part of this kind whose calls are recorded."""
+WRITTEN = 1_000
+"""Most tokens of an answer of a chat."""
+SIDE = 32
+"""Pixels along the side of the frames that stand-ins get."""
+
+
+def planned(row: Row) -> list[Cell]:
+    """The cells of a row, whose roles of models are filled by parts whose calls are recorded."""
+    kept = {word.partition("=")[0]: word for word in row.words.split()}
+    served = {name for name, word in kept.items() if word.endswith(("=openai", "=transformers"))}
+    profile = ["profile=smoke", "seeds=[0]"]
+    first = [word for name, word in kept.items() if name.split(".")[0] not in served and not name.endswith("width")]
+    roles = {part.role: part.kind for cell in matrix.plan([*first, *profile]).trained for part in cell.models}
+    others = [word for name, word in kept.items() if name.split(".")[0] not in roles]
+    denoising = {role for role in roles if "method=tadpole" in row.words}
+    models = [f"{role}={'diffusers' if role in denoising else RECORDED[kind]}" for role, kind in roles.items()]
+    models += [f"{role}.model=stand-in" for role in roles] + [f"{role}.attempts=1" for role in roles]
+    models += [f"{role}.max_tokens={WRITTEN}" for role, kind in roles.items() if kind == "chat"]
+    return list(matrix.plan([*others, *models, *profile]).trained)
+
+
+class StandIn(Silent):
+    """A backend that answers in one role."""
+
+    def __init__(self, cell: Cell, role: str, manner: Manner, answer: Callable[[str, int], str] | None) -> None:
+        """`answer`: as of the row."""
+        super().__init__()
+        self._cell, self._role, self._manner, self._answer = cell, role, manner, answer
+        self._told: dict[int, CallResult] = {}
+        self.spent = Usage()
+        self.questions = 0
+        parts = cell.names.parts
+        speaker = next(iter(answering.speakers(parts, role)), "")
+        suite, task = cell.section("suite"), cell.names.task
+        self._dialogue = cell.section(speaker).dialogue(suite, task, role) if speaker else None
+        self._array = arrays.of(parts, config.there(cell), role)
+        self._kind = next(part.kind for part in parts if part.role == role)
+        self._clip = clip_length(cell.sections)
+        self._hand = hand_written(cell, role) if answer is None else None
+
+    def ask(self, item: InFlight, ahead: bool = False) -> None:
+        """Answer a question at once."""
+        self._told[item.number] = asyncio.run(self._answered(item))
+
+    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
+        return self._told.pop(number), 0.0
+
+    async def _answered(self, item: InFlight) -> CallResult:
+        frames, made = self._frames(item), 0
+
+        async def ask(call: Call) -> CallResult:
+            nonlocal made
+            made += 1
+            assert self._dialogue is None or made <= self._dialogue.calls
+            return self._reply(call)
+
+        if self._dialogue is None:
+            from guidebench.harness.models.calls import JudgeCall
+
+            return await ask(JudgeCall(frames, self._cell.section(self._role).prompt))
+        value = await self._dialogue(json.loads(item.ask.content or "null"), frames, ask)
+        if isinstance(value, Unusable):
+            return CallResult(value.value, "malformed")
+        if value is not None and self._array is not None:
+            value = arrays.fitted(value, self._array, len(item.ask.key))[0]
+        return CallResult(value, "" if value is not None else "malformed")
+
+    def _frames(self, item: InFlight) -> Any:
+        if item.ask.snapshots is None:
+            return None
+        shown = item.ask.snapshots if self._dialogue else padded(item.ask.snapshots, self._clip)
+        width = SIDE * (2 if getattr(self._cell.section("drawing"), "camera", "") == "both" else 1)
+        return np.random.default_rng(item.number % 2**32).integers(
+            255, size=(len(shown), SIDE, width, 3), dtype=np.uint8
+        )
+
+    def _reply(self, call: Call) -> CallResult:
+        texts = [
+            str(part) for message in getattr(call, "messages", ()) for part in message.content if isinstance(part, str)
+        ]
+        texts += [item for item in getattr(call, "items", ()) if isinstance(item, str)]
+        texts += [getattr(call, name) for name in ("text", "prompt") if isinstance(getattr(call, name, None), str)]
+        images = len(call.images())
+        read = sum(len(text.encode()) for text in texts) + 4 * len(texts) + images * IMAGE_TOKENS
+        written = WRITTEN if isinstance(call, ChatCall) else 0
+        self.spent = self.spent.plus(Usage(1, read, written, images))
+        if self._manner == "lost":
+            return CallResult(None, "timeout")
+        if isinstance(call, ChatCall) and self._manner == "unusable":
+            return CallResult(None, "malformed") if call.schema else CallResult("?" * WRITTEN)
+        value = self._value(call, texts)
+        assert not call.fault(value), call.fault(value)
+        return CallResult(value)
+
+    def _value(self, call: Any, texts: Sequence[str]) -> Any:
+        """A usable answer."""
+        number = int(self.spent.calls)
+        random = np.random.default_rng(number)
+        usable = self._manner == "usable"
+        if call.kind == "embed":
+            width = self._array.spec.shape[-1] if self._array is not None and self._array.spec.shape else 16
+            return random.standard_normal((len(call.items), width)).astype(np.float32)
+        if call.kind == "video":
+            return random.standard_normal(16).astype(np.float32)
+        if call.kind == "denoise":
+            return random.random((len(call.frames), 3)).astype(np.float32)
+        if call.kind == "judge":
+            return 0.75
+        if call.kind == "track":
+            return np.full((len(call.frames), 3), float(usable), np.float32)
+        if call.kind == "segment":
+            masks = np.zeros((2, *call.image.shape[:2]), bool)
+            masks[0, 2:8, 2:8] = masks[1, 12:30, 12:30] = True
+            means = ("thing", "place")
+            named = [
+                {"runs": runs_of(mask), "score": 0.9, "means": mean} for mask, mean in zip(masks, means, strict=True)
+            ]
+            return named if usable else []
+        if self._role == "waypoints":
+            walked = [("a1", 1), ("a2", 1), ("b2", 0)]
+            if "no lines" in texts[0]:
+                walked = [(tile, None) for tile, _ in walked]
+            return json.dumps(kagi.reply("P1", "Q1", walked))
+        if self._role == "feedback":
+            return json.dumps({**FEEDBACK, "key_frame_indices": [0]})
+        if self._answer is not None:
+            return self._answer("".join(texts), number)
+        assert self._hand is not None, f"nothing answers in the role {self._role}"
+        return call.answered_by(self._hand)
+
+
+def hand_written(cell: Cell, role: str) -> Callable[..., Any] | None:
+    """The hand-written chat of a role, if it reads texts alone."""
+    from guidebench.harness import registry
+
+    if next(part.kind for part in cell.names.parts if part.role == role) != "chat":
+        return None
+    names = [name for name in (f"scripted_{role}", "scripted") if name in registry.names("chat")]
+    return registry.get("chat", names[0])().spawn(cell.section("suite"), cell.names.task)
+
+
+def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, int], str] | None) -> dict[str, Usage]:
+    """Role -> what a run of seed 0 of a cell asks in it."""
+    directory.mkdir(parents=True)
+    job = Job("stand-ins", str(directory), record(cell), (0,), "cpu")
+    build = make_build(cell, (0,), "cpu", [directory])
+    agent = build.parts["agent"].spawn(build)
+    task = build.suite(0).make(cell.names.task)
+    task.reset(int(build.streams[0].environment.integers(2**31)))
+    backends: dict[str, Any] = {role: StandIn(cell, role, manner, answer) for role in asked_of(cell, agent)}
+    every, now = asks_of(backends, job, cell), cell.consulted
+    asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
+    evaluation = build.parts["evaluation"]
+    evaluator = Evaluator(
+        lambda row: build.evaluated(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score,
+        solving(build.parts["agent"], build.evaluated, cell.names.task),
+    )  # fmt: skip
+    shown = demonstrations.prepare(cell, 0)
+    loop = Loop(
+        agent, [task], build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted,
+        evaluate_every=evaluation.every, checkpoint_every=10**9,
+        demonstrations=demonstrations.beside([shown.episodes]), datasets=datasets.loading(cell, (0,)),
+    )  # fmt: skip
+    if cell.judge in backends:
+        probes = Probes(build, cell.names.task, 10, cell.steps, lambda row, step, points: [*points] and None)
+        probes.describe([0], backends[cell.judge], lambda: False, cell.judge)
+    loop.run()
+    return {role: backend.spent for role, backend in backends.items()}
