@@ -92,7 +92,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "frame rewards": Family("rewards of frames by an embedder that the workers share", "vlm_rm", hosted=True),
     "reward guide": Family("a reward guide with a chat that reads failures", "lagea"),
-    "fields": Family("waypoints and fields on images, with offline data", "kagi"),
+    "fields": Family("waypoints and fields on images, with offline data", "kagi", "evaluation.every=60"),
     "agent": Family("an agent with a planner and a performer", "dsadf"),
     "preferences": Family("a reward learnt from preferences of a served chat", "rl_sallm_f", served=("chat",)),
     "model as agent": Family("a served model that acts", "model_as_agent", served=("performer",)),

@@ -105,7 +105,7 @@ class Chaos:
             if outcome.code == 0:
                 report.has_finished = True
                 return
-        report.findings.append(
+        report.differences.append(
             f"not finished after {REPEATS} commands without a fault; the last said: {outcome.remark}"
         )
 

@@ -36,8 +36,8 @@ class Commands:
 
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """`report(codes, policies)`: what a round finds whose commands end so, and the commands. The first policy is that of
-    the reference."""
+    """`report(codes, policies)`: what a round finds whose commands end so, and the commands. The first policy is the
+    reference's."""
     numbers = itertools.count()
     monkeypatch.setattr(comparing, "misspent", lambda *_: [])
     monkeypatch.setenv("GUIDEBENCH_CHAOS_HANG", "")
