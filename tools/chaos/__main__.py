@@ -20,7 +20,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: bit-equality holds with one thread
@@ -66,16 +66,19 @@ def tiny_models(names: set[str], directory: Path) -> dict[str, Path]:
     return {name: getattr(making, name)(directory / name) for name in sorted(names)}
 
 
-def table(reports: Sequence[Report], families: Mapping[str, Family]) -> str:
-    """Return how often each family was disturbed, by what, and what was found."""
+def table(reports: Sequence[Report], families: Mapping[str, Family], unusable: Collection[str] = ()) -> str:
+    """Return how often each family was disturbed, by what, and what was found. `unusable`: families whose study does
+    not even finish undisturbed."""
     lines = [f"{'family':<16} {'rounds':>6} {'faults':>6} {'missed':>6} {'seconds':>8}  found"]
     for name in families:
         own = [report for report in reports if report.round.family == name]
-        found = sum(report.failed for report in own)
+        failed = sum(report.failed for report in own)
+        found = "equal" if own else "not run"
+        if failed or name in unusable:
+            found = f"{failed} rounds with findings" if failed else "fails undisturbed"
         lines.append(
             f"{name:<16} {len(own):>6} {sum(len(report.applied) for report in own):>6} "
-            f"{sum(report.missed for report in own):>6} {sum(report.seconds for report in own):>8.0f}  "
-            f"{f'{found} rounds with findings' if found else 'equal' if own else 'not run'}"
+            f"{sum(report.missed for report in own):>6} {sum(report.seconds for report in own):>8.0f}  {found}"
         )
     kinds = Counter(text.partition(" (")[0] for report in reports for text in report.applied)
     lines.append("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
@@ -113,27 +116,33 @@ def main(words: Sequence[str]) -> int:
     os.environ["GUIDEBENCH_CACHE"] = str(directory / "cache")
     os.environ["HF_HUB_OFFLINE"] = "1"
     models = tiny_models({name for family in families.values() for name in family.models}, directory / "models")
-    failed = False
+    unusable: set[str] = set()
     with marked_run(mark, any(family.hosted for family in families.values())):
         chaos = Chaos(directory, mark, deadline, tell, models)
         try:
             while given.rounds is None or len(reports) < given.rounds:
                 round = next(rounds)
+                if round.family in unusable:
+                    continue
                 tell("\n           ".join(described(round)))
-                report = chaos.run(round)
+                try:
+                    report = chaos.run(round)
+                except Unusable as reason:
+                    tell(f"  FOUND {reason}")
+                    unusable.add(round.family)
+                    if len(unusable) == len(families):
+                        break
+                    continue
                 reports.append(report)
                 for difference in report.differences:
                     tell(f"  FOUND {difference}")
                 tell(f"  {'not as it must be' if report.failed else 'equal'} after {report.seconds:.1f} s")
         except OutOfTime:
             tell("the time is up; the round that was running is left out")
-        except Unusable as reason:
-            tell(str(reason))
-            failed = True
         finally:
             chaos.close()
-    failed |= any(report.failed for report in reports)
-    print(f"\n{table(reports, families)}")
+    failed = bool(unusable) or any(report.failed for report in reports)
+    print(f"\n{table(reports, families, unusable)}")
     print(f"seed {seed}, {len(reports)} rounds in {(time.monotonic() - begin) / 60:.1f} minutes", flush=True)
     if failed:
         print(f"kept: {directory}")

@@ -12,6 +12,8 @@ from typing import Protocol
 
 ROOM = 2**28
 """Bytes of the file system while it is not full."""
+TRIES = 100
+"""Times that a file system is made as small as its files, which grow meanwhile."""
 
 
 class Disk(Protocol):
@@ -37,8 +39,14 @@ class Memory:
         _mount(directory, f"size={ROOM}")
 
     def fill(self, pids: Sequence[int]) -> None:
-        room = os.statvfs(self.directory)
-        _mount(self.directory, f"remount,size={max(1, room.f_blocks - room.f_bfree) * room.f_frsize}")
+        for attempt in range(TRIES):
+            room = os.statvfs(self.directory)
+            try:
+                _mount(self.directory, f"remount,size={max(1, room.f_blocks - room.f_bfree) * room.f_frsize}")
+                break
+            except OSError:  # a file has grown meanwhile
+                if attempt == TRIES - 1:
+                    raise
 
     def free(self) -> None:
         _mount(self.directory, f"remount,size={ROOM}")

@@ -96,7 +96,7 @@ FAMILIES: Mapping[str, Family] = {
     "agent": Family("an agent with a planner and a performer", "dsadf"),
     "preferences": Family("a reward learnt from preferences of a served chat", "rl_sallm_f", served=("chat",)),
     "model as agent": Family("a served model that acts", "model_as_agent", served=("performer",)),
-    "offline": Family("a learner that begins from a dataset", "cal_ql", LONGER, asks=False),
+    "offline": Family("a learner that begins from a dataset", "cal_ql", f"{LONGER} offline.noise=0", asks=False),
     "stage": Family("a pre-training stage and the run that begins from it", "ellm"),
 }  # fmt: skip
 """Name -> family, all methods' kinds of state and of models among them."""

@@ -11,7 +11,7 @@ import pytest
 from tools.chaos import __main__ as chaos
 from tools.chaos.carrying_out import OutOfTime
 from tools.chaos.plan import Round
-from tools.chaos.rounds import Report
+from tools.chaos.rounds import Report, Unusable
 
 
 @pytest.fixture
@@ -60,6 +60,16 @@ def test_a_difference_ends_with_exit_code_1_and_what_is_kept(rounds, capsys: pyt
     kept = Path(out.rpartition("kept: ")[2].strip())
     assert kept.is_dir()
     shutil.rmtree(kept)
+
+
+def test_a_family_that_fails_undisturbed_is_left_out_and_told(rounds, capsys: pytest.CaptureFixture[str]) -> None:
+    rounds += [Unusable("it fails"), report(), report(), OutOfTime()]
+    assert chaos.main(["--seed", "7", "--families", "offline,learner"]) == 1
+    out = capsys.readouterr().out
+    assert (
+        "FOUND it fails" in out and len(re.findall(r" +2 .* equal$| +0 .* fails undisturbed$", out, re.MULTILINE)) == 2
+    )
+    shutil.rmtree(Path(out.rpartition("kept: ")[2].strip()))
 
 
 def test_a_seed_is_drawn_and_printed_where_none_is_given(capsys: pytest.CaptureFixture[str]) -> None:
