@@ -15,6 +15,7 @@ import importlib
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: bit-e
 
 from tools.chaos import plan
 from tools.chaos.carrying_out import OutOfTime
+from tools.chaos.disk import hide_mounts
 from tools.chaos.families import FAMILIES, Family
 from tools.chaos.processes import marked_run
 from tools.chaos.rounds import Chaos, Report, Unusable
@@ -61,8 +63,11 @@ def tiny_models(names: set[str], directory: Path) -> dict[str, Path]:
     """Make tiny models of random weights, name -> directory."""
     if not names:
         return {}
+    from transformers.utils.logging import disable_progress_bar
+
     from tests.harness.models import tiny_models as making
 
+    disable_progress_bar()
     return {name: getattr(making, name)(directory / name) for name in sorted(names)}
 
 
@@ -112,6 +117,8 @@ def main(words: Sequence[str]) -> int:
     mark, directory = f"chaos-{uuid.uuid4().hex}", Path(tempfile.mkdtemp(prefix="guidebench-chaos-"))
     deadline = begin + 60.0 * given.minutes - min(CLOSING, 6.0 * given.minutes)
     reports: list[Report] = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left mounted or running
+    hide_mounts()
     install(directory)
     os.environ["GUIDEBENCH_CACHE"] = str(directory / "cache")
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -139,6 +146,8 @@ def main(words: Sequence[str]) -> int:
                 tell(f"  {'not as it must be' if report.failed else 'equal'} after {report.seconds:.1f} s")
         except OutOfTime:
             tell("the time is up; the round that was running is left out")
+        except KeyboardInterrupt:
+            tell("interrupted; the round that was running is left out")
         finally:
             chaos.close()
     failed = bool(unusable) or any(report.failed for report in reports)

@@ -92,15 +92,33 @@ def _status(one: Path, other: Path) -> Iterator[str]:
 
 
 def _accounts(one: Path, other: Path) -> Iterator[str]:
-    """Compare all that two logs of spending hold but durations and what was billed."""
-    rows, others = (logged(path.parent, path.stem) for path in (one, other))
-    if len(rows) != len(others):
-        yield f"{len(others)} rows instead of {len(rows)}"
-        return
-    for number, (row, another) in enumerate(zip(rows, others, strict=True)):
-        for column in sorted({*row, *another} - {"seconds"}):
-            if not column.startswith(BILLED) and row.get(column) != another.get(column):
-                yield f"row {number}: {column} is {another.get(column)!r} instead of {row.get(column)!r}"
+    """Compare all that two logs of spending hold but durations and what was billed. A run that was stopped has a row
+    of that step as well, whose counts lie between those of the rows around it."""
+    rows, others = ({_moment(row): row for row in logged(path.parent, path.stem)} for path in (one, other))
+    for moment, row in rows.items():
+        if moment not in others:
+            yield f"the row of step {moment[0]} {moment[1]} is missing"
+            continue
+        for column in sorted({*row, *others[moment]} - {"seconds"}):
+            if not column.startswith(BILLED) and row.get(column) != others[moment].get(column):
+                yield f"step {moment[0]}: {column} is {others[moment].get(column)!r} instead of {row.get(column)!r}"
+    for step, role in others.keys() - rows.keys():
+        same_role = sorted(moment for moment in rows if moment[1] == role)
+        before = [rows[moment] for moment in same_role if moment[0] < step][-1:]
+        after = [rows[moment] for moment in same_role if moment[0] > step][:1]
+        for column, value in others[step, role].items():
+            low, high = ([row[column] for row in side if column in row] for side in (before, after))
+            if (
+                isinstance(value, int)
+                and not column.startswith(BILLED)
+                and (not high or not max([0, *low]) <= value <= high[0])
+            ):
+                yield f"step {step}, at which the run was stopped: {column} is {value}, after {low} and before {high}"
+
+
+def _moment(row: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the step of a row and its role, "" in the ledger."""
+    return int(row["step"]), str(row.get("role", ""))
 
 
 def _recorded(reference: Path, disturbed: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import subprocess
@@ -12,6 +13,8 @@ from typing import Protocol
 
 ROOM = 2**28
 """Bytes of the file system while it is not full."""
+NEW_MOUNTS = 0x20000
+"""CLONE_NEWNS of unshare(2)."""
 TRIES = 100
 """Times that a file system is made as small as its files, which grow meanwhile."""
 
@@ -84,6 +87,14 @@ def _mount(directory: Path, options: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def hide_mounts() -> None:
+    """Let file systems that this process mounts be seen by it and its children alone, and end with them. Do nothing
+    where the system does not allow it."""
+    with contextlib.suppress(AttributeError, OSError):
+        if not ctypes.CDLL(None).unshare(NEW_MOUNTS):
+            subprocess.run(["mount", "--make-rprivate", "/"], capture_output=True)
 
 
 @contextlib.contextmanager

@@ -81,7 +81,7 @@ PLANTED: dict[str, tuple[Callable[[Path], object], str]] = {
     "evaluation": (change_evaluation, "evaluations.parquet differs from row 1 of 2 on: return is 60.0000"),
     "policy": (change_policy, "policy.safetensors differs"),
     "judgement": (change_judgement, "judgements.parquet differs from row 0 of 1 on: score is 0.25 instead of 0.5"),
-    "ledger": (lambda study: rewrite_ledger(study, questions=4), "row 0: questions is 4 instead of 3"),
+    "ledger": (lambda study: rewrite_ledger(study, questions=4), "step 60: questions is 4 instead of 3"),
     "status": (
         lambda study: (study / RUN / "run.json").write_text('{"status": "failed", "step": 60}'),
         "run.json: status is 'failed' instead of 'finished'",
@@ -110,6 +110,17 @@ def test_durations_and_what_was_billed_are_no_difference(reference: Path, copy: 
     rewrite_ledger(copy, seconds=9.0, billed_seconds=9.0, billed_calls=3)
     pq.write_table(pa.Table.from_pylist([{"step": 30, "seconds": 2.0}]), copy / RUN / "timings.parquet")
     assert comparing.differences(reference, copy) == []
+
+
+@pytest.mark.parametrize(("questions", "says"), [(2, []), (4, ["questions is 4, after [] and before [3]"])])
+def test_the_row_of_a_stop_lies_between_those_around_it(
+    reference: Path, copy: Path, questions: int, says: list[str]
+) -> None:
+    rows = [LEDGER | {"step": 25, "questions": questions, "billed_calls": 1}, LEDGER]
+    (copy / RUN / "ledger.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    differences = comparing.differences(reference, copy)
+    assert len(differences) == len(says) and all(text in differences[0] for text in says)
+    assert "the row of step 25  is missing" in comparing.differences(copy, reference)[0]
 
 
 @pytest.mark.parametrize(

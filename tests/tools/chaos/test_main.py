@@ -32,6 +32,8 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Report | Exception]:
 
     monkeypatch.setattr(chaos, "marked_run", unmarked)
     monkeypatch.setattr(chaos, "install", lambda directory: None)
+    monkeypatch.setattr(chaos, "hide_mounts", lambda: None)
+    monkeypatch.setattr(chaos.signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(chaos.Chaos, "run", run)
     for variable in ("GUIDEBENCH_CACHE", "HF_HUB_OFFLINE", "GUIDEBENCH_CHAOS_HANG"):
         monkeypatch.setenv(variable, "")
