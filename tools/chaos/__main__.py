@@ -85,7 +85,7 @@ def table(reports: Sequence[Report], families: Mapping[str, Family], unusable: C
             f"{name:<16} {len(own):>6} {sum(len(report.applied) for report in own):>6} "
             f"{sum(report.missed for report in own):>6} {sum(report.seconds for report in own):>8.0f}  {found}"
         )
-    kinds = Counter(text.partition(" (")[0] for report in reports for text in report.applied)
+    kinds = Counter(text.partition(" (")[0].partition(":")[0] for report in reports for text in report.applied)
     lines.append("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ afterwards whether a process was left."""
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ PATIENCE = 120.0
 """Seconds without any change in the study after which a command counts as hung."""
 IMPATIENCE = 6.0
 """Seconds after which the user of a command presses Ctrl-C whose task chaos lets hang."""
-AGAIN = 8.0
-"""Seconds after which Ctrl-C is pressed again, which kills the workers."""
+AGAIN = 30.0 if NOTICES else 8.0
+"""Seconds after which Ctrl-C is pressed again, which kills the workers. Where they notice silence, once is enough."""
 ENDING = 45.0
 """Seconds within which the processes of a command must have ended after it."""
 
@@ -110,6 +111,8 @@ def _follow(started: Started, strike: Strike | None, study: Path, deadline: floa
             pressed, since = 1, now
             send(started.process.pid, signal.SIGINT)
         elif pressed == 1 and now - since > AGAIN:
+            if NOTICES:
+                findings.append(f"Ctrl-C has not ended it in {AGAIN:g} s; processes: {dict(named(started.members()))}")
             pressed, since = 2, now
             send(started.process.pid, signal.SIGINT)
         elif pressed == 2 and now - since > PATIENCE / 4:
@@ -122,10 +125,11 @@ def _follow(started: Started, strike: Strike | None, study: Path, deadline: floa
 def _state(study: Path) -> tuple[int, int]:
     """Return what changes whenever a study is written."""
     size = newest = 0
-    for path in study.rglob("*"):
-        with contextlib.suppress(OSError):  # it was renamed or deleted
-            status = path.stat()
-            size, newest = size + status.st_size, max(newest, status.st_mtime_ns)
+    for directory, _, names in os.walk(study):  # which skips directories that have gone meanwhile
+        for name in names:
+            with contextlib.suppress(OSError):  # it was renamed or deleted
+                status = os.stat(os.path.join(directory, name))
+                size, newest = size + status.st_size, max(newest, status.st_mtime_ns)
     return size, newest
 
 

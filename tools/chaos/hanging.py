@@ -1,11 +1,13 @@
 """A suite whose tasks hang when they are told to: Gymnasium's classic tasks, as they are otherwise.
 
-Chaos registers it by an entry point, writes the file that `VARIABLE` names, and the next step in a process of the kind
-that the file names does not return. The process takes the file away first, so that only one task hangs.
+Chaos registers it by an entry point and writes the file that `VARIABLE` names. The next step in a process that the file
+names does not return; the process takes the file away first, so that only one task hangs. A task sleeps, so that other
+threads of its process go on, or it holds the interpreter, so that they do not.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from guidebench.suites.classic import Classic
 
 SUITE = "chaos_classic"
 VARIABLE = "GUIDEBENCH_CHAOS_HANG"
+HOLDS = "holds the interpreter"
+"""First line of the file for a task that does so; the names of processes follow."""
 
 
 @register.suite(SUITE)
@@ -30,11 +34,23 @@ class ChaosClassic(Classic):
         step, marker = made.step, Path(os.environ.get(VARIABLE, "/nowhere"))
 
         def hanging_step(action: Any) -> Any:
-            if marker.exists() and marker.read_text() == Path("/proc/self/comm").read_text().strip():
-                marker.unlink()
-                while True:
-                    time.sleep(3600)
+            if marker.exists():
+                hang(marker)
             return step(action)
 
         made.step = hanging_step
         return made  # type: ignore[no-any-return]
+
+
+def hang(marker: Path) -> None:
+    """Do not return, if the file names this process and no other process has taken it away."""
+    try:
+        first, *names = marker.read_text().splitlines()
+        if Path("/proc/self/comm").read_text().strip() not in names:
+            return
+        marker.unlink()
+    except FileNotFoundError:
+        return
+    sleep = ctypes.PyDLL(None).sleep if first == HOLDS else time.sleep
+    while True:
+        sleep(3600)

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from tools.chaos.families import Family
 from tools.chaos.processes import COMMAND, FORK_SERVER, HOST, MODEL, TASKS, WORKER
 
-KILL, INTERRUPT, TERMINATE, STOP, HANG = "kill", "interrupt", "terminate", "stop", "hang"
+KILL, INTERRUPT, TERMINATE, STOP = "kill", "interrupt", "terminate", "stop"
+HANG, HOLD = "hang", "hang holding the interpreter"
 FULL, LOSE, SILENCE, FAIL = "full disk", "lose", "silence", "fail"
 DISK, SERVER = "disk", "server"
 DISTURBED = 3
 """Commands of a round that are disturbed, each once."""
 ENDS = {(KILL, COMMAND), (INTERRUPT, COMMAND), (TERMINATE, WORKER), (KILL, FORK_SERVER), (FULL, DISK), (HANG, TASKS),
-        (HANG, WORKER)}  # fmt: skip
+        (HANG, WORKER), (HOLD, TASKS), (HOLD, WORKER)}  # fmt: skip
 """Faults after which the same command has to be given again. They come first in a round, since a study that another
 fault does not stop finishes."""
 
@@ -35,7 +36,7 @@ class Fault:
     delay: float
     """Seconds after that, and after the target has begun."""
     seconds: float = 0.0
-    """How long it lasts; 0 for what is not undone while the command runs."""
+    """How long it lasts; 0 for what is not undone while the command runs, such as a process that stays stopped."""
     choice: int = 0
     """Which of several processes, modulo their number."""
 
@@ -85,7 +86,7 @@ def possible(family: Family) -> list[tuple[str, str]]:
     faults += [(KILL, MODEL), (STOP, MODEL)] if family.asks else []
     faults += [(KILL, HOST), (KILL, HOST), (STOP, HOST)] if family.hosted else []
     faults += [(LOSE, SERVER), (SILENCE, SERVER), (FAIL, SERVER)] if family.served else []
-    faults += [(HANG, TASKS), (HANG, WORKER)] if family.hangs else []
+    faults += [(HANG, TASKS), (HANG, WORKER), (HOLD, TASKS), (HOLD, WORKER)] if family.hangs else []
     return faults
 
 
@@ -113,6 +114,8 @@ def rounds(seed: int, families: Mapping[str, Family], first: int = 0) -> Iterato
 def _disturbed(generator: random.Random, kind: str, target: str, step: int) -> Command:
     longest = {STOP: 4.0, LOSE: 1.5, SILENCE: 4.0, FAIL: 1.5}.get(kind, 0.0)
     delay, seconds = 0.6 * generator.random() ** 3, longest * generator.uniform(0.2, 1.0)
+    if kind == STOP and target != COMMAND and generator.random() < 0.5:
+        seconds = 0.0
     fault = Fault(kind, target, step, round(delay, 3), round(seconds, 2), generator.randrange(60))
     return _packing(generator, fault)
 

@@ -20,8 +20,11 @@ from tests import guardian
 
 COMMAND, WORKER, MODEL, HOST = "command", "worker", "model process", "model host"
 TASKS, FORK_SERVER = "task process", "fork server"
-NAMES = {WORKER: "bench worker", MODEL: "bench serving", HOST: "bench process", TASKS: "bench apart"}
-"""Target -> the name of its processes (`fork_server`)."""
+NAMES = {
+    WORKER: ("bench worker",), MODEL: ("bench serving",), HOST: ("bench process",),
+    TASKS: ("bench apart", "bench companion"),
+}  # fmt: skip
+"""Target -> the names of its processes (`fork_server`)."""
 IMPORTED = (
     "torch", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
     "tools.chaos.forked",
@@ -67,12 +70,12 @@ class Started:
         if target == COMMAND:
             return [self.process.pid]
         named = {pid: name_of(pid) for pid in self.members()}
-        workers = [pid for pid, name in named.items() if name == NAMES[WORKER]]
+        workers = [pid for pid, name in named.items() if name in NAMES[WORKER]]
         if target == FORK_SERVER:
             parents = {parent_of(pid) for pid in workers} & {*named} - {self.process.pid}
             return sorted(parents)
         first = min((began(pid) for pid in workers), default=None)
-        pids = [pid for pid, name in named.items() if name == NAMES[target]]
+        pids = [pid for pid, name in named.items() if name in NAMES[target]]
         if target == TASKS:
             pids = [pid for pid in pids if first is not None and began(pid) >= first]
         return sorted(pids, key=lambda pid: (began(pid), pid))

@@ -11,17 +11,20 @@ from guidebench.harness.execution import Execution
 from guidebench.harness.loop import checkpoints
 from tools.chaos import plan
 from tools.chaos.disk import Disk
+from tools.chaos.hanging import HOLDS
 from tools.chaos.plan import DISK, SERVER, Fault
-from tools.chaos.processes import HOST, NAMES, TASKS, Started, is_stopped, send
+from tools.chaos.processes import NAMES, Started, is_stopped, send
 from tools.chaos.server import Server
 
 SIGNALS = {
     plan.KILL: signal.SIGKILL, plan.INTERRUPT: signal.SIGINT, plan.TERMINATE: signal.SIGTERM, plan.STOP: signal.SIGSTOP,
 }  # fmt: skip
 NOTICES = "silent_after" in {setting.name for setting in fields(Execution)}
-"""Whether a command notices by itself that a process beside a worker is silent."""
-SILENCE = "silent_after=8"
+"""Whether a command notices by itself that one of its processes is silent."""
+SILENCE = "silent_after=12"
 """What commands are told where they notice it."""
+CONTINUED = 3.0
+"""Seconds after which a process goes on that should stay stopped, where commands do not notice it."""
 
 
 @dataclass
@@ -53,12 +56,13 @@ class Strike:
     @property
     def freezes(self) -> bool:
         """Return whether the command cannot go on, unless somebody ends it."""
-        return bool(self.applied) and self.fault.kind == plan.HANG and not self.is_noticed
+        return bool(self.applied) and self.fault.kind in (plan.HANG, plan.HOLD) and not self.is_noticed
 
     @property
     def is_noticed(self) -> bool:
         """Return whether the command itself ends what the fault has silenced."""
-        return NOTICES and self.fault.kind in (plan.STOP, plan.HANG) and self.fault.target in (TASKS, HOST)
+        stays_stopped = self.fault.kind == plan.STOP and not self.fault.seconds
+        return NOTICES and (stays_stopped or self.fault.kind == plan.HOLD)
 
     def advance(self) -> None:
         """Do what is due now."""
@@ -75,7 +79,8 @@ class Strike:
         if now >= self._ready + self.fault.delay:
             self._apply(targets[self.fault.choice % len(targets)])
             self.at = now
-            self._until = now + self.fault.seconds if self.fault.seconds and not self.is_noticed else 0.0
+            lasts = self.fault.seconds or (CONTINUED if self.fault.kind == plan.STOP and not self.is_noticed else 0.0)
+            self._until = now + lasts if lasts else 0.0
 
     def undo(self) -> None:
         """Undo what was done, as far as that is possible."""
@@ -117,9 +122,10 @@ class Strike:
             self.applied = f"{kind} server"
         else:
             beside = self.place.marker.with_suffix(".new")
-            beside.write_text(NAMES[target])
+            first = HOLDS if kind == plan.HOLD else ""
+            beside.write_text("\n".join([first, *NAMES[target]]))
             beside.rename(self.place.marker)
-            self.applied = f"hang the next task of a {target}"
+            self.applied = f"{kind}: the next task of a {target}"
 
 
 def newest(study: Path) -> int:

@@ -61,6 +61,7 @@ def test_a_server_is_lost_silent_and_failing_and_keeps_its_address_and_its_count
 
 
 def test_one_task_hangs_in_a_process_of_the_named_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Path("/proc/self/comm").read_text().strip()
     marker = tmp_path / "hang"
     monkeypatch.setenv(hanging.VARIABLE, str(marker))
     slept: list[float] = []
@@ -69,16 +70,23 @@ def test_one_task_hangs_in_a_process_of_the_named_kind(tmp_path: Path, monkeypat
         slept.append(seconds)
         raise InterruptedError
 
+    class Library:
+        def __init__(self, name: None) -> None:
+            self.sleep = sleep
+
     monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(hanging.ctypes, "PyDLL", Library)
     task = hanging.ChaosClassic().make("CartPole-v1")
     task.reset(0)
-    marker.write_text("another kind")
+    marker.write_text("\nanother kind")
     task.step(0)
-    marker.write_text(Path("/proc/self/comm").read_text().strip())
-    with pytest.raises(InterruptedError):
+    for first in ("", hanging.HOLDS):
+        marker.write_text(f"{first}\nanother kind\n{mine}")
+        with pytest.raises(InterruptedError):
+            task.step(0)
+        assert not marker.exists()
         task.step(0)
-    assert slept and not marker.exists()
-    task.step(0)
+    assert len(slept) == 2
 
 
 def until(true: Callable[[], Any], seconds: float = 120.0) -> Any:
