@@ -97,6 +97,8 @@ FAMILIES: Mapping[str, Family] = {
     "preferences": Family("a reward learnt from preferences of a served chat", "rl_sallm_f", served=("chat",)),
     "model as agent": Family("a served model that acts", "model_as_agent", served=("performer",)),
     "offline": Family("a learner that begins from a dataset", "cal_ql", f"{LONGER} offline.noise=0", asks=False),
+    "prior": Family("a chat's prior over actions, asked at each step", "linvit"),
+    "plan": Family("motions that a model plans from images, without learning", "moka"),
     "stage": Family("a pre-training stage and the run that begins from it", "ellm"),
 }  # fmt: skip
 """Name -> family, all methods' kinds of state and of models among them."""
