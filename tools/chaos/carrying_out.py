@@ -74,7 +74,7 @@ def carry_out(
         strike.undo()
     outcome = Outcome(
         int(started.process.returncode), time.monotonic() - begin, strike.applied if strike else "",
-        remark(started.output), findings,
+        remark(started.output, place.study), findings,
     )  # fmt: skip
     outcome.left = started.members()
     if waits or previous:
@@ -82,10 +82,10 @@ def carry_out(
     return outcome
 
 
-def remark(output: str) -> str:
-    """Return the last line of what a command has printed, without the advice that follows its result."""
-    lines = [line.strip() for line in output.partition("\n\nThe profile")[0].split("\n") if line.strip()]
-    return lines[-1] if lines else ""
+def remark(output: str, study: Path) -> str:
+    """Return the line in which a command says how its study stands, else the last one that it has printed."""
+    lines = [line.strip() for line in output.split("\n") if line.strip()]
+    return next((line for line in reversed(lines) if line.startswith(f"{study}: ")), lines[-1] if lines else "")
 
 
 def _follow(started: Started, strike: Strike | None, study: Path, deadline: float) -> list[str]:

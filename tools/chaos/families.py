@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.methods import contract
-from tools.chaos.hanging import SUITE
+from tools.chaos.marker import SUITE
 
 REACHED = "base_url={url} model=m attempts=8 in_flight=2"
 """Attempts outlast the loss of a server by far, since a question without an answer would change the run."""

@@ -14,7 +14,7 @@ from tools.chaos import comparing, plan
 from tools.chaos.carrying_out import Outcome, carry_out
 from tools.chaos.disk import disk
 from tools.chaos.families import FAMILIES, Family
-from tools.chaos.hanging import VARIABLE
+from tools.chaos.marker import VARIABLE
 from tools.chaos.plan import UNDISTURBED, Command, Round
 from tools.chaos.server import Server
 from tools.chaos.striking import Place

@@ -11,7 +11,7 @@ from guidebench.harness.execution import Execution
 from guidebench.harness.loop import checkpoints
 from tools.chaos import plan
 from tools.chaos.disk import Disk
-from tools.chaos.hanging import HOLDS
+from tools.chaos.marker import HOLDS
 from tools.chaos.plan import DISK, SERVER, Fault
 from tools.chaos.processes import NAMES, Started, is_stopped, send
 from tools.chaos.server import Server

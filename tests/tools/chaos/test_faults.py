@@ -1,5 +1,6 @@
 """What strikes a command does what it says, and can be undone: a disk, a server, a task, signals to processes."""
 
+import importlib
 import os
 import signal
 import time
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from guidebench.harness import registry
 from tests import guardian
-from tools.chaos import hanging
+from tools.chaos import marker as marking
 from tools.chaos.disk import Memory, disk
 from tools.chaos.processes import COMMAND, FORK_SERVER, WORKER, Started, is_stopped, parent_of, send
 from tools.chaos.server import Server
@@ -63,7 +65,7 @@ def test_a_server_is_lost_silent_and_failing_and_keeps_its_address_and_its_count
 def test_one_task_hangs_in_a_process_of_the_named_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = Path("/proc/self/comm").read_text().strip()
     marker = tmp_path / "hang"
-    monkeypatch.setenv(hanging.VARIABLE, str(marker))
+    monkeypatch.setenv(marking.VARIABLE, str(marker))
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -75,12 +77,14 @@ def test_one_task_hangs_in_a_process_of_the_named_kind(tmp_path: Path, monkeypat
             self.sleep = sleep
 
     monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(hanging.ctypes, "PyDLL", Library)
-    task = hanging.ChaosClassic().make("CartPole-v1")
+    monkeypatch.setattr(marking.ctypes, "PyDLL", Library)
+    with registry.fresh():  # importing the suite registers it
+        suite = importlib.import_module("tools.chaos.hanging").ChaosClassic()
+    task = suite.make("CartPole-v1")
     task.reset(0)
     marker.write_text("\nanother kind")
     task.step(0)
-    for first in ("", hanging.HOLDS):
+    for first in ("", marking.HOLDS):
         marker.write_text(f"{first}\nanother kind\n{mine}")
         with pytest.raises(InterruptedError):
             task.step(0)

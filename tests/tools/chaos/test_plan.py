@@ -4,9 +4,11 @@ from itertools import islice
 
 import pytest
 
+from guidebench.harness import registry
 from tests.methods import contract
 from tools.chaos import plan
 from tools.chaos.families import FAMILIES
+from tools.chaos.marker import SUITE
 from tools.chaos.processes import FORK_SERVER, TASKS
 
 
@@ -37,6 +39,10 @@ def test_each_round_has_possible_faults_and_all_are_drawn() -> None:
             assert command.env_workers or command.fault.target != TASKS
             assert command.is_fresh or command.fault.target != FORK_SERVER
     assert drawn == {name: {*plan.possible(family)} for name, family in FAMILIES.items()}
+
+
+def test_planning_registers_no_part() -> None:
+    assert SUITE not in registry.names("suite")
 
 
 @pytest.mark.parametrize("name", FAMILIES)
