@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 SUITES := $(VENV)/.suites
 PEERS := .peers
 
-.PHONY: run shell extra test test-quick test-changed coverage faults fresh lint docs bench clean
+.PHONY: run shell extra test test-quick test-changed coverage faults fresh chaos lint docs bench clean
 
 run: $(SUITES)
 	$(BIN)/bench run suite=minigrid_doorkey task=5x5 method=uer,per,vlm_rb profile=quick seeds=3 output=runs/doorkey
@@ -46,6 +46,12 @@ coverage: $(STAMP)
 # Puts small faults into copies of the tree; FAULTS='--only NAME' and other options: CONTRIBUTING.md.
 faults: $(STAMP)
 	$(BIN)/python -m tools.faults --jobs 2 $(FAULTS)
+
+# Disturbs real studies of every family and compares them byte by byte: SEED=7 repeats a plan, MINUTES=30 is how long,
+# FAMILIES='learner,offline' chooses; other options by CHAOS='…' (CONTRIBUTING.md).
+chaos: $(STAMP)
+	$(BIN)/python -m tools.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
+	  --families '$(FAMILIES)' $(CHAOS)
 
 # What a newcomer does, literally: a clone, an empty environment, `make run`, and the commands of README and of Getting
 # started. Half an hour, most of it installation and training.

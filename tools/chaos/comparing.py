@@ -1,0 +1,160 @@
+"""What two studies of the same cells must have in common, byte by byte: evaluations, policies, judgements and all other
+logs, the ledger and the recorded answers; and what each must have recorded as spent.
+
+Durations are left out, and what was billed: a request that a kill cut off is made again, and one worker asks once what
+two workers ask at the same time. Instead, what a study says it has spent is compared with what its server received.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from guidebench.harness.models import keeping, spending
+from tests.logs import logged
+
+TIMED = ("timings",)
+"""Logs of durations."""
+ACCOUNTS = ("ledger", "spending")
+BILLED = "billed_"
+STATUS = ("status", "seed", "step", "steps", "error", "score")
+"""Fields of run.json that say how far a run came."""
+TABLES = (
+    "SELECT key, text FROM requests", "SELECT key, run, value FROM answers", "SELECT key, run, kind FROM failures",
+    "SELECT digest FROM images", "SELECT key, run, data FROM arrays",
+)  # fmt: skip
+CUT_OFF = 12
+"""Most calls of one command that a fault can cut off: two in flight for each of two workers, in three roles."""
+
+
+def differences(reference: Path, disturbed: Path) -> list[str]:
+    """Return what differs between two finished studies."""
+    names, others = (entries(study) for study in (reference, disturbed))
+    found = [f"{name} is missing" for name in sorted(names - others)]
+    found += [f"{name} should not be there" for name in sorted(others - names)]
+    for name in sorted(names & others):
+        one, other = reference / name, disturbed / name
+        if one.is_dir() or one.stem in TIMED or one.read_bytes() == other.read_bytes():
+            continue
+        if one.name == "run.json":
+            found += [f"{name}: {text}" for text in _status(one, other)]
+        elif one.stem in ACCOUNTS:
+            found += [f"{name}: {text}" for text in _accounts(one, other)]
+        else:
+            found.append(f"{name} differs{_first_row(one, other)}")
+    return found + _recorded(reference, disturbed)
+
+
+def entries(study: Path) -> set[str]:
+    """Return the relative paths in the directories of a study's runs, those of leases left out."""
+    runs = study.glob("*/*/*/seed-*")
+    paths = (path for run in runs for path in (run, *run.rglob("*")))
+    return {str(path.relative_to(study)) for path in paths if ".lease" not in path.parts}
+
+
+def misspent(study: Path, received: int | None, cut_off: int | None) -> list[str]:
+    """Return what is wrong with the calls that a study has recorded as spent. `received`: requests that its server got;
+    None if it has none; `cut_off`: most calls that faults can have cut off; None for any number.
+
+    Each call is recorded before it is sent, so the server has received no more. Each answer took a call, and a run asks
+    again only what was cut off. The last rows of the ledgers hold all calls for the runs' answers.
+    """
+    accounts = spending.spent(keeping.folder(study))
+    recorded = sum(usage.calls for usage in accounts.values())
+    training = {account: usage.calls for account, usage in accounts.items() if account.purpose == "runs"}
+    _, answers, failures, *_ = _tables(study)
+    found = []
+    if received is not None and recorded < received:
+        found.append(f"the server received {received} requests, and {recorded} are recorded as spent")
+    if received is not None and cut_off is not None and recorded > received + cut_off:
+        found.append(f"{recorded} requests are recorded as spent, and the server received {received}")
+    if recorded < len({key for key, *_ in answers}):
+        found.append(f"{len(answers)} answers are recorded, and only {recorded} calls as spent")
+    if not failures and cut_off is not None and sum(training.values()) > len(answers) + cut_off:
+        found.append(f"{sum(training.values())} calls were made for {len(answers)} answers")
+    ledgers = [logged(run, "ledger") for run in study.glob("*/*/*/seed-*")]
+    billed = sum(rows[-1]["billed_calls"] for rows in ledgers if rows)
+    if billed != sum(training.values()):
+        found.append(f"the ledgers hold {billed} billed calls, and the accounts of the runs {sum(training.values())}")
+    return found
+
+
+def _status(one: Path, other: Path) -> Iterator[str]:
+    contents = [json.loads(path.read_text()) for path in (one, other)]
+    for field in STATUS:
+        first, second = (content.get(field) for content in contents)
+        if first != second:
+            yield f"{field} is {second!r} instead of {first!r}"
+
+
+def _accounts(one: Path, other: Path) -> Iterator[str]:
+    """Compare all that two logs of spending hold but durations and what was billed. A run that was stopped has a row
+    of that step as well, whose counts lie between those of the rows around it."""
+    rows, others = ({_moment(row): row for row in logged(path.parent, path.stem)} for path in (one, other))
+    for moment, row in rows.items():
+        if moment not in others:
+            yield f"the row of step {moment[0]} {moment[1]} is missing"
+            continue
+        for column in sorted({*row, *others[moment]} - {"seconds"}):
+            if not column.startswith(BILLED) and row.get(column) != others[moment].get(column):
+                yield f"step {moment[0]}: {column} is {others[moment].get(column)!r} instead of {row.get(column)!r}"
+    for step, role in others.keys() - rows.keys():
+        same_role = sorted(moment for moment in rows if moment[1] == role)
+        before = [rows[moment] for moment in same_role if moment[0] < step][-1:]
+        after = [rows[moment] for moment in same_role if moment[0] > step][:1]
+        for column, value in others[step, role].items():
+            low, high = ([row[column] for row in side if column in row] for side in (before, after))
+            if (
+                isinstance(value, int)
+                and not column.startswith(BILLED)
+                and (not high or not max([0, *low]) <= value <= high[0])
+            ):
+                yield f"step {step}, at which the run was stopped: {column} is {value}, after {low} and before {high}"
+
+
+def _moment(row: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the step of a row and its role, "" in the ledger."""
+    return int(row["step"]), str(row.get("role", ""))
+
+
+def _recorded(reference: Path, disturbed: Path) -> list[str]:
+    """Compare the questions, answers, failures and frames on record, each by its key."""
+    sides = [_tables(study) for study in (reference, disturbed)]
+    found = []
+    for table, one, other in zip(TABLES, *sides, strict=True):
+        if one != other:
+            name = table.rpartition(" ")[2]
+            found.append(
+                f"recorded {name} differ: {len(one - other)} only without faults, {len(other - one)} only with them"
+            )
+    return found
+
+
+def _tables(study: Path) -> list[set[tuple[Any, ...]]]:
+    """Return the rows of each of TABLES, in all files of a study's recorded answers."""
+    tables: list[set[tuple[Any, ...]]] = [set() for _ in TABLES]
+    for cassette in sorted(keeping.folder(study).glob("*.sqlite")):
+        with closing(sqlite3.connect(cassette)) as db:
+            for table, query in zip(tables, TABLES, strict=True):
+                table.update(db.execute(query))
+    return tables
+
+
+def _first_row(one: Path, other: Path) -> str:
+    """Return where two logs begin to differ; "" for other files."""
+    if one.suffix not in (".parquet", ".jsonl"):
+        return ""
+    rows, others = (logged(path.parent, path.stem) for path in (one, other))
+    for number, (row, another) in enumerate(zip(rows, others, strict=False)):
+        if row != another:
+            return f" from row {number} of {len(rows)} on: {_changed(row, another)}"
+    return f": {len(others)} rows instead of {len(rows)}"
+
+
+def _changed(row: Mapping[str, Any], another: Mapping[str, Any]) -> str:
+    columns = [column for column in {**row, **another} if row.get(column) != another.get(column)]
+    return ", ".join(f"{column} is {another.get(column)!r} instead of {row.get(column)!r}" for column in columns[:3])

@@ -1,0 +1,32 @@
+"""The file by which chaos lets a task hang, and what a task does that finds it.
+
+The next step in a process that the file names does not return. The process takes the file away first, so that only one
+task hangs. It sleeps, so that other threads of its process go on, or it holds the interpreter, so that they do not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from pathlib import Path
+
+VARIABLE = "GUIDEBENCH_CHAOS_HANG"
+"""Environment variable that says where the file will be."""
+HOLDS = "holds the interpreter"
+"""First line of the file for a task that does so; the names of processes follow."""
+SUITE = "chaos_classic"
+"""The suite whose tasks look for it (`tools/chaos/hanging.py`)."""
+
+
+def hang(marker: Path) -> None:
+    """Do not return, if the file names this process and no other process has taken it away."""
+    try:
+        first, *names = marker.read_text().splitlines()
+        if Path("/proc/self/comm").read_text().strip() not in names:
+            return
+        marker.unlink()
+    except FileNotFoundError:
+        return
+    sleep = ctypes.PyDLL(None).sleep if first == HOLDS else time.sleep
+    while True:
+        sleep(3600)
