@@ -20,9 +20,9 @@ from guidebench.harness.records.schema import STATUSES
 from guidebench.harness.texts import duration, one_line, printable
 from guidebench.reports.live.remaking import run_link
 from guidebench.reports.rendering import figures, legends, page, tables
-from guidebench.reports.summary import bounding, scoring, summaries
+from guidebench.reports.summary import bounding, names, scoring, summaries
 from guidebench.reports.summary.comparability import Place
-from guidebench.reports.summary.rows import ReportRow, row_labels, shared_overrides
+from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, RunRecord, StudyRecord
 from guidebench.results.following import Following, Live
@@ -116,7 +116,7 @@ class Contents:
             self._made, self._compared, self._results = {}, {}, NO_RESULTS
             return {"state": self._state(None, []), "results": "", "runs": ""}
         notes: list[str] = []
-        labels = row_labels(study.cells, notes, shared_overrides(study.cells))
+        labels = names.brief(study.cells, notes).labels
         if changed:
             rows = self._rows(study, labels, changed, notes)
             self._results = self._shown(study, rows, labels, notes)

@@ -6,7 +6,7 @@ half-written evaluation) is named in `Summary.notes`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from guidebench.harness import statistics
 from guidebench.harness.errors import count
 from guidebench.harness.statistics import Array, Interval, Survival
 from guidebench.harness.texts import one_line
-from guidebench.reports.summary import aggregates, comparability, ledger, matrices
+from guidebench.reports.summary import aggregates, comparability, ledger, matrices, names
 from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate, Overview
 from guidebench.reports.summary.comparability import Place
 from guidebench.reports.summary.matrices import Matrix
@@ -25,7 +25,7 @@ from guidebench.results import CellRecord, RunRecord, StudyRecord
 if TYPE_CHECKING:
     import pandas as pd
 
-from guidebench.reports.summary.rows import BASELINES, MOST, NONE, ReportRow, lacking, row_labels, shared_overrides
+from guidebench.reports.summary.rows import BASELINES, MOST, NONE, ReportRow, lacking
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class Summary:
     engine_reps: int | None = None
     """Resamples of that estimator if they are not `reps`."""
     shared: tuple[str, ...] = ()
-    """Overrides, as `setting=value`, that all rows have and no row's label repeats."""
+    """Overrides, as `setting=value`, that no row's label repeats (`names.Names`)."""
 
 
 def summarise(
     study: StudyRecord, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0, *, brief: bool = True
 ) -> Summary:
     """Summarise a study's evaluation records (`results.load`), with intervals from `reps` resamples of its runs.
-    `brief`: whether labels leave out overrides that all rows have, which `Summary.shared` holds."""
+    `brief`: whether labels say only what differs between rows (`names.brief`)."""
     notes: list[str] = []
-    shared = shared_overrides(study.cells) if brief else ()
-    rows = compared(evaluated(study, evaluations, notes, reps, seed, shared), notes, reps, seed)
+    named = names.brief(study.cells, notes) if brief else names.whole(study.cells, notes)
+    rows = compared(evaluated(study, evaluations, notes, reps, named.labels, seed), notes, reps, seed)
     scores = [aggregates.fewer(each, notes) for each in aggregates.gather(rows, notes)]
     overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
     around = (*matrices.matrices(rows), *matrices.beside_baselines(rows, MOST))
@@ -73,7 +73,7 @@ def summarise(
         complete,
         around,
         tuple(overviews),
-        shared=shared,
+        shared=named.shared,
     )
 
 
@@ -82,12 +82,11 @@ def evaluated(
     evaluations: pd.DataFrame,
     notes: list[str],
     reps: int,
+    labels: Mapping[str, str],
     seed: int = 0,
-    shared: Collection[str] = (),
 ) -> list[ReportRow]:
-    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`. Their labels are
-    without the overrides `shared`."""
-    labels = row_labels(study.cells, notes, shared)
+    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`. `labels`: cell id
+    -> name of its row."""
     rows = []
     tables = _by_evaluation(evaluations)
     asked = ledger.answered(study)
@@ -199,7 +198,7 @@ def row_of(
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
         for column in ("score", "success", "return", "variance", "episodes")
     )
-    own = statistics.name_seed(name, seed)
+    own = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # whatever the row is called
     score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), own)
     ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:

@@ -42,7 +42,7 @@ def ablated(writer: Writer) -> Writer:
 def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> None:
     _, found = ablated.summarised(2_000)
     names = ("full: lambda_max=0.5", "lambda_max=1")  # the reference comes first
-    assert [row.label for row in found.rows] == [f"vlm_rb ({name}) · sprite · quick" for name in names]
+    assert [row.label for row in found.rows] == [f"vlm_rb ({name})" for name in names]
     assert matrices.remarks(found.matrices) == [], "an ablation with a scripted judge is no check of the instrument"
     (matrix,) = found.matrices
     first, second = matrix.lines
@@ -112,9 +112,7 @@ def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) 
             writer.cell(f"{task}-{name}", FULL, steps=200, task=task, variant=name, matrix=place, **SPRITE)
         writer.cell(f"{task}-per", LESS, steps=200, task=task, method="per")
     _, found = writer.summarised(2_000)
-    assert [[line.name for line in matrix.lines] for matrix in found.matrices] == [
-        ["standard", "texture", "per · quick"]
-    ] * 2
+    assert [[line.name for line in matrix.lines] for matrix in found.matrices] == [["standard", "texture", "per"]] * 2
     assert [{line.row.cell.task for line in matrix.lines} for matrix in found.matrices] == [{"easy"}, {"hard"}]
 
 
