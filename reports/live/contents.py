@@ -188,7 +188,8 @@ class Contents:
         """Return the learning curves and tables of rows, and the notes; of many rows, those that a report shows."""
         places = figures.styles(labels.values())  # of all cells, so that a row keeps its colour as others appear
         complete = all(run.status == "finished" for run in study.runs)
-        whole = Summary(study.name, self._resamples, tuple(every), (), tuple(dict.fromkeys(notes)), complete)
+        told = tuple(dict.fromkeys([*summaries.smoke(every), *notes]))
+        whole = Summary(study.name, self._resamples, tuple(every), (), told, complete)
         _, summary = bounding.bounded(study, whole)
         rows = summary.rows
         html = _render(

@@ -90,7 +90,7 @@ def compare(
         reps=reps,
         rows=tuple(replace(row, label=told[row.cell.id]) for row in shown),
         aggregates=(),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys([*summaries.smoke(shown), *notes])),
         complete=all(run.status == "finished" for run in joined.study.runs if run.cell.id in known),
         matrices=tuple(
             table._replace(lines=tuple(line._replace(name=told[line.row.cell.id]) for line in table.lines))

@@ -20,12 +20,19 @@ from guidebench.reports.summary import aggregates, comparability, ledger, matric
 from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate, Overview
 from guidebench.reports.summary.comparability import Place
 from guidebench.reports.summary.matrices import Matrix
+from guidebench.reports.summary.names import Names
 from guidebench.results import CellRecord, RunRecord, StudyRecord
 
 if TYPE_CHECKING:
     import pandas as pd
 
 from guidebench.reports.summary.rows import BASELINES, MOST, NONE, ReportRow, lacking
+
+SMOKE = (
+    "Smoke means nothing: runs of the profile smoke train for seconds to show that everything works, and no number of "
+    "theirs tells anything of a method."
+)
+"""The first note on numbers of such runs."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +58,22 @@ class Summary:
 
 
 def summarise(
-    study: StudyRecord, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0, *, brief: bool = True
+    study: StudyRecord,
+    evaluations: pd.DataFrame,
+    reps: int = statistics.REPS,
+    seed: int = 0,
+    *,
+    named: Names | None = None,
 ) -> Summary:
     """Summarise a study's evaluation records (`results.load`), with intervals from `reps` resamples of its runs.
-    `brief`: whether labels say only what differs between rows (`names.brief`)."""
+    `named`: the names of its rows, by default those that say only what differs between them (`names.brief`)."""
     notes: list[str] = []
-    named = names.brief(study.cells, notes) if brief else names.whole(study.cells, notes)
+    named = named or names.brief(study.cells, notes)
     rows = compared(evaluated(study, evaluations, notes, reps, named.labels, seed), notes, reps, seed)
     scores = [aggregates.fewer(each, notes) for each in aggregates.gather(rows, notes)]
     overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
     around = (*matrices.matrices(rows), *matrices.beside_baselines(rows, MOST))
-    notes[:0] = matrices.remarks(around)
+    notes[:0] = [*smoke(rows), *matrices.remarks(around)]
     notes.extend(mixtures(study))
     complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
     return Summary(
@@ -75,6 +87,11 @@ def summarise(
         tuple(overviews),
         shared=named.shared,
     )
+
+
+def smoke(rows: Iterable[ReportRow]) -> list[str]:
+    """Return what must be said first of rows with the profile smoke."""
+    return [SMOKE] if any(row.cell.profile == "smoke" for row in rows) else []
 
 
 def evaluated(

@@ -52,22 +52,22 @@ SHOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "out": ("episodes of the last evaluation",), "report.html": ('<th scope="col">wall seconds</th>',),
         "table.tex": ("wall seconds",),
     },
-    "imagined": {"report.html": ("Imagined segments",), "figures": ("paths-grid-imagined-rl_sallm_f-quick",)},
+    "imagined": {"report.html": ("Imagined segments",), "figures": ("paths-grid-imagined-rl_sallm_f",)},
     "phases": {
         "out": ("phases-grid-phases.png",), "report.html": ("What the draws served", "phases-grid-phases.pdf"),
         "figures": ("phases-grid-phases",),
     },
     "preferences": {
-        "out": TEACHING, "report.html": (*TEACHING, "rl_sallm_f · scripted · quick: 8 queries, runs: 2"),
+        "out": TEACHING, "report.html": (*TEACHING, "rl_sallm_f · scripted: 8 queries, runs: 2"),
         "table.tex": TEACHING, "figures": ("labels-grid-preferences", "imagined-grid-preferences"),
     },
     "probes": {
-        "out": ("probes-grid-probes-uer-quick.png", "probes-grid-probes-vlm_rb-quick.pdf"),
+        "out": ("probes-grid-probes-uer.png", "probes-grid-probes-vlm_rb.pdf"),
         "report.html": tuple(
             f'alt="Reference episode of grid/probes, 6 moves, 3 of them random. Events: key at 2, door at 3{rest}'
             for rest in ("",)
         ),
-        "figures": ("probes-grid-probes-uer-quick", "probes-grid-probes-vlm_rb-quick"),
+        "figures": ("probes-grid-probes-uer", "probes-grid-probes-vlm_rb"),
     },
     "rewards": {
         "out": ("learned reward beside the task's own",), "report.html": ("correlation 0.93 after 200 steps",),
@@ -94,7 +94,7 @@ def test_terminal_page_latex_and_figures_show_a_section(whole: Reported, section
 def test_summary_json_has_the_numbers_of_the_sections(whole: Reported) -> None:
     content = whole.json()
     (episodes,) = content["episodes"]
-    assert episodes["task"] == "grid/episodes" and episodes["rows"][0]["label"] == "uer · quick"
+    assert episodes["task"] == "grid/episodes" and episodes["rows"][0]["label"] == "uer"
     assert episodes["rows"][0]["means"]["completion"] == {"estimate": 0.625, "low": 0.375, "high": 0.875}
     (learned,) = content["rewards"]
     assert learned["true"] == [0.0, 0.5, 1.0] and learned["step"] == 200

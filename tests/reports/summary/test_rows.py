@@ -219,6 +219,11 @@ def test_overrides_of_all_rows_are_said_once_and_a_row_alone_keeps_its_name(writ
     assert "Every row with the setting: suite.files=[a, b], training.steps=300." in legends.setting(found)
 
 
+def test_the_first_note_on_runs_of_seconds_is_that_they_mean_nothing(writer: Writer) -> None:
+    writer.cell("a", {0: UER[0]}, profile="smoke")
+    assert writer.summary().notes[0].startswith("Smoke means nothing")
+
+
 def test_the_json_form_has_null_for_what_is_not_defined(writer: Writer) -> None:
     writer.cell("a", {0: UER[0]})
     (row,) = json.loads(json.dumps(export.plain(writer.summary()), allow_nan=False))["rows"]
