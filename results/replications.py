@@ -60,7 +60,7 @@ class Contradiction(NamedTuple):
     row: int
     """Index of the row among those that are known."""
     seed: int
-    index: int
+    place: int
     """The first episode or evaluation in which they differ."""
     column: str
 

@@ -69,13 +69,14 @@ def _over_tasks(first: Array, second: Array, level: float) -> float:
     tasks = first.shape[1]
     studies = max(LEAST_STUDIES, STUDIES_OVER_TASKS // tasks)
     middle = (first.mean(axis=0) + second.mean(axis=0)) / 2
-    own = [_drawn_by_task(scores - middle, side, studies) for side, scores in enumerate((first, second))]
-    powers = normal_power(*own, level)
+    ours = _drawn_by_task(first - middle, 0, studies)
+    theirs = _drawn_by_task(second - middle, 1, studies)
+    powers = normal_power(ours, theirs, level)
     for runs in range(2, MOST + 1):
         if not permutation.can_tell(runs, runs, tasks, level):
             continue
         few = permutation.count(runs, runs, tasks) * studies <= _GAPS
-        if (exact_power(own[0][:runs], own[1][:runs], level) if few else powers[runs - 1]) >= POWER:
+        if (exact_power(ours[:runs], theirs[:runs], level) if few else powers[runs - 1]) >= POWER:
             return float(runs)
     return float("inf")
 

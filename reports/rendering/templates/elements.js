@@ -38,7 +38,8 @@ function whole(value) {
 }
 
 function decimal(value, digits = 2) {
-  return value === null ? NOTHING : value.toFixed(digits).replace("-", "−");
+  if (value === null) return NOTHING;
+  return Number.isFinite(value) ? value.toFixed(digits).replace("-", "−") : value > 0 ? "∞" : "−∞";
 }
 
 function count(number, one, many = `${one}s`) {
@@ -61,6 +62,10 @@ function spread(estimate, digits = digitsOf(estimate)) {
   const { value, low, high } = estimate;
   const ends = interval(low, high, digits);
   return [decimal(value, digits), ends ? make("span", { class: "interval" }, ` ${ends}`) : null];
+}
+
+function probability(p) {
+  return p === null ? NOTHING : p < 0.001 ? "< 0.001" : decimal(p, 3);
 }
 
 // The text of an element that carries base64 of gzip.
