@@ -53,7 +53,7 @@ def value(metric: str, number: float, digits: int | None = None) -> str:
     shares and other plain numbers."""
     if math.isnan(number):
         return "—"
-    if metric.startswith(("steps_", "seconds_")):
+    if metric.startswith(("steps_", "seconds_")) and not (digits is not None and "_per_" in metric):
         return "never" if math.isinf(number) else f"{number / 1000:,.0f}K" if number >= 1000 else f"{number:g}"
     if math.isinf(number):
         return "never"  # a saving of steps that are never done

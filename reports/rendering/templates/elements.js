@@ -50,11 +50,11 @@ function interval(low, high, digits = 2) {
   return low === null || high === null ? "" : `[${decimal(low, digits)}, ${decimal(high, digits)}]`;
 }
 
-// The decimals of a number as scoring.digits of the package has them: half the width of its interval is more than 5 and at
-// most 50 units of the last one; without an interval two below 100, one below 1,000, none above.
+// The decimals of a number as scoring.digits of the package has them: half the width of its interval is at least two units of
+// the last one, but two decimals below 10; without an interval two below 100, one below 1,000, none above.
 function digitsOf({ value, low, high }) {
   if (low === null || high === null || !(high > low)) return Math.abs(value) < 100 ? 2 : Math.abs(value) < 1000 ? 1 : 0;
-  return Math.min(Math.max(Math.ceil(Math.log10(10 / (high - low)) + 1e-9), 0), 6);
+  return Math.min(Math.max(Math.ceil(Math.log10(4 / (high - low)) - 1e-9), Math.abs(value) < 10 ? 2 : 0), 6);
 }
 
 // Value and 95 % interval; the interval softer.

@@ -35,9 +35,7 @@ def test_the_final_score_less_the_baselines_with_p_and_seeds_needed(add: Add, sh
     told = difference([(ours, theirs)])
     assert told is not None and told.found.p == pytest.approx(2 / 252) and told.found.needed == 4
     words = text.difference(told)
-    assert words.startswith("final success 0.72 [0.55, 0.82") and words.endswith(
-        "] from uer, p 0.008, 4 seeds needed"
-    )
+    assert words.startswith("final success 0.72 [0.55, 0.82") and words.endswith("] from uer, p 0.008, 4 seeds needed")
     assert difference([(theirs, None)]) is None and text.difference(None) == ""
 
 

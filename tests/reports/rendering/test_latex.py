@@ -124,3 +124,12 @@ def test_every_table_compiles_and_fits_a_column(
     texts = [latex.latex(writer.summary(500), style) for style in styles]
     assert all(text.count(r"\begin{table}") == 3 and r"$^{\dagger}$" in text for text in texts)
     assert "Overfull" not in typeset("".join(texts), styles[0].packages)
+
+
+def test_source_to_paste_has_no_penalty_and_no_hash(two: Summary) -> None:
+    named = replace(two, study="minigrid_doorkey-uer+vlm_rb-quick-c6066f")
+    text = latex.latex(named)
+    assert r"\penalty" not in text and "c6066f" not in text and "vlm\\_rb-quick" in _plain(text)
+    assert latex.without_hash("a-1b2c3d + b-00ff00 + mine") == "a + b + mine"
+    (table,) = latex.table("Short", ["n"], {"": [("crafter_ood/attack_cow_zombies", [TableCell("1")])]}, "", Style())
+    assert r"crafter\_\allowbreak{}ood/\allowbreak{}attack\_\allowbreak{}cow\_\allowbreak{}zombies & 1" in table

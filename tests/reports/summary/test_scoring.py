@@ -15,11 +15,14 @@ def interval(*numbers: float) -> Interval:
     ("numbers", "digits"),
     [
         ((0.54, 0.19, 0.75), 2),
-        ((0.5, 0.0, 1.0), 2),  # half of it is 50 hundredths
-        ((0.953, 0.921, 0.985), 3),
+        ((0.5, 0.0, 1.0), 2),
+        ((0.953, 0.921, 0.985), 2),
+        ((0.991, 0.985, 0.997), 3),
+        ((59.31, 50.0, 70.0), 0),
+        ((-160.8, -161.2, -160.2), 1),
         ((405.058, 316.065, 494.051), 0),
         ((4059.2, 3100.0, 5000.0), 0),
-        ((0.0102, 0.0100, 0.0104), 5),
+        ((0.0102, 0.0100, 0.0104), 4),
         ((1.0, 1.0, 1.0), 2),
         ((412.5, np.nan, np.nan), 1),
     ],
@@ -28,7 +31,7 @@ def test_a_number_has_the_decimals_that_its_interval_justifies(numbers: tuple[fl
     assert scoring.digits([interval(*numbers)]) == digits
 
 
-def test_a_column_has_the_decimals_of_its_median_interval_and_plain_numbers_those_of_their_size() -> None:
-    column = [interval(0.5, 0.0, 0.9), interval(0.9, 0.8, 1.0), interval(0.99, 0.989, 0.991)]
-    assert scoring.digits(column) == 2
+def test_a_column_has_the_decimals_of_its_widest_interval_and_plain_numbers_those_of_their_size() -> None:
+    column = [interval(50.0, 10.0, 90.0), interval(50.0, 49.0, 51.0), interval(50.0, 49.99, 50.01)]
+    assert [scoring.digits(column[place:]) for place in range(3)] == [0, 1, 3]
     assert [scoring.digits([size]) for size in (0.1, 99.0, 500.0, 1000.0, float("nan"))] == [2, 2, 1, 0, 2]
