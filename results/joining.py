@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from guidebench.harness.errors import UserError
 from guidebench.results import replications
+from guidebench.results.replications import Record
 from guidebench.results.rows import load
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord, study
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 MEASURED = "measured"
 """Name that stands for all studies measured by this project (results/measured)."""
-SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps", "before", "score")
-"""Fields in which cells with equal id must agree."""
 _ACCOUNT = ["step", "episode", "return", "success", "length"]
 """Columns of an evaluation row that describe the episode."""
 
@@ -75,6 +74,11 @@ class _Run(NamedTuple):
     rows: pd.DataFrame
     machines: frozenset[str]
 
+    @property
+    def record(self) -> Record:
+        columns = {name: self.rows[name].to_numpy() for name in _ACCOUNT}
+        return Record(columns, self.run.provenance, self.run.status == "finished")
+
 
 class _Row(NamedTuple):
     """A cell with what one study, or several that agree, have recorded of it."""
@@ -108,7 +112,7 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
             known = by_record.setdefault(cell.id, [])
             if known:
                 _check_same(rows[known[0]], cell, name)
-            id = next((id for id in known if _agrees(rows[id], recorded[cell.id])), "")
+            id = _agreeing([rows[id] for id in known], recorded[cell.id])
             if not id:
                 id = f"{cell.id}-replication-{len(known)}" if known else cell.id
                 label = f"{cell.label}, replication" if known else cell.label
@@ -160,52 +164,34 @@ def _runs(source: StudyRecord) -> dict[str, dict[int, _Run]]:
 
 def _check_same(row: _Row, cell: CellRecord, study: str) -> None:
     """Raise UserError if a study's cell contradicts the first record of its id."""
-    for field in SAME:
+    if field := replications.altered_field(row.cell, cell):
         first, second = getattr(row.cell, field), getattr(cell, field)
-        if first != second and "" not in (cell.profile, row.cell.profile):
-            raise UserError(
-                f"cell {cell.id} has {field} {first!r} in {row.studies[0]} and {second!r} in {study}: one of the two "
-                f"was altered; restore it or leave it out"
-            )
+        raise UserError(
+            f"cell {cell.id} has {field} {first!r} in {row.studies[0]} and {second!r} in {study}: one of the two "
+            f"was altered; restore it or leave it out"
+        )
 
 
-def _agrees(row: _Row, runs: Mapping[int, _Run]) -> bool:
-    """Return whether every run that both have has equal rows as far as both go. Raise UserError for a run with other
-    rows under equal conditions."""
-    agrees = True
-    for seed in row.runs.keys() & runs.keys():
-        one, other = row.runs[seed], runs[seed]
-        index, column = _difference(one.rows, other.rows)
-        if column:
-            agrees = False
-            if replications.is_equal(one.run.provenance, other.run.provenance):
-                here, there = one.rows.iloc[index], other.rows.iloc[index]
-                cell = row.cell
-                raise UserError(
-                    f"{cell.suite}/{cell.task}, {cell.label}, seed {seed}: {one.run.directory} and "
-                    f"{other.run.directory} are of the same cell ({other.run.cell.id}), were made by the same code on "
-                    f"machines of the same kind, and differ: at step {here['step']:,}, episode {here['episode']}, "
-                    f"{column} is {here[column]} and {there[column]}. Leave one of the two out; which of them is right "
-                    f"cannot be decided from the records"
-                )
-    return agrees
-
-
-def _difference(one: pd.DataFrame, other: pd.DataFrame) -> tuple[int, str]:
-    """Return the first row in which two records of a run differ as far as both go, and its first different column; ""
-    if they agree."""
-    count = min(len(one), len(other))
-    here, there = (frame[_ACCOUNT].iloc[:count].reset_index(drop=True) for frame in (one, other))
-    differs = (here != there).any(axis=1).to_numpy()
-    if not differs.any():
-        return count, ""
-    index = int(differs.argmax())
-    return index, next(name for name in _ACCOUNT if here[name][index] != there[name][index])
+def _agreeing(rows: Sequence[_Row], runs: Mapping[int, _Run]) -> str:
+    """Return the id of the first row with which runs of the same cell agree; "" if there is none. Raise UserError for a
+    run with other rows under equal conditions."""
+    known = [{seed: run.record for seed, run in row.runs.items()} for row in rows]
+    found = replications.decide(known, {seed: run.record for seed, run in runs.items()})
+    if found.contradiction is not None:
+        row, seed, index, column = found.contradiction
+        cell, one, other = rows[row].cell, rows[row].runs[seed], runs[seed]
+        here, there = one.rows.iloc[index], other.rows.iloc[index]
+        raise UserError(
+            f"{cell.suite}/{cell.task}, {cell.label}, seed {seed}: {one.run.directory} and "
+            f"{other.run.directory} are of the same cell ({other.run.cell.id}), were made by the same code on "
+            f"machines of the same kind, and differ: at step {here['step']:,}, episode {here['episode']}, "
+            f"{column} is {here[column]} and {there[column]}. Leave one of the two out; which of them is right "
+            f"cannot be decided from the records"
+        )
+    return "" if found.row is None else rows[found.row].cell.id
 
 
 def _further(first: _Run, second: _Run) -> _Run:
-    """Return the longer of two records of one run, with the machines of both where both have the same rows."""
-    longer = len(second.rows) > len(first.rows)
-    equal = len(second.rows) == len(first.rows)
-    found = second if longer or (equal and first.run.status != "finished") else first
+    """Return the record of one run that counts, with the machines of both."""
+    found = second if replications.is_further(first.record, second.record) else first
     return found._replace(machines=first.machines | second.machines)

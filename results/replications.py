@@ -4,14 +4,24 @@ The unit is (cell, study). Two studies that agree in every run that both have ar
 made under different conditions (other sources, package versions, processor, device or OpenGL backend), the later one is
 a replication: a second row, which stands beside the first and is compared with it. Under equal conditions a run is
 deterministic, so there a disagreement means that one of the two records was altered.
+
+Records come as tables of episodes (`results.joining`) or as arrays of evaluations (the leaderboard); `decide` sees
+columns of either and decides for both.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from guidebench.results.store import CellRecord
+
+SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps", "before", "score")
+"""Fields in which cells with equal id must agree."""
 MACHINE = ("processor", "device", "gpu", "opengl")
 """What a run's provenance says of the machine that can change its numbers."""
 
@@ -29,3 +39,86 @@ def is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     code = "sources" if one.get("sources") and other.get("sources") else "commit"
     same = [one.get(name) == other.get(name) for name in (code, "packages")]
     return all(same) and machine(one) == machine(other)
+
+
+class Record(NamedTuple):
+    """What one study has recorded of a run."""
+
+    columns: Mapping[str, NDArray[Any]]
+    """Name -> values of its episodes or of its evaluations, [n], in the order in which the run made them."""
+    provenance: Mapping[str, Any]
+    finished: bool = True
+
+    @property
+    def length(self) -> int:
+        return min((len(values) for values in self.columns.values()), default=0)
+
+
+class Contradiction(NamedTuple):
+    """Two records of a run that were made under equal conditions and differ."""
+
+    row: int
+    """Index of the row among those that are known."""
+    seed: int
+    place: int
+    """The first episode or evaluation in which they differ."""
+    column: str
+
+
+class Decision(NamedTuple):
+    """What a study of a cell is to the known rows of the cell."""
+
+    row: int | None
+    """Index of the first row with which it agrees; None for a new row: the first one, or a replication."""
+    contradiction: Contradiction | None = None
+    """Why it cannot stand beside them; `row` is then None."""
+
+
+def decide(known: Sequence[Mapping[int, Record]], runs: Mapping[int, Record]) -> Decision:
+    """Return which of the known rows of a cell, seed -> record, a study's runs of the cell belong to.
+
+    A row agrees if every run that both have is equal as far as both go.
+    """
+    agreeing: int | None = None
+    for row, records in enumerate(known):
+        agrees = True
+        for seed in sorted(records.keys() & runs.keys()):
+            index, column = _difference(records[seed], runs[seed])
+            if not column:
+                continue
+            agrees = False
+            if is_equal(records[seed].provenance, runs[seed].provenance):
+                return Decision(None, Contradiction(row, seed, index, column))
+        if agrees and agreeing is None:
+            agreeing = row
+    return Decision(agreeing)
+
+
+def is_further(one: Record, other: Record) -> bool:
+    """Return whether of two records that agree the second counts: it is longer, or it alone says that the run
+    finished."""
+    if one.length != other.length:
+        return other.length > one.length
+    return other.finished and not one.finished
+
+
+def altered_field(one: CellRecord, other: CellRecord) -> str:
+    """Return the first field in which two records of one cell id contradict each other; "" if they do not, as where one
+    of them is of a cell that has not begun."""
+    if "" in (one.profile, other.profile):
+        return ""
+    return next((field for field in SAME if getattr(one, field) != getattr(other, field)), "")
+
+
+def _difference(one: Record, other: Record) -> tuple[int, str]:
+    """Return the first place at which two records differ, as far as both go, and the first column that does there; ""
+    if they agree."""
+    count = min(one.length, other.length)
+    differing = {
+        name: np.asarray(values[:count]) != np.asarray(other.columns[name][:count])
+        for name, values in one.columns.items()
+    }
+    if not any(differs.any() for differs in differing.values()):
+        return count, ""
+    index = min(int(differs.argmax()) for differs in differing.values() if differs.any())
+    return index, next(name for name, differs in differing.items() if differs[index])

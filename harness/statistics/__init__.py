@@ -30,6 +30,7 @@ from guidebench.harness.statistics.improvement import improvements, probability_
 from guidebench.harness.statistics.permutation import can_tell, separable_pairs
 from guidebench.harness.statistics.power import seeds_needed
 from guidebench.harness.statistics.profiles import performance_profile
+from guidebench.harness.statistics.ratios import ratio
 from guidebench.harness.statistics.resampling import (
     CURVE_REPS,
     LEVEL,
@@ -81,6 +82,7 @@ __all__ = [
     "p_value",
     "performance_profile",
     "probability_of_improvement",
+    "ratio",
     "seeds_needed",
     "separable_pairs",
     "significant",

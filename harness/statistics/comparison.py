@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from guidebench.harness.statistics import permutation, samples
+from guidebench.harness.statistics import permutation, power, samples
 from guidebench.harness.statistics.permutation import p_of_means
 from guidebench.harness.statistics.power import seeds_needed
 from guidebench.harness.statistics.resampling import LEVEL, Array, Interval, checked, rejects
@@ -40,8 +40,10 @@ class Comparison(NamedTuple):
     runs: int
     """Runs of the side with fewer."""
     needed: float
-    """Seeds a side that such a difference needs (`power.seeds_needed`): infinite above 100, NaN over several tasks and
-    if a side has one run."""
+    """Seeds a side that such a difference needs (`power.seeds_needed`): infinite above 100, NaN for the reason in
+    `unknown`."""
+    unknown: str = ""
+    """Why `needed` is not known; "" if it is."""
 
     @property
     def told(self) -> str:
@@ -132,16 +134,11 @@ def compare(
             p=float(p),
             adjusted_p=float(adjusted_p),
             runs=min(len(sample.scores), len(reference.scores)),
-            needed=_needed(sample, reference),
+            needed=seeds_needed(sample.scores, reference.scores),
+            unknown=power.unknown(len(sample.scores), len(reference.scores), sample.shape[1]),
         )
         for (name, sample), p, adjusted_p, own in zip(others.items(), p_values, holm(p_values), levels, strict=True)
     }
-
-
-def _needed(sample: Sample, reference: Sample) -> float:
-    if sample.shape[1] > 1:
-        return float("nan")
-    return seeds_needed(sample.scores[:, 0], reference.scores[:, 0])
 
 
 def all_pairs(rows: Sequence[Sample], metric: str = "mean") -> dict[tuple[int, int], float]:

@@ -207,8 +207,9 @@ def _paper(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**report.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
         return 0
+    lead(found.notes, f"{found.name}.html, {found.name}.json")
     report.show(found, console())
-    tell(found.notes, files)
+    tell((), files)
     return 0
 
 
@@ -247,6 +248,7 @@ def _print(found: Summary, further: list[Grid], listings: list[Listing], files: 
     from guidebench.reports.rendering import legends, tables
 
     screen = console()
+    lead(found.notes, "report.html, summary.json")
     for table in tables.terminal(found):
         screen.print(table)
     if not found.rows:
@@ -256,7 +258,7 @@ def _print(found: Summary, further: list[Grid], listings: list[Listing], files: 
         for table in [*tables.grids(further), *tables.listings(listings)]:
             screen.print()
             screen.print(table)
-    tell(found.notes, files)
+    tell((), files)
 
 
 def console() -> Console:
@@ -267,8 +269,22 @@ def console() -> Console:
     return Console(width=width, highlight=False)
 
 
+def lead(notes: Sequence[str], full: str) -> None:
+    """Print what to read first of the notes on the numbers; `full`: where all of them are."""
+    from guidebench.reports.rendering.notes import arranged
+
+    found = arranged(notes)
+    if found.first:
+        print("Read this first")
+        for note in found.first:
+            print(f"- {note}")
+        if found.rest:
+            print(f"All {len(found.rest)} notes in full: {full}")
+        print()
+
+
 def tell(notes: Sequence[str], files: list[Path]) -> None:
-    """Print the notes on the numbers, and the paths of the files."""
+    """Print notes, and the paths of the files."""
     if notes:
         print("\nNotes")
         for note in notes:

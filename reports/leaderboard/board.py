@@ -141,6 +141,8 @@ class TaskScore:
     """Final score of each of the entry's seeds, in their order."""
     curve: Curve
     measure: Measure = SUCCESS
+    error: float | None = None
+    """Standard error of `score` from episodes alone; None where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,8 @@ class Details:
     """Findings of its verification; empty for a row that was not verified."""
     episodes: Films | None = None
     """None for a row without a gallery, or without room for it."""
+    error: float | None = None
+    """Standard error of the entry's score from episodes alone; None where it is not known."""
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,16 @@ def tasks(row: RankedRow, seeds: Sequence[int], name: str, whole: Estimate) -> t
                 tuple(round(float(value), _DECIMALS) for value in scores[:, 0]),
                 curve(alone, own),
                 measure(measured.cell.score),
+                error(alone),
             )
         )
     return tuple(found)
+
+
+def error(row: RankedRow) -> float | None:
+    """Return the standard error of a row's score from episodes alone, on its scale; None if unknown."""
+    found = sample(row).error("iqm")
+    return round(float(found), _DECIMALS) if np.isfinite(found) else None
 
 
 def variations(row: RankedRow, members: Iterable[Member], name: str) -> tuple[Variation, ...]:

@@ -97,6 +97,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
             runs=details.run_names(whole),
             bibtex=details.bibtex(whole, cited),
             checks=details.checks(whole),
+            error=alone.error if alone else details.error(each.row),
         )
     ordered = _sorted(_related(entries, scored))
     screening, rows_of = Screening(), {each.id: each.whole for each in scored}

@@ -13,7 +13,7 @@ from guidebench.reports.rendering import charts, inline
 from guidebench.reports.rendering.page import environment
 
 SHARED = ("elements.js", "theme.js", "tables.js", "charts.js", "animations.js")
-OWN = ("state", "statistics", "columns", "listing", "opened", "comparing", "main")
+OWN = ("state", "statistics", "testing", "columns", "listing", "opened", "comparing", "main")
 """Scripts of templates/leaderboard/, in dependency order."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,9 @@ from guidebench.reports.leaderboard.board import Refused
 from guidebench.reports.summary import registered
 from guidebench.results import MEASURED, CellRecord, RunRecord, StudyRecord, limits, replications
 from guidebench.results.evaluations import Evaluations
-from guidebench.results.joining import SAME, directories
+from guidebench.results.joining import directories
 from guidebench.results.reading import Reader
+from guidebench.results.replications import Record
 from guidebench.results.submissions import opened
 from guidebench.results.submissions.manifest import MANIFEST
 from guidebench.results.submissions.opening import SUBMISSIONS
@@ -53,6 +55,11 @@ class Source:
     unchecked: Mapping[str, str] = field(default_factory=dict)
     """Cell id of a submission -> why its configuration cannot be checked here although its suite is installed; it may
     contain settings that its row does not show."""
+
+    @functools.cached_property
+    def runs(self) -> Mapping[tuple[str, int], RunRecord]:
+        """Return (cell id, seed) -> run."""
+        return {(run.cell.id, run.seed): run for run in self.study.runs}
 
     @property
     def verified(self) -> bool:
@@ -202,8 +209,9 @@ def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str])
             runs, reason, account = own.get(cell.id, {}), "", None
             if cell.id in cells and cell.profile:
                 reason = _altered(cell, *cells[cell.id])
+            records = {seed: _record(source, cell.id, seed) for seed in runs}
             if not reason:
-                account, reason = _agreeing(accounts.get(cell.id, []), source, runs, known)
+                account, reason = _agreeing(accounts.get(cell.id, []), records, known, cell.id)
             if reason:
                 refused.append(Refused(f"{source.name}, cell {clean(cell.id, 40)}", clean(reason, 600)))
                 left_out |= {(cell.id, seed) for seed in runs}
@@ -218,7 +226,7 @@ def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str])
             for seed, run in runs.items():
                 key, first = (cell.id, seed), account.sources.get(seed)
                 account.machines.setdefault(seed, set()).add(replications.machine(run.provenance))
-                if first is None or len(source.evaluations[key].steps) > len(known[first].evaluations[key].steps):
+                if first is None or replications.is_further(_record(known[first], cell.id, seed), records[seed]):
                     if first is not None:
                         known[first] = _without(known[first], {key})
                     account.sources[seed] = source.name
@@ -261,39 +269,35 @@ class _Account(NamedTuple):
 
 def _altered(cell: CellRecord, first: str, other: CellRecord) -> str:
     """Return how a cell contradicts an earlier record of its id; "" if it does not."""
-    differs = next((field for field in SAME if getattr(cell, field) != getattr(other, field)), None)
+    differs = replications.altered_field(other, cell)
     return f"its {differs} is {getattr(cell, differs)!r}, in {first} {getattr(other, differs)!r}" if differs else ""
 
 
 def _agreeing(
-    accounts: Sequence[_Account], source: Source, runs: Mapping[int, RunRecord], known: Mapping[str, Source]
+    accounts: Sequence[_Account], records: Mapping[int, Record], known: Mapping[str, Source], cell: str
 ) -> tuple[_Account | None, str]:
-    """Return the first account with which a source's runs of a cell agree, None if there is none, and why the cell is
-    refused: a run that differs from one made under equal conditions."""
-    agreeing = None
-    for account in accounts:
-        agrees = True
-        for seed in runs.keys() & account.sources.keys():
-            first, key = account.sources[seed], (runs[seed].cell.id, seed)
-            step = _conflict(known[first].evaluations[key], source.evaluations[key])
-            if step is not None:
-                agrees = False
-                other = next(run for run in known[first].study.runs if (run.cell.id, run.seed) == key)
-                if replications.is_equal(runs[seed].provenance, other.provenance):
-                    return None, (
-                        f"seed {seed} is in {first} too, made by the same code on a machine of the same kind, and the "
-                        f"two differ at step {step:,}"
-                    )
-        if agrees and agreeing is None:
-            agreeing = account
-    return agreeing, ""
+    """Return the first account with which a source's records of a cell agree, None if there is none, and why the cell
+    is refused: a run that differs from one made under equal conditions."""
+    counted = [
+        {seed: _record(known[name], cell, seed) for seed, name in account.sources.items()} for account in accounts
+    ]
+    found = replications.decide(counted, records)
+    if found.contradiction is not None:
+        row, seed, index, _ = found.contradiction
+        step = int(counted[row][seed].columns["step"][index])
+        return None, (
+            f"seed {seed} is in {accounts[row].sources[seed]} too, made by the same code on a machine of the same "
+            f"kind, and the two differ at step {step:,}"
+        )
+    return (None if found.row is None else accounts[found.row]), ""
 
 
-def _conflict(one: Evaluations, other: Evaluations) -> int | None:
-    """Return the first step at which two records of a run differ, as far as both go; None if they agree."""
-    count = min(len(one.steps), len(other.steps))
-    differs = (one.steps[:count] != other.steps[:count]) | (one.account[:count] != other.account[:count])
-    return int(one.steps[int(differs.argmax())]) if differs.any() else None
+def _record(source: Source, cell: str, seed: int) -> Record:
+    """Return what a source has recorded of a run."""
+    evaluations = source.evaluations[cell, seed]
+    run = source.runs[cell, seed]
+    columns = {"step": evaluations.steps, "account": evaluations.account}
+    return Record(columns, run.provenance, run.status == "finished")
 
 
 def _without(source: Source, keys: set[tuple[str, int]]) -> Source:

@@ -20,9 +20,9 @@ from guidebench.harness.records.schema import STATUSES
 from guidebench.harness.texts import duration, one_line, printable
 from guidebench.reports.live.remaking import run_link
 from guidebench.reports.rendering import figures, legends, page, tables
-from guidebench.reports.summary import bounding, scoring, summaries
+from guidebench.reports.summary import bounding, names, scoring, summaries
 from guidebench.reports.summary.comparability import Place
-from guidebench.reports.summary.rows import ReportRow, row_labels, shared_overrides
+from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, RunRecord, StudyRecord
 from guidebench.results.following import Following, Live
@@ -116,7 +116,7 @@ class Contents:
             self._made, self._compared, self._results = {}, {}, NO_RESULTS
             return {"state": self._state(None, []), "results": "", "runs": ""}
         notes: list[str] = []
-        labels = row_labels(study.cells, notes, shared_overrides(study.cells))
+        labels = names.brief(study.cells, notes).labels
         if changed:
             rows = self._rows(study, labels, changed, notes)
             self._results = self._shown(study, rows, labels, notes)
@@ -188,7 +188,8 @@ class Contents:
         """Return the learning curves and tables of rows, and the notes; of many rows, those that a report shows."""
         places = figures.styles(labels.values())  # of all cells, so that a row keeps its colour as others appear
         complete = all(run.status == "finished" for run in study.runs)
-        whole = Summary(study.name, self._resamples, tuple(every), (), tuple(dict.fromkeys(notes)), complete)
+        told = tuple(dict.fromkeys([*summaries.smoke(every), *notes]))
+        whole = Summary(study.name, self._resamples, tuple(every), (), told, complete)
         _, summary = bounding.bounded(study, whole)
         rows = summary.rows
         html = _render(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.statistics import LEVEL, Array, Interval
-from guidebench.reports.papers import equivalence, estimates, matching, verdicts
+from guidebench.reports.papers import equivalence, estimates, exact, matching, verdicts
 from guidebench.reports.papers.differences import Difference, difference
 from guidebench.reports.papers.equivalence import Published
 from guidebench.reports.papers.estimates import Estimated, Estimator, Setting
@@ -119,7 +119,7 @@ class _MissingRun(Exception):
 
 
 _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
-    "difference": lambda ours, theirs: ours - theirs,
+    "difference": exact.difference,
     "relative_gain": estimates.relative_gain,
     "relative_saving": estimates.relative_saving,
 }
@@ -366,5 +366,5 @@ def _compared(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Est
         return estimator(claim.metric, [Setting(case.ours) for case in cases])
     if claim.formula in _DIFFERENCES:
         return estimator(claim.metric, settings, _DIFFERENCES[claim.formula])
-    sign = -1 if claim.metric.startswith(LOWER_IS_BETTER) else 1
-    return estimator(claim.metric, settings, lambda ours, theirs: sign * (ours - theirs))
+    lower = claim.metric.startswith(LOWER_IS_BETTER)
+    return estimator(claim.metric, settings, exact.shortfall if lower else exact.difference)

@@ -9,7 +9,8 @@ averaged before they are compared (VLM-RB, tables 1 and 8).
 The standard error is the spread of the resamples with its variance scaled by n / (n - 1), which a bootstrap of n seeds
 lacks; for a mean it is then s / sqrt(n). The infinitesimal jackknife gives the share of each stratum of seeds that are
 drawn together (Efron 2014, "Estimation and Accuracy After Model Selection", equation 3.6), and the shares give the
-degrees of freedom (Welch, Satterthwaite). Intervals are t intervals.
+degrees of freedom (Welch, Satterthwaite). Intervals are t intervals, except those of gains and differences of which
+every seed has a number: these are of the one exact test (`exact`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from guidebench.harness import statistics
 from guidebench.harness.statistics import LEVEL, Array, Interval
-from guidebench.reports.papers import equivalence
+from guidebench.reports.papers import equivalence, exact
 from guidebench.reports.papers.equivalence import SUCCESS, Estimate
 from guidebench.reports.papers.measures import MEASURES
 from guidebench.reports.summary.rows import ReportRow
@@ -121,8 +122,23 @@ def relative_saving(ours: Array, theirs: Array) -> Array:
 
 Formula = Callable[[Array, Array], Array]
 """Function from samples of a metric of a method, and of its baseline, to samples of their comparison."""
+
+
+def relative_share(ours: Array, theirs: Array) -> Array:
+    """Return ours in percent of the baseline's value."""
+    return np.asarray(100 * ours / theirs)
+
+
+_KINDS: dict[Formula, str] = {
+    exact.difference: "difference",
+    exact.shortfall: "shortfall",
+    relative_gain: "gain",
+    relative_saving: "saving",
+    relative_share: "share",
+}
+"""Formula -> what the exact test compares by (`exact.KINDS`)."""
 COMPARISONS: dict[str, tuple[str, Formula]] = {
-    "relative_speed_percent": ("steps_per_second", lambda ours, theirs: 100 * ours / theirs),
+    "relative_speed_percent": ("steps_per_second", relative_share),
     **{
         f"{name}_change_percent": (name, relative_gain)
         for name in ("seconds_per_clip", "frames_per_second", "gibibytes_load", "gibibytes_peak")
@@ -189,11 +205,23 @@ class Estimator:
         if shown is None:
             low, high = equivalence.ends(tested)
             bounds = self._bounds(metric, settings, formula)
+            own = self._exact(metric, settings, formula)
+            if own is not None:
+                low, high = own.low, own.high
             shown = Interval(value[0], np.clip(low, *bounds), np.clip(high, *bounds))
         if (compares(metric) or formula is not None) and not statistics.can_tell(seeds, seeds):
             nothing = Interval(shown.estimate, np.asarray(np.nan), np.asarray(np.nan))
             return Estimated(nothing, tested, statistics.cannot_tell(seeds))
         return Estimated(shown, tested)
+
+    def _exact(self, metric: str, settings: Sequence[Setting], formula: Formula | None) -> Interval | None:
+        """Return the comparison by the exact test; None for a number of one side, and where seeds have none."""
+        kind = "gain" if formula is None and metric == "gain_percent" else _KINDS.get(formula) if formula else None
+        baselines = [setting.baseline for setting in settings if setting.baseline is not None]
+        if kind is None or len(baselines) < len(settings):
+            return None
+        measured = self._measured if metric in MEASURES else None
+        return exact.interval(metric, [setting.row for setting in settings], baselines, kind, measured)
 
     def _bounds(self, metric: str, settings: Sequence[Setting], formula: Formula | None) -> tuple[float, float]:
         """Return the least and the greatest possible value, beside the baseline that was measured."""

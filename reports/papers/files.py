@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from guidebench.reports.papers import text
 from guidebench.reports.papers.filled import Filled
 from guidebench.reports.papers.report import PaperReport, plain
-from guidebench.reports.rendering.latex import escape
+from guidebench.reports.rendering.latex import escape, without_hash
 from guidebench.results import published
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def document(found: PaperReport, names: Sequence[str]) -> str:
         r"\usepackage{array,booktabs,graphicx}",
         r"\begin{document}",
         rf"\section*{{{escape(found.paper.title)}}}",
-        escape(f"Studies: {', '.join(found.studies)}."),
+        escape(f"Studies: {', '.join(map(without_hash, found.studies))}."),
         rf"\input{{{found.name}.tex}}",
         r"\clearpage",
     ]

@@ -6,6 +6,7 @@ import base64
 from typing import TYPE_CHECKING
 
 from guidebench.reports.papers import text, verdicts
+from guidebench.reports.rendering.notes import arranged
 from guidebench.reports.rendering.page import environment
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def render(found: PaperReport) -> str:
         .get_template("paper.html.j2")
         .render(
             found=found,
+            notes=arranged(found.notes),
             text=text,
             marks={
                 verdicts.REPRODUCED: "✓",

@@ -19,7 +19,7 @@ from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.measures import Measured
 from guidebench.reports.papers.pictures import Figures
 from guidebench.reports.papers.sources import Sources
-from guidebench.reports.summary import export, summaries
+from guidebench.reports.summary import export, names, summaries
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import Picture, StudyRecord, published
 
@@ -62,8 +62,10 @@ class Library:
         self._studies: dict[int, StudyRecord] = {}
         self._seconds: dict[int, float] = {}
         self._timings: dict[int, pd.DataFrame] = {}
+        cells = {cell.id: cell for study in studies for cell in study.cells}
+        named = names.brief(list(cells.values()), self.notes)
         for study in studies:
-            found = summaries.summarise(study, results.load(study), reps=reps, brief=False)
+            found = summaries.summarise(study, results.load(study), reps=reps, named=named)
             self.notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in found.notes]
             for row in found.rows:
                 self.rows.append(row)
@@ -227,7 +229,10 @@ def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], known: Sequence[R
     judged = f"; answered by {', '.join(backends)}" if backends else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     several = "seed" if seeds == [1] else "seeds"
-    return f"Ours: {count} {several}, profile {', '.join(profiles)}{judged}; 95 % t intervals over seeds."
+    return (
+        f"Ours: {count} {several}, profile {', '.join(profiles)}{judged}; 95 % intervals: of gains and differences "
+        "what the permutation test of the runs does not reject, of other numbers t over seeds."
+    )
 
 
 def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[str]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from guidebench.reports.papers import verdicts
 from guidebench.reports.papers.claims import ClaimFinding, Outcome
 from guidebench.reports.papers.differences import Difference
 from guidebench.reports.papers.filled import Filled, Line, PublishedEntry, words
+from guidebench.reports.papers.matching import HARDWARE
 from guidebench.reports.papers.measures import OF_DRAWS
 from guidebench.reports.rendering import tables
 from guidebench.reports.rendering.latex import escape, floating, stacked
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 HEADER_CHARACTERS = 14
 """Most characters of a column's name on one line in LaTeX."""
+OUR_MACHINE = "our machine"
+"""Name of the line with our numbers in a table whose lines are the machines of a paper."""
 _LETTERED = (verdicts.NOT_COMPARABLE, verdicts.INCONCLUSIVE)
 """Verdicts whose reasons are marked with letters."""
 Letters = Mapping[str, str]
@@ -45,29 +48,34 @@ def key(known: Letters) -> str:
     return "; ".join(f"{letter}: {reason}" for reason, letter in known.items())
 
 
-def value(metric: str, number: float) -> str:
-    """Format a number of this metric for readers."""
+def value(metric: str, number: float, digits: int | None = None) -> str:
+    """Format a number of this metric for readers; `digits`: its decimals, where an interval says how many, of rates,
+    shares and other plain numbers."""
     if math.isnan(number):
         return "—"
-    if metric.startswith(("steps_", "seconds_")):
+    if metric.startswith(("steps_", "seconds_")) and not (digits is not None and "_per_" in metric):
         return "never" if math.isinf(number) else f"{number / 1000:,.0f}K" if number >= 1000 else f"{number:g}"
     if math.isinf(number):
         return "never"  # a saving of steps that are never done
     if metric.endswith(("gain_percent", "saving_percent")):
-        return f"{number:+.1f}%".replace("-", "−")
+        return f"{number:+.{1 if digits is None else min(digits, 1)}f}%".replace("-", "−")
     if metric.endswith("_tokens"):
         return f"{number / 1e6:.2f}M" if number >= 1e5 else f"{number:,.0f}"
+    if digits is not None:
+        return f"{number:,.{digits}f}"
     if metric.endswith("_rate"):
         return f"{number:.2f}"
     return f"{number:,.2f}".rstrip("0").rstrip(".")
 
 
 def spread(metric: str, interval: Interval) -> str:
-    """Return `0.82 [0.71, 0.90]`, without brackets if there is no interval."""
-    point = value(metric, float(interval.estimate))
+    """Return `0.82 [0.71, 0.90]`, without brackets if there is no interval; decimals as the interval justifies."""
     if math.isnan(interval.low):
-        return point
-    return f"{point} [{value(metric, float(interval.low))}, {value(metric, float(interval.high))}]"
+        return value(metric, float(interval.estimate))
+    wide = np.isfinite([interval.low, interval.high]).all() and interval.high > interval.low
+    digits = scoring.digits([interval]) if wide else None
+    point, low, high = (value(metric, float(number), digits) for number in interval)
+    return f"{point} [{low}, {high}]"
 
 
 def published(cell: Sequence[PublishedEntry]) -> str:
@@ -101,10 +109,11 @@ def difference(found: Difference | None) -> str:
     if found is None:
         return ""
     comparison = found.found
-    digits = scoring.digits([float(comparison.difference.estimate)])
+    digits = scoring.digits([comparison.difference])
     said = tables.difference(comparison.difference, comparison.told, digits).replace("-", "−")
     p, needed = tables.p_value(comparison.p), tables.needed(comparison.needed)
-    return f"final {found.score.name} {said} from {found.baseline}, p {p}, {needed} seeds needed"
+    why = f" ({comparison.unknown})" if comparison.unknown else ""
+    return f"final {found.score.name} {said} from {found.baseline}, p {p}, {needed} seeds needed{why}"
 
 
 def differences(line: Line) -> str:
@@ -149,6 +158,37 @@ def judged(line: Line, columns: Sequence[str], known: Letters) -> str:
     return "; ".join(f"{column}: {text}" for column, text in texts.items())
 
 
+class Row(NamedTuple):
+    """A line of a table as it is shown: the published numbers, ours below them, or one of the two."""
+
+    names: tuple[str, ...]
+    line: Line
+    published: bool
+    ours: bool
+
+
+def rows(table: Filled) -> list[Row]:
+    """Return the lines of a table. Where lines differ in the paper's machine alone, our numbers are those of one
+    machine, so they have one line of their own below these."""
+    if HARDWARE not in table.layout.lines:
+        return [Row(line.names, line, True, _has_ours(line)) for line in table.lines]
+    place = table.layout.lines.index(HARDWARE)
+    groups: dict[tuple[str, ...], list[Line]] = {}
+    for line in table.lines:
+        groups.setdefault(line.names[:place] + line.names[place + 1 :], []).append(line)
+    found = []
+    for names, lines in groups.items():
+        found += [Row(line.names, line, True, False) for line in lines]
+        each = {tuple(map(ours, line.cells)): line for line in lines if _has_ours(line)}
+        own = (*names[:place], OUR_MACHINE, *names[place:])
+        found += [Row(own, line, False, True) for line in each.values()]
+    return found
+
+
+def _has_ours(line: Line) -> bool:
+    return any(cell and cell[0].ours is not None for cell in line.cells)
+
+
 def terminal(table: Filled, known: Letters) -> Table:
     """Return a table in which each line has two rows: published, then ours."""
     from rich import box
@@ -161,12 +201,14 @@ def terminal(table: Filled, known: Letters) -> Table:
     for name in table.columns:
         found.add_column(Text(name), justify="right")
     found.add_column("verdict", max_width=34)
-    for line in table.lines:
+    for row in rows(table):
+        line, names = row.line, [name or "—" for name in row.names]
         above, below = [published(cell) if cell else "" for cell in line.cells], [ours(cell) for cell in line.cells]
-        names = [name or "—" for name in line.names]
-        found.add_row(*map(Text, [*names, "published", *above, judged(line, table.columns, known)]))
-        if any(cell and cell[0].ours is not None for cell in line.cells):
-            found.add_row(*map(Text, [*[""] * len(names), "ours", *below, differences(line)]), style="bold")
+        if row.published:
+            found.add_row(*map(Text, [*names, "published", *above, judged(line, table.columns, known)]))
+            names = [""] * len(names)
+        if row.ours:
+            found.add_row(*map(Text, [*names, "ours", *below, differences(line)]), style="bold")
     return found
 
 
@@ -219,15 +261,17 @@ def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
     columns = "@{}" + "l" * (len(table.names) + 1) + "r" * len(table.columns) + r"p{0.16\linewidth}@{}"
     names = [stacked(textwrap.wrap(name, HEADER_CHARACTERS)) for name in table.columns]
     lines = [" & ".join([*map(escape, table.names), "", *names, "verdict"]) + r" \\", r"\midrule"]
-    for line in table.lines:
-        names = [escape(name or "—") for name in line.names]
-        above = [_numbers(published(cell)) if cell else "" for cell in line.cells]
-        verdict = rf"\raggedright {escape(judged(line, table.columns, known))}\arraybackslash"
-        lines.append(" & ".join([*names, "published", *above, verdict]) + r" \\")
-        if any(cell and cell[0].ours is not None for cell in line.cells):
+    for row in rows(table):
+        line, names = row.line, [escape(name or "—") for name in row.names]
+        if row.published:
+            above = [_numbers(published(cell)) if cell else "" for cell in line.cells]
+            verdict = rf"\raggedright {escape(judged(line, table.columns, known))}\arraybackslash"
+            lines.append(" & ".join([*names, "published", *above, verdict]) + r" \\")
+            names = [""] * len(names)
+        if row.ours:
             below = [rf"\textit{{{_numbers(ours(cell))}}}" for cell in line.cells]
             beside = rf"\raggedright {_numbers(differences(line))}\arraybackslash"
-            lines.append(" & ".join([*[""] * len(names), r"\textit{ours}", *below, beside]) + r" \\")
+            lines.append(" & ".join([*names, r"\textit{ours}", *below, beside]) + r" \\")
         lines.append(r"\addlinespace[2pt]")
     before = [r"\centering\scriptsize\setlength{\tabcolsep}{3pt}", rf"\caption{{{escape(caption)}}}"]
     return floating("table*", before, ("tabular", f"{{{columns}}}"), lines, rf"\scriptsize {escape(note)}")

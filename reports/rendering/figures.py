@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.statistics import Array, Interval
+from guidebench.reports.rendering import ticks
 from guidebench.reports.summary import comparability, scoring
 from guidebench.reports.summary.rows import ReportRow
 
@@ -168,6 +169,8 @@ def saved(figure: Figure) -> tuple[bytes, bytes]:
     png, pdf = io.BytesIO(), io.BytesIO()
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
+    if ticks.separate(figure):
+        canvas.draw()
     Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").save(
         png, "PNG", dpi=(DPI, DPI), compress_level=PACKED
     )
@@ -271,13 +274,16 @@ class Cells(NamedTuple):
     columns: Sequence[str]
     scale: tuple[float, float]
     colours: str = SEQUENTIAL
+    intervals: Sequence[Sequence[str]] = ()
+    """What stands in small beside each text, such as `33–81`, [rows, columns]; none if empty."""
 
 
 def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
     """Return PNG and PDF of a table with a number in every cell, dark or light for contrast with its colour."""
     names = [textwrap.fill(literal(name), ROW_CHARACTERS) for name in cells.rows]
     lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
-    height = sum(max(0.24, 0.11 * (name.count("\n") + 1)) for name in names)
+    least = 0.3 if cells.intervals else 0.24
+    height = sum(max(least, 0.11 * (name.count("\n") + 1)) for name in names)
     with canvas(height + 0.65 + 0.13 * len(lines)) as figure:
         axes = figure.add_subplot()
         shown = np.ma.masked_invalid(cells.values)
@@ -286,16 +292,20 @@ def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[b
         )
         for (row, column), value in np.ndenumerate(cells.values):
             dark = np.isfinite(value) and np.dot(image.cmap(image.norm(value))[:3], LUMINANCE) < 0.5
+            colour = "white" if dark else "black"
+            beside = cells.intervals[row][column] if cells.intervals else ""
             axes.text(
                 column,
-                row,
+                row - 0.14 * bool(beside),
                 cells.texts[row][column],
                 ha="center",
                 va="center",
                 fontsize=7 if len(cells.columns) <= 8 else 6,
-                color="white" if dark else "black",
+                color=colour,
                 fontweight="bold" if cells.bold[row, column] else "normal",
             )
+            size = 5.0 if len(cells.columns) <= 6 else 4.0
+            axes.text(column, row + 0.24, beside, ha="center", va="center", fontsize=size, color=colour)
         axes.set_xticks(range(len(cells.columns)), [literal(name) for name in cells.columns])
         axes.set_yticks(range(len(names)), names)
         axes.set_xticks(np.arange(0.5, len(cells.columns) - 1), minor=True)

@@ -18,7 +18,14 @@ from guidebench.harness.statistics import Array, Interval, power, standard_error
 from guidebench.reports.rendering import legends
 from guidebench.reports.rendering import wording as words
 from guidebench.reports.rendering.legends import INTERVAL, PM
-from guidebench.reports.rendering.tables import aggregates_by_label, by_task, columns, matrix_digits, number
+from guidebench.reports.rendering.tables import (
+    aggregate_digits,
+    aggregates_by_label,
+    by_task,
+    columns,
+    matrix_digits,
+    number,
+)
 from guidebench.reports.rendering.wording import (
     AGGREGATES,
     DIFFERENCES,
@@ -50,8 +57,12 @@ SIUNITX = (
     "group-separator={,},group-minimum-digits=4"
 )
 """Number format of S columns: bold follows the text, ±0.00 is kept, commas separate thousands."""
-BREAKS = {r"[;,]": 0, r"[=+/]": 300, r"\\_|(?<=[a-z])\.(?=[a-z])": 3000}
-"""Pattern after which a long name may break -> TeX's penalty of the break."""
+LONG = 10
+"""Characters of a word up to which it stays on one line."""
+BREAKS = re.compile(r"(?<=[;,=+/_.])(?=[^\s;,=+/_.])")
+"""Where a longer word may break."""
+_HASH = re.compile(r"-[0-9a-f]{6}(?= \+ |$)")
+"""End of a study's name that the command did not choose (`run.study.name_of`)."""
 
 
 class Style(NamedTuple):
@@ -248,7 +259,9 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
     told = legends.results(summary, "Bold", style.spread, style.wording.columns or None)
     note = f"{told} {same}{legends.setting(summary)}"
     means = scoring.means(row.score for row in summary.rows)
-    yield from table(f"{means[0].upper()}{means[1:]}, study {summary.study}", headers, groups, note, style)
+    yield from table(
+        f"{means[0].upper()}{means[1:]}, study {without_hash(summary.study)}", headers, groups, note, style
+    )
 
 
 class TableColumn(NamedTuple):
@@ -261,7 +274,8 @@ class TableColumn(NamedTuple):
 def _columns(rows: Sequence[ReportRow], style: Style, measure: str) -> dict[str, TableColumn]:
     """Return every possible column of the table of rows (`wording.COLUMNS`), with the decimals that these rows need."""
     digits = columns(rows).digits
-    returns = scoring.digits(float(row.final_return.estimate) for row in rows)
+    returns = scoring.digits(row.final_return for row in rows)
+    rates = scoring.digits(row.final_success for row in rows)
 
     def score(row: ReportRow) -> TableCell:
         mark = DAGGER if row.alone else ""
@@ -275,7 +289,7 @@ def _columns(rows: Sequence[ReportRow], style: Style, measure: str) -> dict[str,
         "maxima": TableColumn("Mean of\nmaxima", lambda row: TableCell(_digits(row.mean_of_best, digits))),
         "steps": TableColumn("Steps\nto best", _reached),
         "return": TableColumn("Final\nreturn", lambda row: TableCell(_digits(row.final_return.estimate, returns))),
-        "success": TableColumn("Success\nrate", lambda row: TableCell(_digits(row.final_success.estimate))),
+        "success": TableColumn("Success\nrate", lambda row: TableCell(_digits(row.final_success.estimate, rates))),
         "seeds": TableColumn("Seeds", lambda row: TableCell(str(len(row.seeds)))),
     }
 
@@ -286,7 +300,14 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
             (
                 label,
                 [
-                    estimate(each.interval, style, each.error, each.leading, DAGGER if each.missing else "")
+                    estimate(
+                        each.interval,
+                        style,
+                        each.error,
+                        each.leading,
+                        DAGGER if each.missing else "",
+                        aggregate_digits(labels),
+                    )
                     for each in entries
                     if each.metric in METRICS
                 ],
@@ -298,7 +319,9 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
     if groups:
         note = f"{legends.aggregates(summary, style.spread)} {legends.setting(summary)}"
         headers = [style.wording.header(name, text) for name, text in METRICS.items()]
-        yield from table(f"Final score over tasks, study {summary.study}", headers, groups, note, style, AGGREGATES)
+        yield from table(
+            f"Final score over tasks, study {without_hash(summary.study)}", headers, groups, note, style, AGGREGATES
+        )
 
 
 def differences(summary: Summary, style: Style) -> Iterator[str]:
@@ -329,7 +352,9 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
             legends.setting(summary),
         ]
         which = numbered(DIFFERENCES, index)
-        yield from table(f"{matrix.heading}, study {summary.study}", headers, {"": group}, " ".join(note), style, which)
+        yield from table(
+            f"{matrix.heading}, study {without_hash(summary.study)}", headers, {"": group}, " ".join(note), style, which
+        )
 
 
 def replications(found: Sequence[Replication], style: Style) -> Iterator[str]:
@@ -352,7 +377,7 @@ def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> st
     for index, each in enumerate(found, 1):
         groups = {
             label: [
-                (name, [estimate(value, style, digits=each.digits.get(name, 2))])
+                (name, [estimate(value, style, digits=each.decimals(name))])
                 for name, value in zip(each.names, line, strict=True)
             ]
             for label, line in each.lines.items()
@@ -450,10 +475,13 @@ def _parts(groups: Mapping[str, Group]) -> Iterator[list[tuple[str, Group]]]:
 
 def _name(text: str) -> str:
     """Escape text, allowing long words to break."""
-    text = escape(text).replace(r" \%", r"~\%")
-    for pattern, penalty in BREAKS.items():
-        text = re.sub(pattern, rf"\g<0>\\penalty{penalty}{{}}", text)
-    return text
+    words = (BREAKS.split(word) if len(word) > LONG else [word] for word in text.split(" "))
+    return " ".join(r"\allowbreak{}".join(map(escape, parts)) for parts in words).replace(r" \%", r"~\%")
+
+
+def without_hash(study: str) -> str:
+    """Return a study's name without the hash that a name by default ends in."""
+    return _HASH.sub("", study)
 
 
 def escape(text: str) -> str:

@@ -89,7 +89,7 @@ def setting(summary: Summary) -> str:
     )
     parts = [f"Profile: {', '.join(profiles)}."]
     if summary.shared:
-        parts.append(f"All rows: {', '.join(summary.shared)}.")
+        parts.append(f"Every row with the setting: {', '.join(summary.shared)}.")
     for kind, name, backend, remark in judged:
         judge = (
             f"{' and '.join(kind.split('+')).capitalize()} {name}: {backend}"

@@ -17,6 +17,7 @@ from guidebench.harness.errors import count
 from guidebench.reports.rendering import charts, figures, inline, legends, tables
 from guidebench.reports.rendering import latex as tex
 from guidebench.reports.rendering.figures import Chart, Gallery
+from guidebench.reports.rendering.notes import arranged
 from guidebench.reports.summary import judges, scoring
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing
@@ -68,6 +69,7 @@ def render(
             drawn=lambda chart: interactive(chart, places),
             run_pages=run_pages,
             summary=summary,
+            notes=arranged(summary.notes),
             command=" ".join(study.command),
             counts=counts(whole or study),
             tasks=tables.by_task(summary.rows),
@@ -98,6 +100,8 @@ def formats() -> dict[str, Any]:
         "columns_of": tables.columns,
         "title": scoring.title,
         "number": tables.number,
+        "digits_of": scoring.digits,
+        "aggregate_digits": tables.aggregate_digits,
         "finite": np.isfinite,
         "reached": tables.reached,
         "seeds": tables.seeds,

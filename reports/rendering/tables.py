@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,8 +35,10 @@ def number(value: float | Array, digits: int = 2) -> str:
     return f"{round(float(value), digits) + 0.0:.{digits}f}"
 
 
-def spread(interval: Interval, digits: int = 2) -> str:
-    """Return `0.82 [0.71, 0.90]`, without brackets if there is no interval."""
+def spread(interval: Interval, digits: int | None = None) -> str:
+    """Return `0.82 [0.71, 0.90]`, without brackets if there is no interval; by default with its own decimals
+    (`scoring.digits`)."""
+    digits = scoring.digits([interval]) if digits is None else digits
     if not np.isfinite(interval.low):
         return number(interval.estimate, digits)
     return f"{number(interval.estimate, digits)} [{number(interval.low, digits)}, {number(interval.high, digits)}]"
@@ -86,15 +88,14 @@ class Columns(NamedTuple):
 def columns(rows: Sequence[ReportRow]) -> Columns:
     """Return the columns of rows with one score."""
     score = rows[0].score
-    others = [float(row.final_return.estimate) for row in rows]
     return Columns(
         score,
-        scoring.digits([float(row.final.estimate) for row in rows] + [row.best for row in rows]),
+        scoring.digits(row.final for row in rows),
         any(abs(float(row.final_iqm.estimate - row.final.estimate)) > TOLERANCE for row in rows),
         any(np.isfinite(row.area.estimate) for row in rows),
         any(row.target is not None for row in rows),
         score.name != "success" and any(row.success.any() for row in rows),
-        None if score.name == "return" else scoring.digits(others),
+        None if score.name == "return" else scoring.digits(row.final_return for row in rows),
     )
 
 
@@ -121,9 +122,11 @@ def terminal(summary: Summary) -> list[Table]:
     for heading, rows in by_task(summary.rows).items():
         tables.append(_table(heading, *_results(rows)))
     for heading, labels in aggregates_by_label(summary.aggregates).items():
+        digits = aggregate_digits(labels)
         cells = {
             label: [
-                spread(entry.interval) + ("*" if entry.leading else "†" if entry.missing else "") for entry in entries
+                spread(entry.interval, digits) + ("*" if entry.leading else "†" if entry.missing else "")
+                for entry in entries
             ]
             for label, entries in labels.items()
         }
@@ -131,6 +134,11 @@ def terminal(summary: Summary) -> list[Table]:
             _table(f"{heading}: final score", [METRIC_NAMES[name] for name in statistics.METRICS], cells.items())
         )
     return [*tables, *map(matrix, summary.matrices)]
+
+
+def aggregate_digits(labels: Mapping[str, Sequence[Aggregate]]) -> int:
+    """Return the decimals of a table of aggregates."""
+    return scoring.digits(entry.interval for entries in labels.values() for entry in entries)
 
 
 def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list[str]]]]:
@@ -202,7 +210,7 @@ def replications(found: Sequence[Replication]) -> list[Table]:
 
 def matrix_digits(found: Matrix) -> int:
     """Return the decimals of a matrix's scores and differences."""
-    return scoring.digits(float(line.row.final.estimate) for line in found.lines)
+    return scoring.digits(line.row.final for line in found.lines)
 
 
 def compared(line: Line, digits: int = 2) -> list[str]:
@@ -239,7 +247,7 @@ def grids(found: Sequence[Grid]) -> list[Table]:
 
 def _grid(each: Grid) -> Table:
     shown = {
-        label: [spread(one, each.digits.get(name, 2)) for name, one in zip(each.names, line, strict=True)]
+        label: [spread(one, each.decimals(name)) for name, one in zip(each.names, line, strict=True)]
         for label, line in each.lines.items()
     }
     headers, lines = list(each.names), list(shown.items())

@@ -51,7 +51,7 @@ class SweepGrid(NamedTuple):
     @property
     def texts(self) -> list[list[str]]:
         """Return the numbers of the map as text."""
-        digits = scoring.digits(float(each.final.estimate) for line in self.rows for each in line if each)
+        digits = scoring.digits(each.final for line in self.rows for each in line if each)
         return [["—" if row is None else f"{row.final.estimate:.{digits}f}" for row in line] for line in self.rows]
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.statistics import Array, Interval
-from guidebench.reports.summary import export, scoring
+from guidebench.reports.summary import export
 from guidebench.reports.summary.grids import Grid, over_runs
 from guidebench.results import CellRecord
 
@@ -104,15 +104,7 @@ def _table(where: str, rows: Mapping[str, Mapping[str, Array]], reps: int) -> Ep
 
 def tables(found: Sequence[Episodes]) -> list[Grid]:
     """Return one table per task."""
-    return [Grid(f"{each.where}: {HEADING}", each.names, each.means, NOTE, _digits(each)) for each in found]
-
-
-def _digits(each: Episodes) -> dict[str, int]:
-    """Return the decimals of each column; seconds below one tenth need more than two."""
-    columns = dict(zip(each.names, zip(*each.means.values(), strict=True), strict=True))
-    largest = {name: [float(one.estimate) for one in column] for name, column in columns.items()}
-    small = SECONDS in largest and np.nanmax(largest[SECONDS]) < 0.1
-    return {name: 4 if small and name == SECONDS else scoring.digits(values) for name, values in largest.items()}
+    return [Grid(f"{each.where}: {HEADING}", each.names, each.means, NOTE) for each in found]
 
 
 def plain(found: Sequence[Episodes]) -> list[dict[str, Any]]:

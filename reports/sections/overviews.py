@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 REMARK = (
     "Probability of improvement: how often a run of the row ends better than one of the column on the same task, ties "
-    f"counted half, in percent; bold where the mean final score of the two differs ({PAIRS}). Over several "
-    "tasks also: the IQM of the score over training; the share of runs whose final score is above each value "
-    "(higher is better); how often a run has each rank on a task (1 is best, ties share ranks). "
-    "Bands are pointwise 95 % bootstrap intervals, stratified by task."
+    "counted half, in percent, and below it the 95 % bootstrap interval; bold where the mean final score of the two "
+    f"differs ({PAIRS}). Over several tasks also: the IQM of the score over training; the share of runs whose final "
+    "score is above each value (higher is better); how often a run has each rank on a task (1 is best, ties share "
+    "ranks). Bands are pointwise 95 % bootstrap intervals, stratified by task."
 )
 IMPROVEMENT = "probability of improvement, %"
 RANKS = "share of runs with each rank, %"
@@ -68,8 +68,11 @@ def _lines(chart: Chart, places: Mapping[str, int]) -> tuple[tuple[bytes, bytes]
 
 def _matrix(cells: Cells, what: str, xlabel: str, each: Overview) -> tuple[tuple[bytes, bytes], str]:
     """Draw the picture, and describe its rows."""
-    labels = cells.rows
-    words = "; ".join(f"{label}: {', '.join(row)}" for label, row in zip(labels, cells.texts, strict=True))
+    beside = cells.intervals or [[""] * len(cells.columns) for _ in cells.rows]
+    words = "; ".join(
+        f"{label}: {', '.join(f'{text} [{ends}]' if ends else text for text, ends in zip(texts, own, strict=True))}"
+        for label, texts, own in zip(cells.rows, cells.texts, beside, strict=True)
+    )
     return figures.heat_map(f"{what}\n{each.scores.where}", cells, xlabel), f"{each.scores.where}: {what}. {words}."
 
 
@@ -88,10 +91,13 @@ def _improvement(each: Overview) -> Cells:
     labels = list(each.scores.final)
     values = np.full((len(labels), len(labels)), np.nan)
     bold = np.zeros(values.shape, bool)
+    intervals = [[""] * len(labels) for _ in labels]
     for (first, second), found in each.improvement.items():
         place = labels.index(first), labels.index(second)
         values[place] = found.estimate
         bold[place] = (first, second) in each.significant
+        if np.isfinite(found.low):
+            intervals[place[0]][place[1]] = f"{100 * found.low:.0f}–{100 * found.high:.0f}"
     return Cells(
         values,
         [["–" if np.isnan(value) else f"{100 * value:.0f}" for value in row] for row in values],
@@ -100,6 +106,7 @@ def _improvement(each: Overview) -> Cells:
         [str(number) for number in range(1, len(labels) + 1)],
         scale=(0.0, 1.0),
         colours=figures.DIVERGING,
+        intervals=intervals,
     )
 
 

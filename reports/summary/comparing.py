@@ -11,7 +11,7 @@ import numpy as np
 
 from guidebench.harness import statistics
 from guidebench.harness.errors import UserError, count
-from guidebench.reports.summary import comparability, export, matrices, replication, summaries
+from guidebench.reports.summary import comparability, export, matrices, names, replication, summaries
 from guidebench.reports.summary.comparability import UNMIXED, Mixing, Place, place
 from guidebench.reports.summary.matrices import Line, Matrix
 from guidebench.reports.summary.replication import Replication
@@ -48,7 +48,8 @@ def compare(
     notes: list[str] = []
     new = {id for name in new for id in joined.members.get(name, ())}
     stored = {id for name in stored for id in joined.members.get(name, ())}
-    rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, seed)
+    labels = names.whole(joined.study.cells, notes).labels
+    rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, labels, seed)
     references = [row for row in rows if row.cell.id in stored]
     if not every:
         references = _baselines(references)
@@ -83,16 +84,16 @@ def compare(
     drawn |= {row.cell.id for pair in repeated for row in (pair.original, pair.row)}
     shown = [row for row in rows if row.cell.id in drawn]
     known = {*new, *drawn}
-    names = _names(shown, joined.origins)
+    told = _names(shown, joined.origins)
     found = Summary(
         study=" + ".join(_short(joined.origins).values()),
         reps=reps,
-        rows=tuple(replace(row, label=names[row.cell.id]) for row in shown),
+        rows=tuple(replace(row, label=told[row.cell.id]) for row in shown),
         aggregates=(),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys([*summaries.smoke(shown), *notes])),
         complete=all(run.status == "finished" for run in joined.study.runs if run.cell.id in known),
         matrices=tuple(
-            table._replace(lines=tuple(line._replace(name=names[line.row.cell.id]) for line in table.lines))
+            table._replace(lines=tuple(line._replace(name=told[line.row.cell.id]) for line in table.lines))
             for table in tables
         ),
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from guidebench.harness import statistics
 from guidebench.harness.statistics import Array, Interval
+from guidebench.reports.summary import scoring
 from guidebench.reports.summary.rows import NONE
 
 
@@ -22,7 +23,13 @@ class Grid(NamedTuple):
     note: str = ""
     """What a reader must know about the numbers."""
     digits: Mapping[str, int] = MappingProxyType({})
-    """Name -> its decimals, where they are not two."""
+    """Name -> its decimals, where they are not those that its intervals justify (`scoring.digits`)."""
+
+    def decimals(self, name: str) -> int:
+        """Return the decimals of the numbers under a name."""
+        place = self.names.index(name)
+        found = [line[place] for line in self.lines.values()]
+        return self.digits[name] if name in self.digits else scoring.digits(found)
 
 
 def over_runs(values: Array, reps: int, label: str) -> Interval:

@@ -40,7 +40,7 @@ class Replication(NamedTuple):
     @property
     def digits(self) -> int:
         """Return the decimals of its scores."""
-        return scoring.digits([float(self.original.final.estimate), float(self.row.final.estimate)])
+        return scoring.digits([self.original.final, self.row.final])
 
 
 def replication(original: ReportRow, row: ReportRow, equal_steps: bool) -> Replication:
@@ -53,7 +53,7 @@ def replication(original: ReportRow, row: ReportRow, equal_steps: bool) -> Repli
         statistics.interval(row.unsigned, original.unsigned, "mean", level, scoring.bounds(original.score))
         for level in (LEVEL, 2 * LEVEL - 1)
     )
-    digits = scoring.digits([most, float(original.final.estimate)])
+    digits = scoring.digits([original.final, row.final])
     words = verdict(difference, narrow, most, digits)
     if np.isnan(difference.low):
         words = statistics.cannot_tell(min(len(original.seeds), len(row.seeds)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +18,6 @@ BASELINES = ("uer", "per")
 MOST = 50
 """Most rows of one place that are tested in pairs, and that tables and figures show (choice: a reader compares no more,
 and Holm's correction for the pairs of 50 rows divides 5 % by 1,225)."""
-_NEXT = re.compile(r", (?=[a-z_]+(?:\.[a-z_.]+)?=)")
-"""What separates two overrides of a row's name."""
 NONE = Interval(*(np.asarray(np.nan) for _ in Interval._fields))
 
 
@@ -128,61 +124,6 @@ class ReportRow:
     @property
     def where(self) -> str:
         return f"{self.cell.suite}/{self.cell.task}"
-
-
-def shared_overrides(cells: Sequence[CellRecord]) -> tuple[str, ...]:
-    """Return the overrides, as `setting=value`, that all cells of a study have, which a report says once; () for a
-    single cell, and for a matrix, whose rows are named by what distinguishes them."""
-    begun = [cell for cell in cells if cell.settings]
-    if len(begun) < 2 or any(cell.label != _label(cell, cell.variant) for cell in begun):
-        return ()
-    return tuple(each for each in _overrides(begun[0]) if all(each in _overrides(cell) for cell in begun))
-
-
-def _overrides(cell: CellRecord) -> list[str]:
-    return _NEXT.split(cell.variant) if cell.variant else []
-
-
-def _label(cell: CellRecord, variant: str) -> str:
-    return schema.label(cell.method, cell.backend, cell.model, cell.profile, variant)
-
-
-def row_labels(cells: Iterable[CellRecord], notes: list[str], shared: Collection[str] = ()) -> dict[str, str]:
-    """Return cell id -> row label without the overrides `shared`, made distinct where two cells of one task would share
-    it: they are never merged."""
-    groups: dict[tuple[str, str, str], list[CellRecord]] = {}
-    for cell in cells:
-        own = [each for each in _overrides(cell) if each not in shared]
-        label = _label(cell, ", ".join(own)) if shared and cell.settings else cell.label
-        groups.setdefault((cell.suite, cell.task, label), []).append(cell)
-    labels: dict[str, str] = {}
-    for (suite, task, label), same in groups.items():
-        if len(same) == 1:
-            labels[same[0].id] = label
-            continue
-        for tell in (_variant, _learner, _models, _id):
-            if len({tell(cell) for cell in same}) == len(same):
-                break
-        labels.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
-        notes.append(f"{suite}/{task}: {len(same)} configurations are called {label}; what tells them apart is in [ ]")
-    return labels
-
-
-def _variant(cell: CellRecord) -> str:
-    return cell.variant or "as given"
-
-
-def _learner(cell: CellRecord) -> str:
-    return cell.learner
-
-
-def _models(cell: CellRecord) -> str:
-    """Return which model answers in which role, since a label names each model once."""
-    return ", ".join(f"{role}={part.model}" for role, part in cell.parts.items() if part.answers)
-
-
-def _id(cell: CellRecord) -> str:
-    return cell.id
 
 
 def _few(answered: Answered) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from guidebench.harness.interfaces import SUCCESS, Score
-from guidebench.harness.statistics import Array, Sample
+from guidebench.harness.statistics import Array, Interval, Sample
 
 NORMALISED = "normalised score"
 """A score rescaled to 0 (the worst of its range) to 1 (the best)."""
+MOST_DECIMALS = 6
 
 
 def mean_of(score: Score) -> str:
@@ -44,9 +45,25 @@ def title(score: Score) -> str:
     return score.name + (" (lower is better)" if score.sign < 0 else "")
 
 
-def digits(values: Iterable[float]) -> int:
-    """Return the decimals for numbers of this size: two below 100, one below 1,000, none above."""
-    largest = max((abs(value) for value in values if np.isfinite(value)), default=0.0)
+def digits(values: Iterable[float | Array | Interval]) -> int:
+    """Return the decimals that the numbers of a column have: the one rule of tables, pages, LaTeX and leaderboards.
+
+    Intervals decide: half the width of the widest is at least two units of the last decimal, so no number has a digit
+    that its interval does not bear. Numbers below 10, such as rates, have two decimals at least. Numbers without an
+    interval, and intervals without width, have two decimals below 100, one below 1,000, none above.
+
+    >>> digits([Interval(*map(np.asarray, (405.058, 316.065, 494.051)))])
+    0
+    >>> digits([Interval(*map(np.asarray, (0.0102, 0.0100, 0.0104)))])
+    4
+    """
+    values = list(values)
+    plain = [float(value.estimate if isinstance(value, Interval) else value) for value in values]
+    largest = max((abs(value) for value in plain if np.isfinite(value)), default=0.0)
+    widths = [float(value.high - value.low) for value in values if isinstance(value, Interval)]
+    widest = max((width for width in widths if np.isfinite(width)), default=0.0)
+    if widest > 0:
+        return int(np.clip(np.ceil(np.log10(4 / widest) - 1e-9), 2 if largest < 10 else 0, MOST_DECIMALS))
     return 2 if largest < 100 else 1 if largest < 1_000 else 0
 
 

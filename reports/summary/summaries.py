@@ -6,7 +6,7 @@ half-written evaluation) is named in `Summary.notes`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +16,23 @@ from guidebench.harness import statistics
 from guidebench.harness.errors import count
 from guidebench.harness.statistics import Array, Interval, Survival
 from guidebench.harness.texts import one_line
-from guidebench.reports.summary import aggregates, comparability, ledger, matrices
+from guidebench.reports.summary import aggregates, comparability, ledger, matrices, names
 from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate, Overview
 from guidebench.reports.summary.comparability import Place
 from guidebench.reports.summary.matrices import Matrix
+from guidebench.reports.summary.names import Names
 from guidebench.results import CellRecord, RunRecord, StudyRecord
 
 if TYPE_CHECKING:
     import pandas as pd
 
-from guidebench.reports.summary.rows import BASELINES, MOST, NONE, ReportRow, lacking, row_labels, shared_overrides
+from guidebench.reports.summary.rows import BASELINES, MOST, NONE, ReportRow, lacking
+
+SMOKE = (
+    "Smoke means nothing: runs of the profile smoke train for seconds to show that everything works, and no number of "
+    "theirs tells anything of a method."
+)
+"""The first note on numbers of such runs."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +54,26 @@ class Summary:
     engine_reps: int | None = None
     """Resamples of that estimator if they are not `reps`."""
     shared: tuple[str, ...] = ()
-    """Overrides, as `setting=value`, that all rows have and no row's label repeats."""
+    """Overrides, as `setting=value`, that no row's label repeats (`names.Names`)."""
 
 
 def summarise(
-    study: StudyRecord, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0, *, brief: bool = True
+    study: StudyRecord,
+    evaluations: pd.DataFrame,
+    reps: int = statistics.REPS,
+    seed: int = 0,
+    *,
+    named: Names | None = None,
 ) -> Summary:
     """Summarise a study's evaluation records (`results.load`), with intervals from `reps` resamples of its runs.
-    `brief`: whether labels leave out overrides that all rows have, which `Summary.shared` holds."""
+    `named`: the names of its rows, by default those that say only what differs between them (`names.brief`)."""
     notes: list[str] = []
-    shared = shared_overrides(study.cells) if brief else ()
-    rows = compared(evaluated(study, evaluations, notes, reps, seed, shared), notes, reps, seed)
+    named = named or names.brief(study.cells, notes)
+    rows = compared(evaluated(study, evaluations, notes, reps, named.labels, seed), notes, reps, seed)
     scores = [aggregates.fewer(each, notes) for each in aggregates.gather(rows, notes)]
     overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
     around = (*matrices.matrices(rows), *matrices.beside_baselines(rows, MOST))
-    notes[:0] = matrices.remarks(around)
+    notes[:0] = [*smoke(rows), *matrices.remarks(around)]
     notes.extend(mixtures(study))
     complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
     return Summary(
@@ -73,8 +85,13 @@ def summarise(
         complete,
         around,
         tuple(overviews),
-        shared=shared,
+        shared=named.shared,
     )
+
+
+def smoke(rows: Iterable[ReportRow]) -> list[str]:
+    """Return what must be said first of rows with the profile smoke."""
+    return [SMOKE] if any(row.cell.profile == "smoke" for row in rows) else []
 
 
 def evaluated(
@@ -82,12 +99,11 @@ def evaluated(
     evaluations: pd.DataFrame,
     notes: list[str],
     reps: int,
+    labels: Mapping[str, str],
     seed: int = 0,
-    shared: Collection[str] = (),
 ) -> list[ReportRow]:
-    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`. Their labels are
-    without the overrides `shared`."""
-    labels = row_labels(study.cells, notes, shared)
+    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`. `labels`: cell id
+    -> name of its row."""
     rows = []
     tables = _by_evaluation(evaluations)
     asked = ledger.answered(study)
@@ -199,7 +215,7 @@ def row_of(
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
         for column in ("score", "success", "return", "variance", "episodes")
     )
-    own = statistics.name_seed(name, seed)
+    own = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # whatever the row is called
     score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), own)
     ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:

@@ -38,7 +38,8 @@ function whole(value) {
 }
 
 function decimal(value, digits = 2) {
-  return value === null ? NOTHING : value.toFixed(digits).replace("-", "−");
+  if (value === null) return NOTHING;
+  return Number.isFinite(value) ? value.toFixed(digits).replace("-", "−") : value > 0 ? "∞" : "−∞";
 }
 
 function count(number, one, many = `${one}s`) {
@@ -49,10 +50,22 @@ function interval(low, high, digits = 2) {
   return low === null || high === null ? "" : `[${decimal(low, digits)}, ${decimal(high, digits)}]`;
 }
 
+// The decimals of a number as scoring.digits of the package has them: half the width of its interval is at least two units of
+// the last one, but two decimals below 10; without an interval two below 100, one below 1,000, none above.
+function digitsOf({ value, low, high }) {
+  if (low === null || high === null || !(high > low)) return Math.abs(value) < 100 ? 2 : Math.abs(value) < 1000 ? 1 : 0;
+  return Math.min(Math.max(Math.ceil(Math.log10(4 / (high - low)) - 1e-9), Math.abs(value) < 10 ? 2 : 0), 6);
+}
+
 // Value and 95 % interval; the interval softer.
-function spread({ value, low, high }, digits = 2) {
+function spread(estimate, digits = digitsOf(estimate)) {
+  const { value, low, high } = estimate;
   const ends = interval(low, high, digits);
   return [decimal(value, digits), ends ? make("span", { class: "interval" }, ` ${ends}`) : null];
+}
+
+function probability(p) {
+  return p === null ? NOTHING : p < 0.001 ? "< 0.001" : decimal(p, 3);
 }
 
 // The text of an element that carries base64 of gzip.

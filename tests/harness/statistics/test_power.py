@@ -48,3 +48,31 @@ def test_the_power_of_the_t_test_is_that_of_each_study() -> None:
     few = [stats.ttest_ind(first[:6, study], second[:6, study]).pvalue < 0.05 for study in range(300)]
     assert power.t_test_power(first[:6, :300], second[:6, :300])[5] == pytest.approx(np.mean(few))
     assert power.t_test_power(first, second)[0] == 0
+
+
+def scattered(seed: int, tasks: int, gap: float) -> Array:
+    return np.random.default_rng(seed).normal(gap, 1, (6, tasks))
+
+
+def test_over_tasks_the_fewest_seeds_that_can_tell_suffice_where_all_are_better() -> None:
+    high, low = np.ones((3, 2)), np.zeros((3, 2))
+    assert not permutation.can_tell(2, 2, 2) and permutation.can_tell(3, 3, 2)
+    assert seeds_needed(high, low) == 3 and seeds_needed(high, high) == np.inf
+    assert seeds_needed(np.ones((3, 6)), np.zeros((3, 6))) == 2, "2 of 6 ** 6 relabellings are as extreme"
+    assert seeds_needed(high[:, :1], low[:, :1]) == seeds_needed(high[:, 0], low[:, 0]) == 4
+
+
+@pytest.mark.parametrize(("tasks", "runs"), [(2, 3), (2, 4), (3, 3), (4, 2)])
+def test_over_tasks_the_normal_test_rejects_about_as_often_as_all_relabellings(tasks: int, runs: int) -> None:
+    rng = np.random.default_rng(tasks)
+    first, second = rng.normal(1.1, 1, (runs, tasks, 150)), rng.normal(0, 1, (runs, tasks, 150))
+    exact_share = power.exact_power(first, second)
+    by_hand = [permutation.p_value(first[:, :, study], second[:, :, study]) < 0.05 for study in range(20)]
+    assert power.exact_power(first[:, :, :20], second[:, :, :20]) == np.mean(by_hand)
+    assert power.normal_power(first, second)[runs - 1] == pytest.approx(exact_share, abs=0.08)
+
+
+def test_more_tasks_of_the_same_gap_need_fewer_seeds_and_a_table_waits_little_for_them() -> None:
+    counts = [seeds_needed(scattered(0, tasks, 0.9), scattered(1, tasks, 0)) for tasks in (2, 5, 10)]
+    assert counts == sorted(counts, reverse=True) and 2 <= counts[-1] < counts[0] < 40
+    assert np.isnan(seeds_needed(scattered(0, 31, 1), scattered(1, 31, 0))) and "30 tasks" in power.unknown(6, 6, 31)

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from guidebench.harness import statistics
+from guidebench.harness.statistics import Sample
 from guidebench.reports.leaderboard import page as leaderboard_page
 from guidebench.reports.leaderboard.board import Board, Entry, Estimate, Frames, Refused, Suite
 from guidebench.reports.leaderboard.page import ELEMENT, render
@@ -266,10 +267,13 @@ def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, fi
     rows = page.get_by_role("region", name="Beside uer").get_by_role("row")
     assert rows.count() == 4
     ours, theirs = (np.array([task.final for task in board.details[id_].tasks]).T for id_ in ("grid-dsadf", "grid-uer"))
-    gap = statistics.iqm(ours) - statistics.iqm(theirs)
-    expected = [[gap], statistics.probability_of_improvement(ours, theirs)]
-    for told, interval in zip(rows.nth(2).get_by_role("cell").all_inner_texts()[1:3], expected, strict=True):
-        numbers = [float(each) for each in told.replace("−", "-").translate(str.maketrans("[],+", "    ")).split()]
+    samples = Sample(ours), Sample(theirs)
+    assert statistics.can_tell(len(ours), len(theirs), ours.shape[1]), "so the difference has an interval"
+    p = [statistics.p_value(*samples, "iqm")]
+    gap = statistics.interval(*samples, "iqm")
+    expected = [gap, p, statistics.probability_of_improvement(ours, theirs)]
+    for told, interval in zip(rows.nth(2).get_by_role("cell").all_inner_texts()[1:4], expected, strict=True):
+        numbers = [float(each) for each in told.replace("−", "-").translate(str.maketrans("[],+<", "     ")).split()]
         np.testing.assert_allclose(numbers, [float(each) for each in interval], atol=0.016)
     assert page.locator("#comparison .legend li").all_inner_texts() == ["uer", "dsadf", "lagea gpt-oss-120b"]
     page.get_by_label("Reference").focus()
@@ -306,16 +310,36 @@ def test_the_pages_statistics_are_the_packages(browser: Open, file: Path) -> Non
     for runs, others, tasks in ((3, 3, 1), (5, 4, 3), (10, 5, 8)):
         first, second = rng.integers(0, 11, (runs, tasks)) / 10, rng.integers(0, 8, (others, tasks)) / 10
         asked = f"{json.dumps(first.T.tolist())}, {json.dumps(second.T.tolist())}, 7"
-        found = [page.evaluate(f"difference({asked})"), page.evaluate(f"improvement({asked})")]
-        gap, wanted = (
-            statistics.iqm(first) - statistics.iqm(second),
-            statistics.probability_of_improvement(first, second),
-        )
-        assert found[0] == {"value": pytest.approx(float(gap)), "low": None, "high": None}
-        assert found[1]["value"] == pytest.approx(float(wanted.estimate))
-        np.testing.assert_allclose([found[1]["low"], found[1]["high"]], [wanted.low, wanted.high], atol=0.02)
-        assert page.evaluate(f"improvement({asked})") == found[1]  # the same draws each time
-    assert page.evaluate("difference([[0.5]], [[0.25]])") == {"value": 0.25, "low": None, "high": None}
+        found, wanted = page.evaluate(f"improvement({asked})"), statistics.probability_of_improvement(first, second)
+        assert found["value"] == pytest.approx(float(wanted.estimate))
+        np.testing.assert_allclose([found["low"], found["high"]], [wanted.low, wanted.high], atol=0.02)
+        assert page.evaluate(f"improvement({asked})") == found  # the same draws each time
+
+
+@pytest.mark.parametrize(
+    ("runs", "others", "tasks", "near"),
+    [(3, 3, 1, 1e-6), (4, 4, 1, 1e-6), (5, 6, 1, 1e-6), (3, 3, 2, 1e-6), (4, 5, 4, 0.02)],
+    ids=["cannot tell", "fewest that can", "all relabellings", "two tasks", "drawn relabellings"],
+)
+def test_a_difference_has_the_interval_and_the_p_value_of_the_one_test(
+    browser: Open, file: Path, runs: int, others: int, tasks: int, near: float
+) -> None:
+    page, rng = browser(file), np.random.default_rng(runs)
+    first, second = rng.integers(4, 17, (runs, tasks)) / 16, rng.integers(0, 11, (others, tasks)) / 16
+    variances = [scores * (1 - scores) / 16 for scores in (first, second)]
+    for sides in ((Sample(first), Sample(second)), (Sample(first, variances[0]), Sample(second, variances[1]))):
+        errors = [None if np.isnan(side.error("iqm")) else side.error("iqm") for side in sides]
+        scores = f"{json.dumps(first.T.tolist())}, {json.dumps(second.T.tolist())}"
+        found = page.evaluate(f"difference({scores}, {json.dumps(errors)}, 1)")
+        wanted = statistics.interval(*sides, "iqm", bounds=(-1, 1))
+        assert found["value"] == pytest.approx(float(wanted.estimate))
+        assert found["p"] == pytest.approx(statistics.p_value(*sides, "iqm"), abs=near)
+        if np.isnan(wanted.low):
+            assert (found["low"], found["told"]) == (None, f"{min(runs, others)} seeds cannot tell")
+        else:
+            np.testing.assert_allclose([found["low"], found["high"]], [wanted.low, wanted.high], atol=near)
+    alone = page.evaluate("difference([[0.5]], [[0.25]])")
+    assert alone == {"value": 0.25, "low": None, "high": None, "p": None, "told": "1 seed cannot tell"}
 
 
 def test_rows_of_different_suites_share_curves_only(browser: Open, file: Path) -> None:

@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.reports.papers import equivalence
-from guidebench.reports.papers.estimates import Estimator, Setting
+from guidebench.harness import statistics
+from guidebench.harness.interfaces import SUCCESS
+from guidebench.reports.papers import equivalence, exact
+from guidebench.reports.papers.estimates import Estimator, Setting, relative_saving
 from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.summary import scoring
 
 OURS = {0: {100: 0.2, 200: 0.6, 300: 0.8}, 1: {100: 0.4, 200: 0.8, 300: 1.0}}  # means .3 .7 .9
 THEIRS = {0: {100: 0.3, 200: 0.4, 300: 0.5}, 1: {100: 0.3, 200: 0.4, 300: 0.7}}  # means .3 .4 .6
@@ -123,3 +126,21 @@ def test_several_settings_are_averaged_before_they_are_compared(
 def test_one_seed_has_no_interval_and_a_baseline_without_success_no_gain(setting: Callable[..., Setting]) -> None:
     found = estimator()("gain_percent", [setting(theirs={0: {100: 0.0, 300: 0.0}})])
     assert np.isnan(found.interval.estimate) and np.isnan(found.interval.low)
+
+
+def test_a_gain_and_a_difference_have_the_interval_of_the_one_test(setting: Callable[..., Setting]) -> None:
+    ours = dict(enumerate({100: value} for value in (0.9, 0.8, 0.85, 0.95, 0.9)))
+    theirs = dict(enumerate({100: value} for value in (0.5, 0.6, 0.4, 0.55, 0.45)))
+    made = setting(ours=ours, theirs=theirs)
+    assert made.baseline is not None
+    samples = [scoring.sample(SUCCESS, row.success, row.variances, row.counts) for row in (made.row, made.baseline)]
+    gain, factors = estimator()("gain_percent", [made]).interval, statistics.ratio(*samples)
+    assert [*map(float, gain)] == pytest.approx([min(100 * (float(part) - 1), 100) for part in factors]), "cut at 1"
+    saving = estimator()("success_rate", [made], relative_saving).interval
+    savings = [max(100 * (1 - float(factors[place])), -100) for place in (0, 2, 1)]
+    assert [*map(float, saving)] == pytest.approx(savings)
+    apart = estimator()("success_percent", [made], exact.difference).interval
+    shifts = statistics.interval(*samples)
+    assert [*map(float, apart)] == pytest.approx([100 * float(part) for part in shifts])
+    steps = estimator()("step_saving_percent", [made])
+    assert np.isfinite(float(steps.interval.estimate)), "of a mean curve alone, so no seed has a number of its own"

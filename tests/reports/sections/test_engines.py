@@ -21,9 +21,9 @@ def test_points_stay_and_intervals_are_rliable_s(two: Writer) -> None:
     for ours, theirs in zip(own.aggregates, found.aggregates, strict=True):
         assert (ours.label, ours.metric, ours.leading) == (theirs.label, theirs.metric, theirs.leading)
         assert float(theirs.interval.estimate) == pytest.approx(float(ours.interval.estimate))
-    scores = found.overviews[0].scores.final["uer · quick"]
-    seed = engines.statistics.name_seed("uer · quick", 0)
-    mean = next(each for each in found.aggregates if (each.label, each.metric) == ("uer · quick", "mean"))
+    scores = found.overviews[0].scores.final["uer"]
+    seed = engines.statistics.name_seed("uer", 0)
+    mean = next(each for each in found.aggregates if (each.label, each.metric) == ("uer", "mean"))
     assert (mean.interval, mean.error) == with_rliable.aggregates(scores, 200, seed)["mean"]
     first, second = found.overviews[0].scores.final
     better, worse = (found.overviews[0].improvement[pair] for pair in ((second, first), (first, second)))
@@ -39,7 +39,7 @@ def test_lower_scores_win_where_they_are_better_and_without_a_range_there_are_no
     own = writer.summary(200)
     found = engines.with_rliable_s(own, 100)
     (overview,) = found.overviews
-    assert float(overview.improvement["per · quick", "uer · quick"].estimate) == 1.0
+    assert float(overview.improvement["per", "uer"].estimate) == 1.0
     assert not found.aggregates and any("no range is known" in note for note in found.notes)
     drawn = engines.drawings(found, overviews.drawings(own.overviews, figures.styles(overview.scores.final)))
     assert [drawing.name.partition("-")[0] for drawing in drawn] == ["ranks", "improvement"]
@@ -53,6 +53,6 @@ def test_the_command_names_rliable_and_draws_with_it(writer: Writer, report: Cal
     for kind in ("aggregates", "profiles", "improvement"):
         assert (found.home / f"{kind}-grid.pdf").read_bytes().startswith(b"%PDF")
     assert with_rliable.version() in found.text("table.tex")
-    assert f"by {with_rliable.version()}. uer · quick over per, $x$ · quick: 0.25" in found.text()
+    assert f"by {with_rliable.version()}. uer over per, $x$: 0.25" in found.text()
     assert report(writer.directory, "--paper", "vlm_rb", "--statistics", "rliable").code == 1
     assert (command.RESAMPLES, command.RLIABLE_RESAMPLES) == (REPS, with_rliable.REPS), "as the help states"

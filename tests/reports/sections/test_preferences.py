@@ -114,7 +114,9 @@ def test_a_run_without_labels_of_use_leaves_numbers_open(writer: Writer) -> None
 def test_the_same_rows_give_the_same_figures(study: results.StudyRecord) -> None:
     rows = summaries.summarise(study, results.load(study), reps=200).rows
     places = figures.styles(row.label for row in rows)
-    drawn = [preferences.drawings(teaching(study), rows, places) for _ in range(2)]
+    named = {row.cell.id: row.label for row in rows}
+    taught = preferences.teaching(study.cells, results.noted(study, "labels"), named, 200)
+    drawn = [preferences.drawings(taught, rows, places) for _ in range(2)]
     assert drawn[0] == drawn[1]
     labels, imagined = drawn[0]
     assert "label accuracy 0.75 at the end" in labels.alt and "imagined 4.00" in imagined.alt

@@ -239,7 +239,7 @@ def test_a_row_whose_ledger_cannot_be_read_is_compared_with_none_and_costs_no_ot
         writer.cell(name, CURVES, steps=200, variant=name, **GUIDED, rows={"ledger": {0: [SOUND["ledger"] | row]}})
     found = writer.summary()
     told = "\n".join(found.notes)
-    assert "vlm_rb (a) · gpt-4o-mini · quick: how many questions to models got no answer cannot be read: " in told
+    assert "vlm_rb (a) · gpt-4o-mini: how many questions to models got no answer cannot be read: " in told
     assert "quick: a ledger that cannot be read, so it is compared with no other row" in told
     assert "8 of 9 questions to models got no answer" in told
     assert [row.cell.id for row in found.rows if row.alone] == ["a", "b"]
@@ -253,10 +253,10 @@ def test_rows_of_a_log_that_other_columns_were_declared_for_are_left_out_by_name
             name, CURVES, steps=200, method=name, declared=declared, rows={"labels": {0: [{"step": 100, "truth": 0.5}]}}
         )
     content, page = report(writer.finish())
-    assert [entry["label"] for entry in content["preferences"]] == ["pebble · quick"] and "Preferences</h2>" in page
+    assert [entry["label"] for entry in content["preferences"]] == ["pebble"] and "Preferences</h2>" in page
     assert [note for note in content["notes"] if "rows are left out" in note] == [
-        "grid/8x8, b · quick: the log 'labels' that its parts declare has no column 'asked'; its rows are left out",
-        "grid/8x8, c · quick: its record does not declare the log 'labels'; its rows are left out",
+        "grid/8x8, b: the log 'labels' that its parts declare has no column 'asked'; its rows are left out",
+        "grid/8x8, c: its record does not declare the log 'labels'; its rows are left out",
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from guidebench import results
-from guidebench.reports.summary import aggregates, bounding, export, summaries
+from guidebench.reports.summary import aggregates, bounding, export, names, summaries
 from guidebench.reports.summary.rows import MOST
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import StudyRecord
@@ -44,11 +44,11 @@ def test_the_baseline_and_the_best_rows_are_kept_in_their_order(whole: tuple[Stu
     labels = [row.label for row in every.rows]
     assert [row.label for row in found.rows] == [label for label in labels if label in {r.label for r in found.rows}]
     left_out = {*labels} - {row.label for row in found.rows}
-    worst = {f"m{number} · quick" for number in range(LAST + 1) if final(number) == 0}
-    assert len(left_out) == LAST + 1 - MOST and left_out <= worst and "uer · quick" not in left_out
+    worst = {f"m{number}" for number in range(LAST + 1) if final(number) == 0}
+    assert len(left_out) == LAST + 1 - MOST and left_out <= worst and "uer" not in left_out
     assert {cell.id for cell in shown.cells} == {row.cell.id for row in found.rows}
     assert {run.cell.id for run in shown.runs} == {cell.id for cell in shown.cells} and len(shown.runs) == 2 * MOST
-    assert found.notes[0].startswith(f"grid/8x8: tables and figures show {MOST} of {LAST + 1} rows: uer · quick")
+    assert found.notes[0].startswith(f"grid/8x8: tables and figures show {MOST} of {LAST + 1} rows: uer")
 
 
 def test_rows_that_are_too_many_to_test_in_pairs_have_no_mark_and_few_are_all_kept(
@@ -60,7 +60,8 @@ def test_rows_that_are_too_many_to_test_in_pairs_have_no_mark_and_few_are_all_ke
     few = results.select(study, lambda cell: int(cell.id.partition("-")[2]) < MOST)
     rows, notes = results.load(few), []
     assert not any("are tested" in note for note in summaries.summarise(few, rows, reps=200).notes)
-    (scores,) = aggregates.gather(summaries.evaluated(few, rows, notes, 200), notes)
+    labels = names.brief(few.cells, notes).labels
+    (scores,) = aggregates.gather(summaries.evaluated(few, rows, notes, 200, labels), notes)
     assert aggregates.fewer(scores, notes) is scores and not scores.chosen
 
 
@@ -68,7 +69,7 @@ def test_aggregates_over_tasks_are_of_the_best_and_none_is_told_apart(writer: Wr
     _, found = many(writer, ("easy", "hard"))
     labels = {entry.label for entry in found.aggregates}
     assert len(labels) == MOST and not any(entry.leading for entry in found.aggregates)
-    assert {f"m{number} · quick" for number in range(LAST + 1) if final(number) > 1 and number != 7} <= labels
+    assert {f"m{number}" for number in range(LAST + 1) if final(number) > 1 and number != 7} <= labels
     (overview,) = found.overviews
     assert set(overview.scores.final) == labels and overview.significant == frozenset()
     assert any(f"{MOST} best of {LAST + 1} rows" in note for note in found.notes)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from guidebench import results
 from guidebench.harness.interfaces import Score
 from guidebench.reports.rendering import legends, tables
-from guidebench.reports.summary import export
+from guidebench.reports.summary import export, names
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from tests.reports.conftest import Writer
@@ -42,7 +43,7 @@ def test_final_best_and_steps_to_the_baselines_best_of_a_worked_example(writer: 
     assert float(row.final_return.estimate) == pytest.approx(0.25)
     assert (len(row.steps), row.episodes, row.seeds) == (3, (4, 4), (0, 1))
     # the first evaluation at which the mean reaches the baseline's best
-    assert (vlm_rb.baseline, vlm_rb.target, vlm_rb.reached, row.reached) == ("uer · quick", 0.5, 200, 200)
+    assert (vlm_rb.baseline, vlm_rb.target, vlm_rb.reached, row.reached) == ("uer", 0.5, 200, 200)
     assert (per.reached, per.budget) == (None, 300)
     assert found.notes == () and found.complete, "a finished study has no notes"
 
@@ -56,7 +57,7 @@ def test_the_baseline_is_uniform_then_prioritised_replay_or_else_the_first_row(
 ) -> None:
     for method in methods:
         writer.cell(method, UER, method=method)
-    assert {row.baseline for row in writer.summary(2_000).rows} == {f"{baseline} · quick"}
+    assert {row.baseline for row in writer.summary(2_000).rows} == {f"{baseline}"}
 
 
 def test_a_row_carries_what_the_episodes_say_of_its_final_scores(writer: Writer) -> None:
@@ -97,7 +98,7 @@ def test_the_top_rows_that_differ_from_all_others_lead_and_other_profiles_and_co
     assert any("different commits" in note and "aaaaaaaaaaaa+: 8 runs" in note for note in found.notes)
 
 
-def test_configurations_that_share_a_name_are_told_apart_by_the_roles_of_their_models_or_their_ids(
+def test_configurations_that_share_a_name_are_told_apart_by_their_models_or_a_number_and_never_by_a_hash(
     writer: Writer,
 ) -> None:
     writer.cell("a1b2", UER)
@@ -108,10 +109,12 @@ def test_configurations_that_share_a_name_are_told_apart_by_the_roles_of_their_m
         parts = {role: {**part, "model": each} for role, each in models.items()}
         writer.cell(name, UER, method="plans", backend="openai", model="large+small", record={"parts": parts})
     found = writer.summary(2_000)
-    assert [row.label.partition(" [")[2] for row in found.rows] == [
-        "a1b2]", "c3d4]", "critic=large, planner=small, seer=small]", "critic=large, planner=large, seer=small]",
+    assert [row.label for row in found.rows] == ["uer [1]", "uer [2]", "plans · planner=small", "plans · planner=large"]
+    assert any("2 configurations are called uer" in note and "(a1b2, c3d4)" in note for note in found.notes)
+    whole = names.whole(results.study(writer.directory).cells, []).labels
+    assert [whole[name].partition(" [")[2] for name in ("e5", "f6")] == [
+        "critic=large, planner=small, seer=small]", "critic=large, planner=large, seer=small]",
     ]  # fmt: skip
-    assert any("2 configurations are called uer · quick" in note for note in found.notes)
 
 
 def test_a_failed_run_keeps_its_seed_at_the_steps_that_all_seeds_have(writer: Writer) -> None:
@@ -123,7 +126,7 @@ def test_a_failed_run_keeps_its_seed_at_the_steps_that_all_seeds_have(writer: Wr
     assert row.steps.tolist() == [100, 200] and float(row.final.estimate) == 0.5
     assert row.seeds == (0, 1) and not row.complete and row.behind and not row.leading and row.budget == 200
     notes = "\n".join(found.notes)
-    assert "grid/8x8, uer · quick: seed 1 failed at step 200 of 300: ValueError: no" in notes
+    assert "grid/8x8, uer: seed 1 failed at step 200 of 300: ValueError: no" in notes
     assert "evaluations at step 300 of seed 0 are left out" in notes and not found.complete
 
 
@@ -164,8 +167,8 @@ def test_a_label_that_lacks_a_task_is_left_out_of_the_aggregates(writer: Writer)
         writer.cell(f"a{task}", UER, task=task)
     writer.cell("b", UER, task="easy", method="per")
     found = writer.summary(2_000)
-    assert {entry.label for entry in found.aggregates} == {"uer · quick"}
-    assert any("per · quick: left out of the aggregates over tasks (no evaluations of hard)" in n for n in found.notes)
+    assert {entry.label for entry in found.aggregates} == {"uer"}
+    assert any("per: left out of the aggregates over tasks (no evaluations of hard)" in n for n in found.notes)
 
 
 def test_rows_of_other_settings_of_the_suite_steps_or_demonstrations_are_never_compared(writer: Writer) -> None:
@@ -190,9 +193,7 @@ def test_rows_of_other_settings_of_the_suite_steps_or_demonstrations_are_never_c
         "grid/8x8, quick profile, demonstrations=5",
         "grid/8x8, quick profile, 600 steps",
     ]
-    assert {frozenset(pair) for each in found.overviews for pair in each.improvement} == {
-        frozenset({"a · quick", "e · quick"})
-    }
+    assert {frozenset(pair) for each in found.overviews for pair in each.improvement} == {frozenset({"a", "e"})}
 
 
 def test_a_row_made_elsewhere_stands_in_the_place_of_those_beside_it(writer: Writer) -> None:
@@ -214,10 +215,13 @@ def test_overrides_of_all_rows_are_said_once_and_a_row_alone_keeps_its_name(writ
         writer.cell(name, UER, method="per" if own else "uer", variant=variant, settings=settings)
     found = writer.summary(500)
     assert found.shared == ("suite.files=[a, b]", "training.steps=300")
-    assert [row.label for row in found.rows] == [
-        "uer · quick", "per (learner.lr=0.1) · quick", "per (judge.prompt=Is it, x=3) · quick"
-    ]  # fmt: skip
-    assert "All rows: suite.files=[a, b], training.steps=300." in legends.setting(found)
+    assert [row.label for row in found.rows] == ["uer", "per (learner.lr=0.1)", "per (judge.prompt=Is it, x=3)"]
+    assert "Every row with the setting: suite.files=[a, b], training.steps=300." in legends.setting(found)
+
+
+def test_the_first_note_on_runs_of_seconds_is_that_they_mean_nothing(writer: Writer) -> None:
+    writer.cell("a", {0: UER[0]}, profile="smoke")
+    assert writer.summary().notes[0].startswith("Smoke means nothing")
 
 
 def test_the_json_form_has_null_for_what_is_not_defined(writer: Writer) -> None:

@@ -34,18 +34,32 @@ function warnings(entries, tasks) {
   ].filter(Boolean);
 }
 
+// The standard error of a row's IQM over these tasks from its episodes; null where it is not known, as of some of its tasks.
+function errorOn({ tasks: own, error }, tasks) {
+  if (tasks.length === 1) return own.find((each) => each.task === tasks[0]).error;
+  return tasks.length === own.length ? error : null;
+}
+
+// The greatest possible difference of two scores on these tasks.
+function spanOn({ tasks: own }, tasks) {
+  if (tasks.length > 1) return 1;
+  const { low, high } = own.find((each) => each.task === tasks[0]).measure;
+  return low === null || high === null ? Infinity : high - low;
+}
+
 function besideTable(all, tasks, base) {
   const reference = scoresOn(base.details, tasks);
   const lower = falls(base.details, tasks);
   const rows = all.map(({ entry, details }) => {
     const scores = scoresOn(details, tasks);
     const own = entry === base.entry;
+    const apart = own ? null : difference(scores, reference, [errorOn(details, tasks), errorOn(base.details, tasks)], spanOn(base.details, tasks));
     const remove = make("button", { type: "button", "aria-label": `Remove ${entry.label}`, onclick: () => tick(entry.id, false) }, "Remove");
     return [
-      entry.label, spread(scored(scores)), own ? "reference" : signed(difference(scores, reference)), own ? "reference" : spread(lower ? improvement(reference, scores) : improvement(scores, reference)), whole(entry.seeds.length), remove,
+      entry.label, spread(scored(scores)), own ? "reference" : apart.told ? [...signed(apart), make("span", { class: "interval" }, ` (${apart.told})`)] : signed(apart), own ? NOTHING : probability(apart.p), own ? "reference" : spread(lower ? improvement(reference, scores) : improvement(scores, reference)), whole(entry.seeds.length), remove,
     ];
   });
-  return table(`Beside ${base.entry.label}`, ["Row", "Score (IQM)", "Difference", "Probability of improvement", "Seeds", "Remove"], rows, ["text"]);
+  return table(`Beside ${base.entry.label}`, ["Row", "Score (IQM)", "Difference", "p", "Probability of improvement", "Seeds", "Remove"], rows, ["text"]);
 }
 
 function choice(title, field, options, value) {
@@ -80,6 +94,6 @@ async function showComparison(place) {
   );
   if (!tasks.length) return;
   place.append(
-    block("Differences", besideTable(all, task ? [task] : tasks, base), make("p", { class: "soft" }, `Difference: IQM less the reference's; whether it is more than chance, the ranks and their intervals tell. Probability of improvement: how often a run ends better than one of the reference on the same task, ties half, mean over tasks. In brackets 95 % stratified bootstrap intervals of ${whole(REPS)} seeded resamples, which show the spread of the runs; of fewer than ten seeds they are too narrow.`)),
+    block("Differences", besideTable(all, task ? [task] : tasks, base), make("p", { class: "soft" }, `Difference: IQM less the reference's, in brackets the shifts that the test does not reject at 5 %. p: the two-sided permutation test of the runs behind the ranks, never below a test with episodes as units where these are known of the compared tasks; neither is corrected for the number of rows. Probability of improvement: how often a run ends better than one of the reference on the same task, ties half, mean over tasks. In brackets 95 % stratified bootstrap intervals of ${whole(REPS)} seeded resamples, which show the spread of the runs; of fewer than ten seeds they are too narrow.`)),
   );
 }

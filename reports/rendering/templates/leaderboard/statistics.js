@@ -70,11 +70,6 @@ function scored(scores, seed = 0, reps = REPS) {
   return estimated(iqm(scores), () => resampledIqm(scores, reps, generator(seed)), scores);
 }
 
-// IQM of the first less that of the second, without an interval: only the test behind ranks tells rows apart.
-function difference(first, second) {
-  return { value: iqm(first) - iqm(second), low: null, high: null };
-}
-
 // Mean over tasks of P(a run of the first > one of the second) + P(equal) / 2, with a 95 % interval.
 function improvement(first, second, seed = 0, reps = REPS) {
   const won = first.map((runs, task) => runs.map((ours) => second[task].map((theirs) => (Math.sign(ours - theirs) + 1) / 2)));
