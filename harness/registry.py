@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from guidebench.harness.errors import UserError, a, unknown
+from guidebench.harness.errors import UserError, a
 from guidebench.harness.execution import Execution
 from guidebench.harness.recipes import Method
 
@@ -319,7 +319,9 @@ def get(kind: str, name: str) -> Any:
                 f'{name} = "{_homes[kind, name]}" to [project.entry-points."guidebench.{kind}s"] of its package, '
                 f"and install the package again"
             )
-        raise unknown(kind.replace("model_set", "set of models"), name, known)
+        from guidebench.harness.meanings import unknown_name
+
+        raise unknown_name(kind, name)
     return _entries[kind][name]
 
 

@@ -318,6 +318,6 @@ def build(config: type, values: Mapping[str, Any], where: str) -> Any:
     checked = {}
     for name, value in values.items():
         if name not in known:
-            raise unknown(f"setting {where}.", name, known)
+            raise unknown("setting", f"{where}.{name}", [f"{where}.{field}" for field in known])
         checked[name] = check(known[name], value, f"{where}.{name}")
     return config(**checked)

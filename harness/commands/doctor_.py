@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
 def _model(overrides: Sequence[str]) -> list[Finding]:
     from guidebench.harness import registry
     from guidebench.harness.errors import UserError, in_role
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import grammar
 
     if not overrides:
         return []
-    given = matrix.single(overrides)
+    given = grammar.single(overrides)
     if set(given) <= {"suite", "task"} and "suite" in given:
         return _suite(given)
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()

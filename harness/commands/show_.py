@@ -65,9 +65,9 @@ def _settings(cell: Cell) -> tuple[object, ...]:
 def _home(overrides: list[str], suites: list[str]) -> str:
     """Return the suite to show if none is named: that of the method's recipe, else the first that its parts fit."""
     from guidebench.harness.errors import UserError
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import grammar, matrix
 
-    if found := matrix.home({given.key: given for given in matrix.parse(overrides)}):
+    if found := matrix.home({given.key: given for given in grammar.parse(overrides)}):
         return found
     first: UserError | None = None
     for suite in sorted(suites, key=lambda name: name == "classic"):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from guidebench.harness import registry, settings
+from guidebench.harness import meanings, registry, settings
 from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
@@ -438,7 +438,7 @@ def task_of(suite: str, name: str) -> str:
     home = registry.get("suite", suite)
     task = str(home.aliases.get(name, name))
     if task not in home.tasks:
-        raise unknown(f"task of suite {suite!r}:", task, home.tasks)
+        raise meanings.unknown_task(suite, name)
     return task
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from guidebench.harness.models import contact, keeping
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.models.backends.answers import REPAIRS
-from guidebench.harness.models.backends.openai_.model import IMAGE_TOKENS, OUR_WORDS
+from guidebench.harness.models.backends.answers import OUR_WORDS, REPAIRS
+from guidebench.harness.models.backends.recipes import IMAGE_TOKENS
 from guidebench.harness.models.calls import ChatCall, Usage
 from guidebench.harness.models.checkup import tiny
 from guidebench.harness.parts import AskingPart, Most, Part

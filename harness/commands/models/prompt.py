@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from guidebench.harness.errors import UserError
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import grammar
 
-    given = matrix.single(args.overrides)
+    given = grammar.single(args.overrides)
     suite, task = given.pop("suite", None), given.pop("task", None)
     if suite is None:
         raise UserError("no suite named; add suite=…")

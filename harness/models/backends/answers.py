@@ -19,6 +19,8 @@ SPOKEN = 8
 """Tokens to generate without a prefilled answer: enough for "Answer: Yes" with a margin (choice)."""
 REPAIRS = 2
 """Times that a model is shown what is wrong with its answer (choice)."""
+OUR_WORDS = 1_000
+"""Bytes reserved for our text around a schema and for error descriptions, with a margin."""
 LONGEST = 1_000_000
 """Characters of an answer that are parsed; no valid answer is longer (choice)."""
 

@@ -58,8 +58,9 @@ class Transformers(Local):
         try:
             super().ready()
         except UserError as error:
+            reason = f" judge.{error}" if str(error).startswith("model=") else f": {error}"
             raise UserError(
-                f"judge=transformers judge.{error}\n"
+                f"judge=transformers{reason}\n"
                 f"`bench doctor judge=transformers judge.model={self.model}` checks it. Without it, judge=openai asks "
                 f"a model behind a server, and profile=quick takes a suite's own judge, written by hand, if it has one"
             ) from None

@@ -1,6 +1,8 @@
 """What a dry run says is sent at most is never exceeded, by hand and by a server that fails in every way."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,12 @@ def test_attempts_repairs_and_retries_multiply() -> None:
     repaired = call_bounds.questions(Most(7, prompt=100, schema=True), chat)
     assert repaired.calls == 84, "one call, and two repairs"
     assert repaired.tokens_in == 28 * (3 * (100 + 64 + 1_000) + 3 * (20 + 1_000 + 2 * 64))
+
+
+def test_a_bound_is_known_without_the_package_of_servers() -> None:
+    """A dry run of a study with local models works where the extra `openai` is not installed."""
+    program = "import sys; sys.modules['openai'] = None; import guidebench.harness.run.call_bounds"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 class Failing:

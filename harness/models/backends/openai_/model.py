@@ -17,6 +17,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.answers import (
     BEGUN,
+    OUR_WORDS,
     REPAIRS,
     SPOKEN,
     Unreadable,
@@ -30,7 +31,7 @@ from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.backends.openai_ import reading
 from guidebench.harness.models.backends.openai_.reading import Completion
 from guidebench.harness.models.backends.openai_.server import Server
-from guidebench.harness.models.backends.recipes import MILLION, Scoring
+from guidebench.harness.models.backends.recipes import IMAGE_TOKENS, MILLION, Scoring
 from guidebench.harness.models.calls import (
     CUT_OFF,
     Call,
@@ -49,10 +50,6 @@ LIKELIEST = 20
 """Top tokens per position whose log-probabilities are requested: the most that hosted servers return."""
 CONTINUED: Mapping[str, Json] = {"continue_final_message": True, "add_generation_prompt": False}
 """Request fields with which vLLM and similar servers continue the last message instead of answering it."""
-OUR_WORDS = 1_000
-"""Bytes reserved for our text around a schema and for error descriptions, with a margin."""
-IMAGE_TOKENS = 1_100
-"""Tokens of an image if the model's recipe does not say (choice: hosted models' count in high detail)."""
 
 
 class Prices(NamedTuple):

@@ -26,7 +26,7 @@ try:
     import openai
 except ImportError as error:
     raise UserError(
-        f"openai is missing ({error}); install the extra openai: pip install 'guidebench[openai]'"
+        f"the package openai is missing ({error}); install the extra openai: pip install 'guidebench[openai]'"
     ) from None
 
 LONGEST = 2**20
