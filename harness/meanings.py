@@ -110,7 +110,7 @@ def task_of(suite: str, name: str) -> str:
         return str(home.aliases[name])
     if found := spelt(name, home.tasks):
         return found
-    versionless = {VERSION.sub("", task): task for task in home.tasks}
+    versionless: dict[str, str] = {VERSION.sub("", task): task for task in home.tasks}
     if found := spelt(VERSION.sub("", name), versionless):
         return versionless[found]
     pieces = re.split(r"[-_/]", VERSION.sub("", name).lower())

@@ -111,8 +111,8 @@ class RunRecord:
 
 @dataclass(frozen=True, repr=False)
 class StudyRecord:
-    """The cells of one command and their runs, in the command's order. `print(study)` shows one line; a notebook shows
-    a table of runs."""
+    """The cells of one command and their runs, in the command's order. `print(study)` shows a line and the
+    errors of runs; a notebook shows a table of runs."""
 
     name: str
     directory: Path
@@ -126,7 +126,8 @@ class StudyRecord:
         return {**schema.LOGS, **{name: log for cell in reversed(self.cells) for name, log in cell.logs.items()}}
 
     def __repr__(self) -> str:
-        return shown.line(self.name, self.directory, (run.status for run in self.runs))
+        runs = ((f"{run.cell.directory}, seed {run.seed}", run.status, run.error) for run in self.runs)
+        return shown.report(self.name, self.directory, runs)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -134,7 +135,8 @@ class StudyRecord:
              f"{run.step:,} of {run.steps:,}", shown.last_line(run.error))
             for run in self.runs
         ]  # fmt: skip
-        return shown.table(repr(self), ("suite", "task", "row", "seed", "status", "steps", "error"), rows)
+        caption = shown.line(self.name, self.directory, (run.status for run in self.runs))
+        return shown.table(caption, ("suite", "task", "row", "seed", "status", "steps", "error"), rows)
 
 
 def study(directory: str | Path) -> StudyRecord:

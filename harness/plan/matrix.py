@@ -154,9 +154,32 @@ def plan(overrides: Sequence[str]) -> Plan:
             raise _in_stage(error, stage.names.method) from None
     for cell in cells:
         config.validate(cell)
+    _check_importable(cells)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
     launcher_of(execution)
     return Plan(tuple(cells), seeds, execution, ("bench", "run", *overrides))
+
+
+def parts_of(cells: Iterable[Cell]) -> list[tuple[str, str]]:
+    """Return kind and name of everything registered that workers need for cells and their stages, each once."""
+    every = [each.names for cell in cells for each in (*cell.stages, cell)]
+    found = [
+        pair
+        for names in dict.fromkeys(every)
+        for pair in (
+            ("suite", names.suite),
+            ("method", names.method),
+            *((part.kind, part.name) for part in names.parts),
+        )
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _check_importable(cells: Iterable[Cell]) -> None:
+    """Raise UserError for a part that no worker could import: one that a script or a notebook has registered."""
+    for kind, name in parts_of(cells):
+        if not registry.importable(registry.home(kind, name)):
+            raise UserError(registry.unreachable(kind, name))
 
 
 def launcher_of(execution: Execution) -> LauncherPart:

@@ -434,7 +434,7 @@ def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(
     assert capsys.readouterr().out.endswith(f"\npage: {tmp_path / 'report' / 'report.html'}\n")
 
 
-def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> None:
+def test_a_study_is_printed_with_its_errors_and_shown_as_a_table(tmp_path: Path) -> None:
     plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "task=5x5", "seeds=2", f"output={tmp_path}"])
     directory = StudyDirectory(tmp_path)
     (cell,) = plan.cells
@@ -442,9 +442,10 @@ def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> No
     write_cell(directory, cell)
     directory.run(cell.directory, 1).update(status="failed", seed=1, step=0, steps=600, error="Traceback\nNo: <b>&")
     for found in (study.look(plan), results.study(tmp_path)):
-        assert (
-            str(found) == repr(found) == f"study {plan.name} in {tmp_path}: 0 of 2 runs finished, 1 waiting, 1 failed"
-        )
+        line, error = repr(found).splitlines()
+        assert str(found) == repr(found)
+        assert line == f"study {plan.name} in {tmp_path}: 0 of 2 runs finished, 1 waiting, 1 failed"
+        assert error.endswith(f"{cell.id}, seed 1: No: <b>&")
         html = found._repr_html_()
         assert html.startswith("<table>") and html.count("<tr>") == 3
         assert "<td>No: &lt;b&gt;&amp;</td>" in html and "Traceback" not in html
