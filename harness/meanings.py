@@ -44,22 +44,38 @@ def unknown_name(kind: str, name: str) -> UserError:
 
 def unknown_task(suite: str, name: str) -> UserError:
     """Return the error for a task that a suite does not have, with the suites that do."""
-    what, tasks = f"task of suite {suite!r}:", registry.get("suite", suite).tasks
-    if (here := task_of(suite, name)) or not (homes := suites_of(name)):
-        return unknown(what, name, [here] if here else tasks)
-    task = task_of(homes[0], name)
-    return UserError(f"unknown {what} {name!r}; suite {homes[0]} has it: write suite={homes[0]} task={task}")
+    what, home = f"task of suite {suite!r}:", registry.get("suite", suite)
+    if here := task_of(suite, name):
+        return unknown(what, name, [here])
+    if homes := suites_of(name):
+        task = task_of(homes[0], name)
+        return UserError(f"unknown {what} {name!r}; suite {homes[0]} has it: write suite={homes[0]} task={task}")
+    if meaning := other_meaning(TASK, name):
+        return UserError(f"unknown {what} {name!r}: {meaning}")
+    near = close(name, home.tasks) or close(name, home.aliases)
+    return unknown(what, name, [*home.tasks, *(alias for alias in near if alias in home.aliases)])
+
+
+def unknown_profile(suite: str, name: str) -> UserError:
+    """Return the error for a profile that a suite does not have."""
+    what, home = f"profile of suite {suite!r}:", registry.get("suite", suite)
+    if not close(name, home.profiles):
+        if task := task_of(suite, name):
+            return UserError(f"unknown {what} {name!r}: {task} is a task of this suite; write task={task}")
+        if meaning := other_meaning(PROFILE, name):
+            return UserError(f"unknown {what} {name!r}: {meaning}")
+    return unknown(what, name, home.profiles)
 
 
 def other_meaning(kind: str, name: str) -> str:
     """Return what a name is if not of this kind, with the words of a command that name it; "" if it is nothing."""
     found = [other for other in KINDS if other != kind and spelt(name, registry.names(other))]
-    if kind in registry.MODELS and MODEL_SET in found:
-        found = [MODEL_SET]
+    if kind in registry.MODELS and MODEL_SET in found:  # which also fills the role of this kind
+        found = [MODEL_SET, *(other for other in found if other in registry.MODELS)]
     elif "method" in found:  # a whole recipe, of which a part of that name is the piece
         found = ["method", *(other for other in found if other in registry.PARTS and other not in registry.MODELS)]
     if found:
-        kinds = " and ".join(a(TITLES.get(other, other)) for other in found)
+        kinds = listing([a(TITLES.get(other, other)) for other in found])
         ways = [way for other in found for way in _ways(kind, other, spelt(name, registry.names(other)))]
         return f"{spelt(name, registry.names(found[0]))} is {kinds}; write {' or '.join(dict.fromkeys(ways))}"
     if homes := suites_of(name):
@@ -162,6 +178,15 @@ def _hint(kind: str, name: str) -> str:
     if kind == "method":
         return f"no part of a method has this name either (learners: {', '.join(registry.names('learner'))}); {lists}"
     return lists
+
+
+def listing(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> listing(["a learner"]), listing(["a judge", "a chat", "a replay"])
+    ('a learner', 'a judge, a chat and a replay')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def near(key: str, name: str) -> list[str]:

@@ -259,6 +259,15 @@ def type_name(annotation: Any) -> str:
     return str(getattr(annotation, "__name__", annotation))
 
 
+def options(annotation: Any) -> tuple[Any, ...]:
+    """Return the values that a field's type lists; () for a type that lists none."""
+    if typing.get_origin(annotation) is Literal:
+        return typing.get_args(annotation)
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return tuple(value for option in typing.get_args(annotation) for value in options(option))
+    return ()
+
+
 def show(value: Any) -> str:
     """Format a value as it is written on the command line."""
     if value is None:

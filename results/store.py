@@ -15,6 +15,7 @@ from guidebench.harness.logs import Log
 from guidebench.harness.records import parts, schema, shown
 from guidebench.harness.records.files import read_json
 from guidebench.harness.records.parts import RecordedPart
+from guidebench.harness.records.study import lost_rows
 from guidebench.harness.scores import SUCCESS, Score
 
 if TYPE_CHECKING:
@@ -348,6 +349,8 @@ def run_record(root: Path, cell: CellRecord, seed: int, beside: str = "") -> Run
     if _count(path, content, "seed") != seed:
         raise UserError(f"{path}: seed is {content['seed']}, but the directory says {seed}; restore the file")
     error = content.get("error")
+    if status == "finished" and (lost := lost_rows(root / directory, path.parent)):
+        status, error = "failed", lost
     return RunRecord(
         cell,
         seed,

@@ -189,6 +189,8 @@ def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         if word == "--":
             return
         name, assigned, value = word.partition("=")
+        if name.startswith("--") and "".join(words[index : index + 2]) in options and name not in options:
+            raise UserError(f"{name!r}: no space in an option; write {name}{words[index + 1]}")
         if not name.startswith("--") or any(option.startswith(name) for option in options):
             continue
         key, following = name.removeprefix("--").replace("-", "_"), words[index + 1 : index + 2]

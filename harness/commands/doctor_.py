@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _model(overrides: Sequence[str]) -> list[Finding]:
-    from guidebench.harness import registry
+    from guidebench.harness import meanings, registry
     from guidebench.harness.errors import UserError, in_role
-    from guidebench.harness.plan import grammar
+    from guidebench.harness.plan import grammar, unknown_words
 
     if not overrides:
         return []
@@ -60,6 +60,10 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
         return _suite(given)
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
     found = [(role, kind) for role in given for kind in roles.get(role, ()) if kind in registry.MODELS]
+    if strange := next((key for key in given if key not in ("suite", "task", *roles) and "." not in key), ""):
+        if meaning := meanings.other_meaning(strange, str(given[strange])):
+            raise UserError(f"{strange}= says nothing to bench doctor: {meaning}")
+        raise unknown_words.key(strange, [given[strange]], ("suite", "task", *roles))
     if not found:
         raise UserError(f"{next(iter(given))}= is given without a model; add judge=…, chat=… or embedder=…")
     role, kind = found[0]

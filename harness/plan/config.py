@@ -506,7 +506,7 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
     home = registry.get("suite", names.suite)
     recipe: Method = registry.get("method", names.method)
     if names.profile not in home.profiles:
-        raise unknown(f"profile of suite {names.suite!r}:", names.profile, home.profiles)
+        raise meanings.unknown_profile(names.suite, names.profile)
     profile = dict(home.profiles[names.profile])
     by_task = profile.pop("by_task", {}).get(names.task, {})
     profile.pop("tasks", None)  # it selects cells and is no setting

@@ -182,9 +182,10 @@ def _of_names(overrides: Sequence[str], index: int) -> _Joined | None:
     if "=" not in text and following and "=" in following[0]:
         key, _, value = following[0].partition("=")
         written = {name.replace("_", ""): name for name in keys()}
-        joined = f"{text}{key}".replace("_", "")
-        if joined in written and (key not in written.values() or text.endswith(".")):
-            return _Joined(index, index + 2, f"{written[joined]}={value}", "no space in a name")
+        section, dot, field = key.partition(".")
+        joined = f"{text}{section}".replace("_", "")
+        if joined in written and text not in written.values():
+            return _Joined(index, index + 2, f"{written[joined]}{dot}{field}={value}", "no space in a name")
         if text.endswith(".") or key.startswith("."):
             return _Joined(index, index + 2, f"{text}{following[0]}", "no space in a name")
     return None
@@ -201,6 +202,7 @@ def keys() -> list[str]:
 def _meant(overrides: Sequence[str], index: int) -> str:
     """Return a suggestion for a word given in place of key=value."""
     from guidebench.harness import meanings
+    from guidebench.harness.plan import unknown_words
     from guidebench.harness.spelling import close
 
     text, following = overrides[index], overrides[index + 1 : index + 2]
@@ -209,7 +211,7 @@ def _meant(overrides: Sequence[str], index: int) -> str:
         return f"the option is --{text.lstrip('-')}"
     if colon := re.fullmatch(r"([a-z_.]+):(.+)", text):
         return f"write {colon[1]}={colon[2]}"
-    if text in known or ("." in text and following and "=" not in following[0]):
+    if text in known or ("." in text and text in unknown_words.all_settings()):
         return f"write {text}={following[0] if following and '=' not in following[0] else '…'}"
 
     def misspelt(word: str, names: Iterable[str]) -> str:
@@ -225,4 +227,7 @@ def _meant(overrides: Sequence[str], index: int) -> str:
             return f"write profile={profile}"
         if key := next(iter(close(text, known)), ""):
             return f"write {key}=…"
-    return EXAMPLE
+    if found := unknown_words.holders(text):
+        return f"write {' or '.join(f'{setting}={text}' for setting in found[:3])}"
+    before = overrides[index - 1] if index else ""
+    return f"if it belongs to {before!r}, write {before}{text} without a space" if "=" in before else EXAMPLE

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from guidebench.harness import meanings, registry, settings
-from guidebench.harness.errors import LISTED, UserError, a, unknown
+from guidebench.harness.errors import LISTED, UserError, a
 from guidebench.harness.execution import Execution, Models
 from guidebench.harness.parts import LauncherPart
 from guidebench.harness.plan import config, roles, unknown_words
@@ -128,7 +128,7 @@ def plan(overrides: Sequence[str]) -> Plan:
     by_key: dict[str, Given] = {}
     for item in given:
         if item.key in by_key:
-            raise UserError(f"{item.key}= is given twice; name it once, with commas for several values")
+            raise unknown_words.twice(item.key, [*by_key[item.key].values, *item.values])
         by_key[item.key] = item
     execution_fields = {name: each for name, each in settings.fields(Execution).items() if name not in NESTED}
     execution_values: dict[str, Any] = {}
@@ -210,7 +210,7 @@ def _words(by_key: Mapping[str, Given], others: Sequence[str] = (), prefix: str 
         else:
             words = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *others))
             what = f"setting{' of a stage' if prefix else ''}"
-            raise unknown_words.key(key, item.values, words, [] if prefix else _present(by_key), what)
+            raise unknown_words.key(key, item.values, words, [] if prefix else _present(by_key), what, prefix)
     return Words(names, parts, given, _words(before, (), f"{prefix}{PREFIX}") if before else None)
 
 
@@ -354,8 +354,8 @@ def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]
     home = registry.get("suite", suite)
     for profile in _names(words.names, "profile", ("paper",)):
         if profile not in home.profiles:
-            raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-        named = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks))
+            raise meanings.unknown_profile(suite, profile)
+        named = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks), home.tasks)
         yield profile, tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
 
 
@@ -531,14 +531,16 @@ def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping
         yield config.resolve(names, {**filled, **dict(values)}, named, combination.stand_ins)
 
 
-def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str]) -> tuple[str, ...]:
+def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names that a word holds, or the default. Raise UserError for an empty name, with those that are
+    `known`, or that any command may give."""
     if key not in by_key:
         return tuple(default)
     found: list[str] = []
     for value in by_key[key].values:
         for name in value if isinstance(value, list) else [value]:
             if name == "" or isinstance(name, dict):
-                known = meanings.names_for(key)
+                known = known or meanings.names_for(key)
                 listed = f" ({', '.join(known)})" if 0 < len(known) <= LISTED else ""
                 raise UserError(f"{key}={settings.show(name)}: expected a name{listed}")
             found.append(name if isinstance(name, str) else settings.show(name))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from guidebench.harness import meanings, registry, settings
-from guidebench.harness.errors import UserError, a, nearest, unknown
+from guidebench.harness.errors import UserError, a, count, nearest, unknown
 from guidebench.harness.plan import config, model_sets
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.grammar import KINDS
@@ -68,11 +68,14 @@ SECTIONS: Mapping[str, str] = {
 """A section's name in other packages -> ours."""
 
 
-def key(given: str, values: Sequence[Any], words: Iterable[str], present: Sequence[str], what: str) -> UserError:
+def key(
+    given: str, values: Sequence[Any], words: Iterable[str], present: Sequence[str] = (), what: str = "setting",
+    prefix: str = "",
+) -> UserError:  # fmt: skip
     """Return the error for a word without a section that a command cannot have.
 
     `words`: those without a section that it can; `present`: the settings of its cells, as far as these are known;
-    `what`: `setting`, or which one."""
+    `what`: `setting`, or which one; `prefix`: what stands before the word in the command."""
     plain = given.lower().replace("-", "_")
     start = f"unknown {what} {given!r}"
     value = ",".join(map(settings.show, values))
@@ -86,7 +89,7 @@ def key(given: str, values: Sequence[Any], words: Iterable[str], present: Sequen
             return UserError(f"{start}; did you mean {_either(written)}?")
         near = close(given, names)
     if near:
-        return UserError(f"{start}; did you mean {_either(near)}?{_missing(near[0], value)}")
+        return UserError(f"{start}; did you mean {_either(near, prefix)}?{_missing(near[0], value)}")
     if found := nearest(given, present) or nearest(given, all_settings()):
         return UserError(f"{start}; did you mean {_either(found)}?")
     return UserError(
@@ -139,8 +142,9 @@ def of_other_model(given: str, cells: Iterable[Cell], models: str, named: Iterab
 def _in_our_words(ours: Sequence[str], value: str) -> str:
     """Return what to write for a word of the field: the one of our words that can hold its value, or any of them."""
     if ours == ("seeds",):
-        count = f"seeds={value} for {value} seeds, or seeds=[{value}] for seed {value} alone"
-        return f"write {count if value.isdigit() else 'seeds=3 for three seeds, or seeds=[0,7] for these'}"
+        number = count(int(value), "seed") if value.isdigit() else ""
+        written = f"seeds={value} for {number}, or seeds=[{value}] for seed {value} alone"
+        return f"write {written if value.isdigit() else 'seeds=3 for three seeds, or seeds=[0,7] for these'}"
     if ours == SUITE_OR_TASK:
         for suite in (meanings.spelt(value, registry.names("suite")), *close(value, registry.names("suite"))):
             if suite:
@@ -193,8 +197,31 @@ def _missing(key: str, value: str) -> str:
     return f" Its value is missing: {key}= takes one of {', '.join(names)}" if 0 < len(names) <= 20 else ""
 
 
-def _either(names: Sequence[str]) -> str:
-    return " or ".join(map(repr, names))
+def _either(names: Sequence[str], prefix: str = "") -> str:
+    return " or ".join(repr(prefix + name) for name in names)
+
+
+def twice(given: str, values: Sequence[Any]) -> UserError:
+    """Return the error for a word that a command holds twice, with all of its values; one of them may be the name of
+    another kind."""
+    once = f"{given}= is given twice; name it once, with commas for several values"
+    known = meanings.names_for(given)
+    kind = next((kind for kind in meanings.KINDS if meanings.word(kind) == given), given)
+    for value in filter(lambda value: isinstance(value, str), values if known else ()):
+        if not meanings.spelt(value, known) and (meaning := meanings.other_meaning(kind, value)):
+            return UserError(f"{given}= is given twice, and {meaning}")
+    return UserError(once)
+
+
+def holders(value: str) -> list[str]:
+    """Return the settings that take this word, as one of several."""
+    found: dict[str, None] = {}
+    for kind in ("suite", *KINDS):
+        for name in registry.names(kind):
+            for field in settings.fields(registry.get(kind, name)).values():
+                if value in settings.options(field.type):
+                    found[f"{kind}.{field.name}"] = None
+    return [*found]
 
 
 def methods_of(cells: Iterable[Cell]) -> str:

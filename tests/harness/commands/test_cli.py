@@ -304,6 +304,7 @@ def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
     )
     write_cell(directory, cell)
     directory.run(cell.directory, 0).update(status="finished", step=600, steps=600, score=0.75)
+    (directory.run(cell.directory, 0).path / "evaluations.parquet").touch()
     directory.run(cell.directory, 1).update(status="failed", step=450, steps=600, error="Traceback …\nValueError: no")
     directory.run(cell.directory, 3).update(status="running", step=150, steps=600)  # and no process holds it
     code, out, _ = bench("status", str(tmp_path))
@@ -424,7 +425,9 @@ def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(
     words = ["suite=minigrid_doorkey", "task=5x5", "method=uer", f"profile={profile}"]
     plan = matrix.plan([*words, f"seeds={seeds + 1}", f"output={tmp_path}"])
     for seed in range(seeds):  # one more is not finished
-        StudyDirectory(tmp_path).run(plan.cells[0].directory, seed).update(status="finished", step=600, steps=600)
+        run = StudyDirectory(tmp_path).run(plan.cells[0].directory, seed)
+        run.update(status="finished", step=600, steps=600)
+        (run.path / "evaluations.parquet").touch()
     run_._close(study.look(plan))
     out = capsys.readouterr().out
     assert re.fullmatch(f"\n{says}\\.\n", out) if says else not out

@@ -38,7 +38,7 @@ SAC = ("suite=metaworld_mt10", "method=sac", "profile=smoke")
         ((*BASE, "method=rnd"), "rnd is a guide; write method=curiosity, which uses it, or guide=rnd$"),
         ((*BASE, "agent=dqn"), "dqn is a learner; write learner=dqn$"),
         ((*BASE, "learner=per"), "per is a method and a replay; write method=per or replay=per$"),
-        ((*BASE, "judge=scripted"), "scripted is a set of models; write models=scripted$"),
+        ((*BASE, "judge=scripted"), "scripted is a set of models, a chat and an embedder; write models=scripted or "),
         ((*BASE, "method=quick"), "quick is a profile; write profile=quick$"),
         (("suite=cartpole",), "CartPole-v1 is a task of suite classic; write suite=classic task=CartPole-v1$"),
         ((*BASE, "task=reach"), "suite metaworld has it: write suite=metaworld task=reach$"),
