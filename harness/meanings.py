@@ -74,6 +74,8 @@ def other_meaning(kind: str, name: str) -> str:
         found = [MODEL_SET, *(other for other in found if other in registry.MODELS)]
     elif "method" in found:  # a whole recipe, of which a part of that name is the piece
         found = ["method", *(other for other in found if other in registry.PARTS and other not in registry.MODELS)]
+    if found == [MODEL_SET] and kind != PROFILE and name in profiles():
+        return f"{name} is a profile and a set of models; write profile={name} or models={name}"
     if found:
         kinds = listing([a(TITLES.get(other, other)) for other in found])
         ways = [way for other in found for way in _ways(kind, other, spelt(name, registry.names(other)))]
@@ -96,10 +98,15 @@ def names_for(key: str) -> list[str]:
     """Return every name that a word of a command may hold: of a kind, a role, a task or a profile; [] for others."""
     kinds = {word(kind): [kind] for kind in KINDS} | {role: sorted(of) for role, of in registry.roles().items()}
     if key == TASK:
-        return [task for suite in registry.names("suite") for task in registry.get("suite", suite).tasks]
+        return [task for suite in registry.names("suite") for task in _tasks(suite)]
     if key == PROFILE:
         return profiles()
     return [name for kind in kinds.get(key, ()) if kind != registry.HUMAN for name in registry.names(kind)]
+
+
+def _tasks(suite: str) -> list[str]:
+    home = registry.get("suite", suite)
+    return [*home.tasks, *home.aliases]
 
 
 def profiles() -> list[str]:
@@ -113,7 +120,7 @@ def suites_of(task: str) -> list[str]:
     the task that is one of its pieces in a suite whose name holds another."""
     suites = registry.names("suite")
     exact = [suite for suite in suites if task_of(suite, task)]
-    pieces = re.split(r"[-_/]", VERSION.sub("", task).lower())
+    pieces = [] if spelt(task, suites) else re.split(r"[-_/]", VERSION.sub("", task).lower())
     return exact or [
         suite for suite in suites if _piece(suite, pieces) and any(piece in suite.split("_") for piece in pieces)
     ]
@@ -129,6 +136,8 @@ def task_of(suite: str, name: str) -> str:
     versionless: dict[str, str] = {VERSION.sub("", task): task for task in home.tasks}
     if found := spelt(VERSION.sub("", name), versionless):
         return versionless[found]
+    if spelt(name, registry.names("suite")):
+        return ""
     pieces = re.split(r"[-_/]", VERSION.sub("", name).lower())
     return _piece(suite, pieces) if any(piece in suite.split("_") for piece in pieces) else ""
 

@@ -128,7 +128,7 @@ def _unknown_command(word: str, rest: Sequence[str]) -> UserError:
         return UserError(f"{word!r} is no command; write bench {' '.join((joined, *rest[1:]))}")
     if meant := FIELD.get(word.lower()):
         return UserError(f"{word!r} is no command here; it is bench {meant}")
-    if singular(word) in (*meanings.KINDS, meanings.TASK):
+    if singular(word) in (*meanings.KINDS, meanings.TASK) and singular(word) not in names:
         kind = "suite" if singular(word) == meanings.TASK else singular(word)
         return UserError(f"{word!r} is no command; bench list {kind}s lists them")
     hint = "" if close(word, names) else "`bench help` says what each does"
@@ -187,6 +187,8 @@ def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     options, settings = _options(parser), any(action.dest == "overrides" for action in parser._actions)
     for index, word in enumerate(words):
         if word == "--":
+            if f"--{''.join(words[index + 1 : index + 2])}" in options:
+                raise UserError(f"no space in an option; write --{words[index + 1]}")
             return
         name, assigned, value = word.partition("=")
         if name.startswith("--") and "".join(words[index : index + 2]) in options and name not in options:

@@ -60,10 +60,11 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
         return _suite(given)
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
     found = [(role, kind) for role in given for kind in roles.get(role, ()) if kind in registry.MODELS]
-    if strange := next((key for key in given if key not in ("suite", "task", *roles) and "." not in key), ""):
+    words = ("suite", *(["task"] if "suite" in given else []), *roles)
+    if strange := next((key for key in given if key not in words and "." not in key), ""):
         if meaning := meanings.other_meaning(strange, str(given[strange])):
             raise UserError(f"{strange}= says nothing to bench doctor: {meaning}")
-        raise unknown_words.key(strange, [given[strange]], ("suite", "task", *roles))
+        raise unknown_words.key(strange, [given[strange]], words)
     if not found:
         raise UserError(f"{next(iter(given))}= is given without a model; add judge=…, chat=… or embedder=…")
     role, kind = found[0]

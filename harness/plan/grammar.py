@@ -168,13 +168,15 @@ def _open(text: str) -> bool:
 def _of_names(overrides: Sequence[str], index: int) -> _Joined | None:
     """Return the key or the name that a space has split, or that is written with a space for its underscore."""
     from guidebench.harness import meanings
+    from guidebench.harness.plan import unknown_words
 
     text, following = overrides[index], overrides[index + 1 : index + 2]
     if "=" in text and following and "=" not in following[0]:
         key, _, value = text.partition("=")
         listed, comma, first = value.rpartition(",")
         rest, other, further = following[0].partition(",")
-        known = {meanings.spelt(first + rest, meanings.names_for(key))} - {"", first}
+        names = unknown_words.listed(key) if "." in key else meanings.names_for(key)
+        known = {meanings.spelt(first + rest, names)} - {"", first}
         if known:
             return _Joined(
                 index, index + 2, f"{key}={listed}{comma}{known.pop()}{other}{further}", "no space in a name"
@@ -217,12 +219,15 @@ def _meant(overrides: Sequence[str], index: int) -> str:
     def misspelt(word: str, names: Iterable[str]) -> str:
         return next(iter(close(word, names)), "")
 
+    first, comma, others = text.partition(",")
     for find in (meanings.spelt, misspelt):
-        kind = next((kind for kind in meanings.KINDS if find(text, registry.names(kind))), None)
-        if kind is not None:
-            return f"write {meanings.word(kind)}={find(text, registry.names(kind))}"
-        if homes := meanings.suites_of(text):
-            return f"write suite={homes[0]} task={meanings.task_of(homes[0], text)}"
+        if kinds := [kind for kind in meanings.KINDS if find(first, registry.names(kind))]:
+            kinds = [kind for kind in kinds if kind in ("method", meanings.MODEL_SET)] or kinds[:3]
+            ways = (f"{meanings.word(kind)}={find(first, registry.names(kind))}{comma}{others}" for kind in kinds)
+            return f"write {' or '.join(ways)}"
+        if homes := meanings.suites_of(first):
+            home = "" if any(word.startswith("suite=") for word in overrides) else f"suite={homes[0]} "
+            return f"write {home}task={meanings.task_of(homes[0], first)}{comma}{others}"
         if profile := find(text, meanings.profiles()):
             return f"write profile={profile}"
         if key := next(iter(close(text, known)), ""):
@@ -230,4 +235,5 @@ def _meant(overrides: Sequence[str], index: int) -> str:
     if found := unknown_words.holders(text):
         return f"write {' or '.join(f'{setting}={text}' for setting in found[:3])}"
     before = overrides[index - 1] if index else ""
-    return f"if it belongs to {before!r}, write {before}{text} without a space" if "=" in before else EXAMPLE
+    joined = f"if it belongs to {before!r}, write {before}{text} without a space, " if "=" in before else ""
+    return f"{joined}{EXAMPLE}"

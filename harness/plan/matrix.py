@@ -142,7 +142,7 @@ def plan(overrides: Sequence[str]) -> Plan:
     words = _words(by_key, [*execution_fields])
     if "suite" not in by_key:
         if not (found := home(by_key)):
-            raise UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
+            raise unknown_words.suite_missing(words.parts, _names(words.names, "task", ()))
         words = replace(words, names={"suite": Given("suite", (found,), False), **words.names})
     models = settings.build(Models, nested["models"], "models")
     execution = Execution(**execution_values, models=models, launching=nested["launcher"])
@@ -330,7 +330,9 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
     unused = next((role for role in words.parts if role not in met.used), None)
     if unused:
         others = roles_of(unused, cells.values())
-        hint = f" in a role of that name; write {' or '.join(f'{role}=…' for role in others)}" if others else ""
+        asked = sorted({part.role for cell in cells.values() for part in cell.names.of(*registry.MODELS)})
+        hint = f"; their models have the roles {', '.join(asked)}" if asked and unused in registry.MODELS else ""
+        hint = f" in a role of that name; write {' or '.join(f'{role}=…' for role in others)}" if others else hint
         raise UserError(f"{unused}= is given, but none of the chosen methods has {a(unused)}{hint}")
     return list(cells.values())
 

@@ -15,7 +15,7 @@ from guidebench.harness import meanings, registry, settings
 from guidebench.harness.errors import UserError, a, count, nearest, unknown
 from guidebench.harness.plan import config, model_sets
 from guidebench.harness.plan.config import Cell
-from guidebench.harness.plan.grammar import KINDS
+from guidebench.harness.plan.grammar import KINDS, Given
 from guidebench.harness.recipes import Method
 from guidebench.harness.spelling import close
 
@@ -113,6 +113,8 @@ def unused(given: str, stage: str, cells: Iterable[Cell], known: Iterable[str]) 
         return UserError(f"unknown {of} {given!r}: {has}{', and there is ' * bool(others)}{_either(others)}")
     if foreign := None if nearest(given, own) and not _foreign(given, cells) else _foreign(given, cells):
         return foreign
+    if close(head := given.partition(".")[0], [config.PRETRAINING]):
+        return UserError(f"unknown {of} {given!r}; did you mean {_either([given.replace(head, config.PRETRAINING)])}?")
     if near := nearest(given, own) or _elsewhere(section, name, present):
         return UserError(f"unknown {of} {given!r}; did you mean {_either(near)}?")
     return unknown(of, given, own or present, "`bench show` prints every setting")
@@ -210,18 +212,45 @@ def twice(given: str, values: Sequence[Any]) -> UserError:
     for value in filter(lambda value: isinstance(value, str), values if known else ()):
         if not meanings.spelt(value, known) and (meaning := meanings.other_meaning(kind, value)):
             return UserError(f"{given}= is given twice, and {meaning}")
-    return UserError(once)
+    also = [(kind, value) for value in values for kind in KINDS if given == "method" and value in registry.names(kind)]
+    hint = f"; {also[-1][1]} is also {a(also[-1][0])}: {also[-1][0]}={also[-1][1]}" if also else ""
+    return UserError(f"{once}{hint}")
+
+
+def suite_missing(parts: Mapping[str, Given], tasks: Sequence[str]) -> UserError:
+    """Return the error for a command that names no suite: what is wrong with its other words, if anything is, else
+    the suites that have its task, or all."""
+    for kind in KINDS:
+        for value in parts[kind].values if kind in parts else ():
+            if isinstance(value, str) and not meanings.spelt(value, registry.names(kind)):
+                return meanings.unknown_name(kind, value)
+    homes = list(dict.fromkeys(suite for task in tasks for suite in meanings.suites_of(task)))
+    if tasks and not homes and (meaning := meanings.other_meaning("task", tasks[0])):
+        return UserError(f"no suite named, and task={tasks[0]}: {meaning}")
+    if homes:
+        return UserError(f"no suite named; add {' or '.join(f'suite={suite}' for suite in homes)}, which has that task")
+    return UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
 
 
 def holders(value: str) -> list[str]:
     """Return the settings that take this word, as one of several."""
-    found: dict[str, None] = {}
+    return [setting for setting, options in _options().items() if value in options]
+
+
+def listed(setting: str) -> list[str]:
+    """Return the words of which a setting takes one; [] for one that takes others."""
+    return [value for value in _options().get(setting, ()) if isinstance(value, str)]
+
+
+def _options() -> dict[str, tuple[Any, ...]]:
+    """Return the settings that take one of several values, with these, over all parts."""
+    found: dict[str, tuple[Any, ...]] = {}
     for kind in ("suite", *KINDS):
         for name in registry.names(kind):
             for field in settings.fields(registry.get(kind, name)).values():
-                if value in settings.options(field.type):
-                    found[f"{kind}.{field.name}"] = None
-    return [*found]
+                if options := settings.options(field.type):
+                    found[f"{kind}.{field.name}"] = (*found.get(f"{kind}.{field.name}", ()), *options)
+    return found
 
 
 def methods_of(cells: Iterable[Cell]) -> str:

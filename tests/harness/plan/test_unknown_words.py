@@ -71,3 +71,31 @@ def test_an_unknown_word_is_answered_by_the_word_that_was_meant(words: tuple[str
     given = [text for text in words if last.get(text.partition("=")[0], text) == text]
     with pytest.raises(UserError, match=says):
         matrix.plan(given)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("suite=classic", "suite=Pendulum-v1"), "suite= is given twice, and Pendulum-v1 is a task of suite classic; "),
+        (("suite=classic", "method=uer", "method=quick"), "given twice, and quick is a profile; write profile=quick$"),
+        (("suite=classic", "method=uer", "method=sac"), "for several values; sac is also a learner: learner=sac$"),
+        (("suite=classic", "suite=crafter"), "suite= is given twice; name it once, with commas for several values$"),
+        (("method=uer", "task=8x8"), "no suite named; add suite=minigrid_doorkey, which has that task$"),
+        (("task=metaworld", "method=uer"), "no suite named, and task=metaworld: metaworld is a suite; write suite=met"),
+        (("agent=dsadf",), "dsadf is a method; write method=dsadf$"),
+        ((*BASE, "task=metaworld"), "metaworld is a suite; write suite=metaworld$"),
+        (("suite=crafter_ood", "task=tak2"), r"did you mean 'task2'\?"),
+        (("suite=classic", "profile=Pendulum-v1"), "is a task of this suite; write task=Pendulum-v1$"),
+        (("suite=classic", "method=paper"), "is a profile and a set of models; write profile=paper or models=paper$"),
+        ((*BASE, "preraining.task=5x5"), r"did you mean 'pretraining.task'\?$"),
+        ((*BASE, "pretraining=per", "pretraining.repla=uer"), r"of a stage 'repla'; did you mean 'pretraining.replay'"),
+        ((*BASE, "seeds=3", "wandb,mlflow"), "write trackers=wandb,mlflow$"),
+        ((*BASE, "training.steps", "seeds=3"), "write training.steps=…$"),
+        (("suite=crafter", "masked"), "write suite.impossible=masked$"),
+        ((*BASE, "text", "embedder.width=3"), "no space in a name; write text_embedder.width=3$"),
+        ((*BASE, "method=zeb", "qqqra"), "if it belongs to 'method=zeb', write method=zebqqqra without a space"),
+    ],
+)
+def test_a_word_in_another_s_place_is_answered_by_what_it_is(words: tuple[str, ...], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        matrix.plan(words)
