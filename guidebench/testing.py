@@ -42,6 +42,8 @@ PATIENCE = 600.0
 """Seconds that this process may take."""
 ENDED = 0.6
 """Share of a run's steps after which its process is killed."""
+STATE = ": is everything that a later step depends on in the state() of {}, and does load_state() restore all of it?"
+"""What a difference between something and what was restored from it asks its author."""
 TINY = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2")
 """Settings of the runs of `check_method`, unless the caller sets them."""
 
@@ -80,12 +82,13 @@ def check_task(suite: Any, name: str, steps: int = 200, seed: int = 0) -> None:
     played = _played(suite, one, name, chosen[steps // 2 :])
     restored.reset(seed + 1)
     restored.load_state(state)
-    _same(played, _played(suite, restored, name, chosen[steps // 2 :]), f"{name}: a task and one restored from it")
+    who = f"{name}: a task and one restored from it"
+    _same(played, _played(suite, restored, name, chosen[steps // 2 :]), who, STATE.format("the task"))
     if isinstance(twin, HasExpert):
         _followed(one, steps // 10)
         restored.load_state(_stored(one.state()))
         mine, theirs = _followed(one, steps // 10), _followed(restored, steps // 10)
-        _same(mine, theirs, f"{name}: the solvers of a task and of one restored from it")
+        _same(mine, theirs, f"{name}: the solvers of a task and of one restored from it", STATE.format("the task"))
 
     drawing = suite.drawing()
     drawing.ready()
@@ -191,9 +194,9 @@ def _stored(state: State) -> State:
         return checkpoints.load(checkpoints.save(Path(directory), 0, state)).state
 
 
-def _same(one: Sequence[Any], other: Sequence[Any], who: str) -> None:
+def _same(one: Sequence[Any], other: Sequence[Any], who: str, hint: str = "") -> None:
     for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
-        assert mine == theirs, f"{who} differ {number} steps later"
+        assert mine == theirs, f"{who} differ {number} steps later{hint}"
 
 
 def check_method(method: str, directory: Path, *words: str) -> None:
@@ -215,7 +218,8 @@ def check_method(method: str, directory: Path, *words: str) -> None:
     apart = _train(command, directory / "apart", [(seed,) for seed in reversed(SEEDS)])
     _alike(whole, apart, f"{method}: a seed alone and beside another")
     continued = _train(command, directory / "ended", [(seed,) for seed in SEEDS], ended=True)
-    _alike(whole, continued, f"{method}: a run as a whole and one whose process ended after {ENDED:.0%} of its steps")
+    who = f"{method}: a run as a whole and one whose process ended after {ENDED:.0%} of its steps"
+    _alike(whole, continued, who, STATE.format("the agent and each of its parts"))
 
 
 def _train(
@@ -257,10 +261,10 @@ def _train(
     return found
 
 
-def _alike(one: dict[str, bytes], other: dict[str, bytes], who: str) -> None:
+def _alike(one: dict[str, bytes], other: dict[str, bytes], who: str, hint: str = "") -> None:
     assert one.keys() == other.keys(), f"{who} wrote different files: {sorted(one.keys() ^ other.keys())}"
     for name, content in one.items():
-        assert other[name] == content, f"{who} differ ({name})"
+        assert other[name] == content, f"{who} differ ({name}){hint}"
 
 
 def _end_at(question: int) -> Any:

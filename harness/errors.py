@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
+
+from guidebench.harness import spelling
 
 GPU_FULL = ("out of memory", "ALLOC_FAILED")
 """What errors of PyTorch, CUDA and its libraries say where the memory of a GPU does not suffice."""
 MACHINE_FULL = ("can't allocate memory", "not enough memory", "Unable to allocate", "Cannot allocate memory")
 """What PyTorch, NumPy and the system say where the machine's memory does not suffice."""
+
+LISTED, LISTED_BESIDE = 60, 20
+"""Maximum number of valid names that an error lists where none is near, and beside one that is."""
 
 
 class UserError(Exception):
@@ -114,9 +118,10 @@ def a(noun: str) -> str:
     return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
 
 
-def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
-    """Return the error for an unknown name, with the nearest valid names. A dotted name is compared within its section,
-    a name without a section in all sections. More than 20 names are listed only if none is similar.
+def unknown(what: str, given: str, options: Iterable[str], hint: str = "") -> UserError:
+    """Return the error for an unknown name, with the nearest valid names (`guidebench.harness.spelling`). A dotted name
+    is compared within its section, a name without a section in all sections. Where none is near, the valid names are
+    listed unless there are more than 60, with `hint`; where one is, more than 20 are not.
 
     >>> str(unknown("method", "vlmrb", ["uer", "vlm_rb", "uer"]))
     "unknown method 'vlmrb'; did you mean 'vlm_rb'? (known: uer, vlm_rb)"
@@ -126,9 +131,28 @@ def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
     names = sorted(set(options))
     section, dot, _ = given.partition(".")
     names = [name for name in names if dot and name.startswith(f"{section}.")] or names
-    close = [name for name in names if not dot and name.endswith(f".{given}")]
-    close = close or difflib.get_close_matches(given, names, n=2, cutoff=0.8 if dot else 0.5)
-    meant = f"; did you mean {' or '.join(repr(n) for n in close[:3])}?" if close else ""
-    known = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-    listed = "" if close and len(names) > 20 else f" (known: {known or 'none'})"
-    return UserError(f"unknown {what} {given!r}{meant}{listed}")
+    near = nearest(given, names)
+    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    listed = f" (known: {', '.join(names) or 'none'})" if len(names) <= (LISTED_BESIDE if near else LISTED) else ""
+    return UserError(f"unknown {what} {given!r}{meant}{listed}{f'; {hint}' if hint and not near else ''}")
+
+
+def nearest(given: str, names: Sequence[str]) -> list[str]:
+    """Return the names that a word may stand for; one with a section may be given without it, or in another.
+
+    >>> nearest("tilesize", ["drawing.tile_size"]), nearest("lr", ["learner.actor_lr", "learner.critic_lr", "suite"])
+    (['drawing.tile_size'], ['learner.actor_lr', 'learner.critic_lr'])
+    >>> nearest("learner.lrr", ["learner.lr", "learner.utd"]), nearest("train.steps", ["training.steps"])
+    (['learner.lr'], ['training.steps'])
+    """
+    section, dot, field = given.rpartition(".")
+    within = [name for name in names if dot and name.startswith(f"{section}.")]
+    if not dot or within:
+        fields: dict[str, list[str]] = {}
+        for name in within or names:
+            fields.setdefault(name.rpartition(".")[2] if within or "." in name else name, []).append(name)
+        found = [name for short in spelling.close(field, fields) for name in fields[short]]
+        found = found or [name for name in within or names if dot and name.endswith(f"_{field}")]
+        found = found or [name for name in names if "." in name and name.endswith(f"_{field}")]
+        return found[: spelling.MOST]
+    return spelling.close(given, names) or [name for name in names if name.endswith(f".{field}")][: spelling.MOST]

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import importlib.util
 import os
 import pkgutil
 import re
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from guidebench.harness.errors import UserError, a, unknown
+from guidebench.harness.errors import UserError, a
 from guidebench.harness.execution import Execution
 from guidebench.harness.recipes import Method
 
@@ -314,12 +315,10 @@ def get(kind: str, name: str) -> Any:
         if why := _broken.get((kind, name)) or _broken.get(("", name)):
             raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
         if name in known:  # registered by the module of another entry point, which a worker would not import
-            raise UserError(
-                f"{kind} {name!r} is registered by {_homes[kind, name]}, but no entry point announces it; add "
-                f'{name} = "{_homes[kind, name]}" to [project.entry-points."guidebench.{kind}s"] of its package, '
-                f"and install the package again"
-            )
-        raise unknown(kind.replace("model_set", "set of models"), name, known)
+            raise UserError(_unannounced(kind, name))
+        from guidebench.harness.meanings import unknown_name
+
+        raise unknown_name(kind, name)
     return _entries[kind][name]
 
 
@@ -332,6 +331,40 @@ def _found(kind: str, name: str) -> bool:
             if entry.name == name:
                 _load_outside(kind, entry)
     return name in _entries[kind]
+
+
+def unreachable(kind: str, name: str) -> str:
+    """Return why another process, such as a worker, does not find a registered name, and what to do; "" if it does."""
+    module = home(kind, name)
+    if not module or module.partition(".")[0] == "guidebench" or any(entry.name == name for entry in _outside(kind)):
+        return ""
+    others = [entry.module for other in _entries if other != kind for entry in _outside(other)]  # a method's, say
+    return "" if module in others else _unannounced(kind, name)
+
+
+def _unannounced(kind: str, name: str) -> str:
+    """Return that no entry point announces a name, and what to do."""
+    module = home(kind, name)
+    if not importable(module):
+        where = "in a script or notebook" if module == "__main__" else f"by {module}, which cannot be imported by name"
+        return (
+            f"{kind} {name!r} is registered {where}, and workers are other processes, which do not run that. Move it "
+            f'into a module of a package that announces it, {name} = "MODULE" under '
+            f'[project.entry-points."guidebench.{kind}s"], and install the package; `bench new` writes such a package'
+        )
+    return (
+        f"{kind} {name!r} is registered by {module}, but no entry point announces it; add "
+        f'{name} = "{module}" to [project.entry-points."guidebench.{kind}s"] of its package, '
+        f"and install the package again"
+    )
+
+
+def importable(module: str) -> bool:
+    """Return whether a fresh process may import a module by its name."""
+    try:
+        return not module or (module != "__main__" and importlib.util.find_spec(module) is not None)
+    except (ImportError, ValueError):  # ValueError: made by hand, without a spec
+        return False
 
 
 def meant(kind: str, name: str, role: str) -> str:

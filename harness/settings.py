@@ -259,6 +259,15 @@ def type_name(annotation: Any) -> str:
     return str(getattr(annotation, "__name__", annotation))
 
 
+def options(annotation: Any) -> tuple[Any, ...]:
+    """Return the values that a field's type lists; () for a type that lists none."""
+    if typing.get_origin(annotation) is Literal:
+        return typing.get_args(annotation)
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return tuple(value for option in typing.get_args(annotation) for value in options(option))
+    return ()
+
+
 def show(value: Any) -> str:
     """Format a value as it is written on the command line."""
     if value is None:
@@ -318,6 +327,6 @@ def build(config: type, values: Mapping[str, Any], where: str) -> Any:
     checked = {}
     for name, value in values.items():
         if name not in known:
-            raise unknown(f"setting {where}.", name, known)
+            raise unknown("setting", f"{where}.{name}", [f"{where}.{field}" for field in known])
         checked[name] = check(known[name], value, f"{where}.{name}")
     return config(**checked)

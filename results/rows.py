@@ -99,7 +99,7 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
         expected = dict.fromkeys(columns(what, None))
     empty = pd.DataFrame(columns=["filename", "row", *expected])
     nothing = [empty.drop(columns=claimed, errors="ignore"), empty.reindex(columns=["filename", "row", *claimed])]
-    rows, claims = [pd.concat(parts) for parts in zip(*frames, strict=True)] or nothing
+    rows, claims = [_stacked(parts) for parts in zip(*frames, strict=True)] or nothing
     claims, claimants = ordered(claims)
     _check_identity(claims, claimants, claimed)
     rows, owner = ordered(rows)
@@ -110,6 +110,24 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
     if what != EVALUATIONS:
         return found
     return found[[*schema.EVALUATION, schema.SCORE, "variant", "label", "directory"]]
+
+
+def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of tables one below the other. The type of a column is that of its values: a table without rows,
+    as of a run that has just begun, and a column that is missing throughout one table do not count."""
+    import pandas as pd
+
+    filled = [part for part in parts if len(part)] or [*parts[:1]]
+    if len(filled) == 1:
+        return filled[0]
+    missing = [{name for name in part if part[name].isna().all()} for part in filled]
+    missing[0] -= set.intersection(*missing)  # the first table keeps what none has
+    found = pd.concat([part.drop(columns=[*names]) for part, names in zip(filled, missing, strict=True)])
+    found = found.reindex(columns=[*dict.fromkeys(name for part in filled for name in part)])
+    for name in set.union(*missing):
+        if found[name].dtype == object:
+            found[name] = found[name].where(found[name].notna(), None)  # as in a column that misses few values
+    return found
 
 
 def noted(study: StudyRecord, log: str) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from guidebench.harness.logs import Log
 from guidebench.harness.records import parts, schema, shown
 from guidebench.harness.records.files import read_json
 from guidebench.harness.records.parts import RecordedPart
+from guidebench.harness.records.study import lost_rows
 from guidebench.harness.scores import SUCCESS, Score
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ class RunRecord:
 
 @dataclass(frozen=True, repr=False)
 class StudyRecord:
-    """The cells of one command and their runs, in the command's order. `print(study)` shows one line; a notebook shows
-    a table of runs."""
+    """The cells of one command and their runs, in the command's order. `print(study)` shows a line and the
+    errors of runs; a notebook shows a table of runs."""
 
     name: str
     directory: Path
@@ -133,7 +134,8 @@ class StudyRecord:
         return {**schema.LOGS, **{name: log for cell in reversed(self.cells) for name, log in cell.logs.items()}}
 
     def __repr__(self) -> str:
-        return shown.line(self.name, self.directory, (run.status for run in self.runs))
+        runs = ((f"{run.cell.directory}, seed {run.seed}", run.status, run.error) for run in self.runs)
+        return shown.report(self.name, self.directory, runs)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -141,7 +143,8 @@ class StudyRecord:
              f"{run.step:,} of {run.steps:,}", shown.last_line(run.error))
             for run in self.runs
         ]  # fmt: skip
-        return shown.table(repr(self), ("suite", "task", "row", "seed", "status", "steps", "error"), rows)
+        caption = shown.line(self.name, self.directory, (run.status for run in self.runs))
+        return shown.table(caption, ("suite", "task", "row", "seed", "status", "steps", "error"), rows)
 
 
 def study(directory: str | Path) -> StudyRecord:
@@ -372,6 +375,8 @@ def run_record(root: Path, cell: CellRecord, seed: int, beside: str = "") -> Run
     if _count(path, content, "seed") != seed:
         raise UserError(f"{path}: seed is {content['seed']}, but the directory says {seed}; restore the file")
     error = content.get("error")
+    if status == "finished" and (lost := lost_rows(root / directory, path.parent)):
+        status, error = "failed", lost
     return RunRecord(
         cell,
         seed,

@@ -92,7 +92,11 @@ EXPERT = "def expert(self):\n            return {}\n\n        def position(self)
     ("kept", "broken", "says"),
     [
         ("x", "x", ""),
-        ('"time": self.time, "rng"', '"time": 0, "rng"', "a task and one restored from it differ [0-9]+ steps later"),
+        (
+            '"time": self.time, "rng"',
+            '"time": 0, "rng"',
+            r"restored from it differ [0-9]+ steps later: is everything .* in the state\(\) of the task",
+        ),
         ('state["rng"]\n', "self.rng.bit_generator.state\n", "a task and one restored from it differ"),
         ("np.random.default_rng(seed)", "np.random.default_rng()", "two tasks reset with seed 0 differ 0 steps later"),
         ("[self.at], np.float32", "[self.at], np.float64", r"is float64 \[1\], and its space says float32 \[1\]"),
@@ -169,6 +173,8 @@ def test_a_method_of_ours_keeps_its_contract(tmp_path: Path) -> None:
 def test_a_method_that_forgets_what_it_needs_is_told_so(plugin: Callable[..., Path], tmp_path: Path) -> None:
     plugin("forgetful_module", FORGETFUL.replace("{STATE}", "{}"), {"replay": "forgetful", "method": "forgetful"})
     with pytest.raises(
-        AssertionError, match="forgetful: a run as a whole and one whose process ended after 60% of its steps"
+        AssertionError,
+        match=r"forgetful: a run as a whole and one whose process ended after 60% of its steps differ \(.*\): is "
+        r"everything that a later step depends on in the state\(\) of the agent and each of its parts",
     ):
         testing.check_method("forgetful", tmp_path, *WORDS)

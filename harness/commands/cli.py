@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import functools
 import importlib
 import re
@@ -14,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NoReturn
 
 from guidebench.harness.errors import UserError, of_system, unknown
+from guidebench.harness.spelling import close
 from guidebench.harness.texts import printable
 
 COMMANDS = (
@@ -21,6 +21,27 @@ COMMANDS = (
 )  # fmt: skip
 """Subcommands in `guidebench.harness.commands`; other packages add theirs by the entry point group
 `guidebench.commands`. A command is a module with HELP, add_arguments(parser) and run(args) -> exit code."""
+
+FIELD = {
+    **dict.fromkeys(("train", "start", "launch", "resume", "continue", "sweep", "exec"), "run, which also continues"),
+    **dict.fromkeys(("evaluate", "test", "play", "rollout", "render", "video"), "eval"),
+    **dict.fromkeys(("plot", "plots", "figure", "table", "results", "summary"), "report"),
+    **dict.fromkeys(("stop", "kill", "abort"), "cancel"),
+    **dict.fromkeys(("progress", "ps", "top", "info"), "status"),
+    **dict.fromkeys(("config", "settings", "describe"), "show"),
+    **dict.fromkeys(("ls", "available"), "list"),
+    **dict.fromkeys(("check", "install", "setup", "env"), "doctor"),
+    **dict.fromkeys(("init", "create", "scaffold"), "new"),
+    **dict.fromkeys(("tensorboard", "wandb", "mlflow", "log"), "track"),
+    **dict.fromkeys(("ablation", "ablations"), "ablate"),
+    **dict.fromkeys(("demo", "demonstrations", "demonstrate"), "demos"),
+    **dict.fromkeys(("diff", "against"), "compare"),
+    **dict.fromkeys(("serve", "dashboard", "live"), "watch"),
+    **dict.fromkeys(("annotate", "human"), "label"),
+    **dict.fromkeys(("bibtex", "citation", "citations"), "cite"),
+    **dict.fromkeys(("version",), "--version"),
+}
+"""Commands of other programs -> ours."""
 
 EXAMPLES = """\
 examples:
@@ -48,10 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     before = warnings.formatwarning
     warnings.formatwarning = _in_a_line
     try:
+        if arguments[:1] == ["help"]:  # bench help run
+            arguments = [*arguments[1:], "--help"]
         parser, modules, commands = _parser(arguments)
         if (chosen := _chosen(arguments)) is not None:
             if chosen not in modules:
-                raise unknown("command", chosen, [*COMMANDS, *(entry.name for entry in plugged())])
+                raise _unknown_command(chosen, arguments[arguments.index(chosen) + 1 :])
             _check_options(commands[chosen], arguments[arguments.index(chosen) + 1 :])
         args, rest = parser.parse_known_args(arguments)
         if args.command is None:
@@ -91,6 +114,25 @@ def helps(width: int) -> dict[str, str]:
     for each in found.values():
         each.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, width=width)
     return {name: each.format_help() for name, each in found.items()}
+
+
+def _unknown_command(word: str, rest: Sequence[str]) -> UserError:
+    """Return the error for a word that is no command: what it means here, or the nearest commands."""
+    from guidebench.harness import meanings
+    from guidebench.harness.spelling import singular
+
+    names = [*COMMANDS, *(entry.name for entry in plugged())]
+    if "=" in word:
+        return UserError(f"{word!r} is no command; write bench run {' '.join((word, *rest))}")
+    if rest and (joined := meanings.spelt(word + rest[0], names)):
+        return UserError(f"{word!r} is no command; write bench {' '.join((joined, *rest[1:]))}")
+    if meant := FIELD.get(word.lower()):
+        return UserError(f"{word!r} is no command here; it is bench {meant}")
+    if singular(word) in (*meanings.KINDS, meanings.TASK) and singular(word) not in names:
+        kind = "suite" if singular(word) == meanings.TASK else singular(word)
+        return UserError(f"{word!r} is no command; bench list {kind}s lists them")
+    hint = "" if close(word, names) else "`bench help` says what each does"
+    return unknown("command", word, names, hint)
 
 
 def _in_a_line(
@@ -145,19 +187,27 @@ def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     options, settings = _options(parser), any(action.dest == "overrides" for action in parser._actions)
     for index, word in enumerate(words):
         if word == "--":
+            if f"--{''.join(words[index + 1 : index + 2])}" in options:
+                raise UserError(f"no space in an option; write --{words[index + 1]}")
             return
         name, assigned, value = word.partition("=")
+        if name.startswith("--") and "".join(words[index : index + 2]) in options and name not in options:
+            raise UserError(f"{name!r}: no space in an option; write {name}{words[index + 1]}")
         if not name.startswith("--") or any(option.startswith(name) for option in options):
             continue
         key, following = name.removeprefix("--").replace("-", "_"), words[index + 1 : index + 2]
         plain = key.replace("_", "")
-        close = [option for option in options if option.removeprefix("--").replace("-", "") == plain]
-        close = close or difflib.get_close_matches(name, options, n=1, cutoff=0.75)
-        if settings and not close and re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)*", key):
+        near = [option for option in options if option.removeprefix("--").replace("-", "") == plain]
+        near = near or close(name, options)[:1]
+        if settings and not near and re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)*", key):
             given = value if assigned else next((text for text in following if not re.search("^-|=", text)), "…")
+            from guidebench.harness.plan import grammar, unknown_words
+
+            if "." not in key and key not in (words_of_commands := grammar.keys()):
+                raise unknown_words.key(key, [given], words_of_commands, [], "setting")
             raise UserError(f"settings are no options; write {key}={given} instead of {name}")
         known = ", ".join(sorted(option for option in options if option.startswith("--")))
-        raise UserError(f"unknown option {name!r}{f'; did you mean {close[0]!r}?' if close else ''} (known: {known})")
+        raise UserError(f"unknown option {name!r}{f'; did you mean {near[0]!r}?' if near else ''} (known: {known})")
 
 
 def _options(parser: argparse.ArgumentParser) -> set[str]:
@@ -202,6 +252,9 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are UserErrors that refer to the command's help."""
 
     def error(self, message: str) -> NoReturn:
+        if choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            options = re.findall(r"[\w-]+", choice[2])
+            raise unknown(f"argument of {self.prog}:", choice[1], options)
         raise UserError(f"{message}\n{self.format_usage()}`{self.prog} --help` explains what it takes")
 
 

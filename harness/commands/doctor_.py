@@ -49,17 +49,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _model(overrides: Sequence[str]) -> list[Finding]:
-    from guidebench.harness import registry
+    from guidebench.harness import meanings, registry
     from guidebench.harness.errors import UserError, in_role
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import grammar, unknown_words
 
     if not overrides:
         return []
-    given = matrix.single(overrides)
+    given = grammar.single(overrides)
     if set(given) <= {"suite", "task"} and "suite" in given:
         return _suite(given)
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
     found = [(role, kind) for role in given for kind in roles.get(role, ()) if kind in registry.MODELS]
+    words = ("suite", *(["task"] if "suite" in given else []), *roles)
+    if strange := next((key for key in given if key not in words and "." not in key), ""):
+        if meaning := meanings.other_meaning(strange, str(given[strange])):
+            raise UserError(f"{strange}= says nothing to bench doctor: {meaning}")
+        raise unknown_words.key(strange, [given[strange]], words)
     if not found:
         raise UserError(f"{next(iter(given))}= is given without a model; add judge=…, chat=… or embedder=…")
     role, kind = found[0]

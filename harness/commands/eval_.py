@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness import settings
     from guidebench.harness.errors import UserError
     from guidebench.harness.execution import Models
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import grammar
     from guidebench.harness.playback import acted_frames, filmstrips, gallery, reevaluation
 
     chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if extra or len(chosen) + len(given) != len(args.overrides):
         wrong = extra[0] if extra else next(text for text in args.overrides if "=" not in text)
         raise UserError(f"{wrong!r}: only suite=…, task=… and models.… can be given to `bench eval`")
-    plain = matrix.single([f"{name}={value}" for name, value in given.items()]) if given else {}
+    plain = grammar.single([f"{name}={value}" for name, value in given.items()]) if given else {}
     models = settings.build(Models, {"mode": "replay", **plain}, "models")
     if args.episodes < 1:
         raise UserError(f"--episodes {args.episodes}: at least 1")

@@ -2,20 +2,31 @@
 
 bench show suite=minigrid_doorkey method=vlm_rb
 bench show method=vlm_rb profile=quick learner.lr=1e-3         the settings that `bench run` would use
+
+On a terminal of fewer than 140 columns each setting is a paragraph: its value, its meaning, and [the layer that set it]
+with the source.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+import os
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from guidebench.harness.plan.config import Cell
 
 HELP = "show every setting, which layer set it, and its source"
 LONGEST = 72
 """Maximum characters of a value in the table; a longer value, such as a prompt, is printed in full below it."""
+TABLE = 140
+"""Minimum columns in which the settings are shown as a table; below, each is a paragraph."""
 MOST = 10
 """Maximum number of tasks to print; `bench list` prints all."""
 
@@ -65,9 +76,9 @@ def _settings(cell: Cell) -> tuple[object, ...]:
 def _home(overrides: list[str], suites: list[str]) -> str:
     """Return the suite to show if none is named: that of the method's recipe, else the first that its parts fit."""
     from guidebench.harness.errors import UserError
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import grammar, matrix
 
-    if found := matrix.home({given.key: given for given in matrix.parse(overrides)}):
+    if found := matrix.home({given.key: given for given in grammar.parse(overrides)}):
         return found
     first: UserError | None = None
     for suite in sorted(suites, key=lambda name: name == "classic"):
@@ -80,52 +91,115 @@ def _home(overrides: list[str], suites: list[str]) -> str:
     raise first
 
 
+class Line(NamedTuple):
+    """A setting as it is shown."""
+
+    key: str
+    value: str
+    unit: str
+    layer: str
+    """The layer that set it."""
+    source: str
+    meaning: str
+
+    @property
+    def long(self) -> bool:
+        """Whether the value is printed below all settings."""
+        return len(self.value) > LONGEST or "\n" in self.value
+
+
 def _show(cell: Cell, tasks: list[str]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
+    width = _width()
+    console = Console(width=width)
+    for text in _heading(cell, tasks):
+        console.print(text, soft_wrap=width >= TABLE, highlight=False)
+    lines = _lines(cell)
+    if width >= TABLE:
+        console.print(_table(lines))
+    else:
+        _paragraphs(console, lines)
+    for line in filter(lambda line: line.long, lines):
+        console.print(f"\n{line.key}:")
+        console.print(Padding(Text(line.value), (0, 0, 0, 4), expand=False))
+    console.print()
+
+
+def _width() -> int:
+    """Return the columns of the terminal; those of COLUMNS where there is none, or enough for a table."""
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal or os.environ.get("COLUMNS", "").isdigit() else max(160, console.width)
+
+
+def _heading(cell: Cell, tasks: list[str]) -> Iterator[str]:
+    """Yield what is said of a cell before its settings, in rich's markup."""
+    from rich.markup import escape
+
     from guidebench.harness import registry
-    from guidebench.harness.plan import config, contents
-    from guidebench.harness.settings import show
+    from guidebench.harness.plan import contents
 
     names = cell.names
-    console = Console(soft_wrap=True)
     parts = ", ".join(part.words for part in names.parts)
     few = [*tasks[:MOST], f"and {len(tasks) - MOST} more"] if len(tasks) > MOST else tasks
-    console.print(f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(few)}), profile {names.profile}: {parts}")
+    yield f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(few)}), profile {names.profile}: {parts}"
     awaited = contents.waits_for(cell)
     which = f"cell: known once {escape(awaited)} is here" if awaited else f"cell {cell.id}"
-    console.print(which + (f", {escape(cell.variant)}" if cell.variant else ""))
+    yield which + (f", {escape(cell.variant)}" if cell.variant else "")
     if (stage := cell.stage) is not None:
-        where = f"{stage.names.suite}/{stage.names.task}"
-        console.print(
-            f"begins from the policies of its pre-training stage: {stage.names.method} on {where} ({stage.id})"
-        )
+        place = f"{stage.names.suite}/{stage.names.task}"
+        yield f"begins from the policies of its pre-training stage: {stage.names.method} on {place} ({stage.id})"
     if ablations := registry.get("method", names.method).ablations:
-        console.print(f"ablations, run by bench ablate: {', '.join(ablations)}")
+        yield f"ablations, run by bench ablate: {escape(', '.join(ablations))}"
+
+
+def _lines(cell: Cell) -> list[Line]:
+    """Return every setting of a cell, section by section."""
+    from guidebench.harness.plan import config
+    from guidebench.harness.settings import show
+
+    found = []
+    for section, known in config.cell_fields(cell.names).items():
+        for field in known.values():
+            value = cell.settings[f"{section}.{field.name}"]
+            found.append(
+                Line(f"{section}.{field.name}", show(value.value), field.unit, value.layer, value.source, field.meaning)
+            )
+    return found
+
+
+def _table(lines: Sequence[Line]) -> Table:
+    """Return the settings as a table, for `TABLE` columns or more."""
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_edge=False)
     for heading in ("setting", "value", "unit", "set by", "source", "meaning"):
         table.add_column(heading, overflow="fold", no_wrap=heading in ("setting", "value"))
-    texts = []
-    for section, known in config.cell_fields(names).items():
-        for field in known.values():
-            value = cell.settings[f"{section}.{field.name}"]
-            shown = show(value.value)
-            if len(shown) > LONGEST or "\n" in shown:
-                texts.append((f"{section}.{field.name}", shown))
-                shown = "below"
-            table.add_row(
-                f"{section}.{field.name}", escape(shown), field.unit, value.layer, value.source, field.meaning
-            )
-    wide = Console(width=max(console.width, 160)) if not console.is_terminal else console
-    wide.print(table)
-    for key, text in texts:
-        wide.print(f"\n{key}:")
-        wide.print(Padding(Text(text), (0, 0, 0, 4), expand=False))
-    wide.print()
+    for line in lines:
+        value = "below" if line.long else escape(line.value)
+        table.add_row(line.key, value, line.unit, line.layer, escape(line.source), escape(line.meaning))
+    return table
+
+
+def _paragraphs(console: Console, lines: Sequence[Line]) -> None:
+    """Print each setting with its value in a line, and what is known of it below, wrapped between words."""
+    from rich.text import Text
+
+    section, indent = "", " " * 4
+    for line in lines:
+        if (present := line.key.partition(".")[0]) != section:
+            section = present
+            console.print()
+        value = Text.assemble((line.key, "bold"), " = ", "(below)" if line.long else line.value)
+        console.print(value.append(f" {line.unit}" if line.unit else "", "dim"), highlight=False)
+        origin = f"[{line.layer}] {line.source}".rstrip()
+        for text in filter(None, (line.meaning, origin)):
+            console.print(Text(textwrap.fill(text, console.width, initial_indent=indent, subsequent_indent=indent)))
 
 
 def _json(cell: Cell) -> dict[str, object]:

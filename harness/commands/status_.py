@@ -133,6 +133,7 @@ def _row(
         "score": live.get("score", content.get("score")),
         "measure": _measure(record),
         "phase": live.get("phase", ""),
+        "answers": live.get("answers"),
         "steps_per_second": live.get("rate"),
         "seconds_left": None if standing.left is None else round(standing.left),
         "seconds_silent": round(max(0.0, time.time() - live["time"]), 1) if "time" in live else None,
@@ -203,6 +204,8 @@ def _line(row: dict[str, Any], standing: Standing) -> str:
     parts = [f"seed {row['seed']:<4} {row['status']:<8}"]
     parts += [f"{row['step']:>9,} of {row['steps']:,}"] if row["steps"] else []
     parts += [row["phase"]] if row["phase"] else []
+    if answers := row["answers"]:
+        parts += [count(answers["questions"] - answers["failures"], "answer")]
     parts += [standing.told] if standing.told else []
     parts += [f"{standing.rate:,.0f} steps/s"] if standing.rate else []
     parts += [f"{duration(standing.left)} left"] if standing.left is not None else []

@@ -99,6 +99,10 @@ def learning_begins(phases: Sequence[RunPhase], learning_starts: int) -> int:
     return 1
 
 
+EVALUATING = "evaluation"
+"""What the progress of a run calls its phase while an evaluation waits for answers."""
+
+
 class Journal(Protocol):
     """Receives the loop's records, logs and checkpoints, and writes them to the run directories of a worker."""
 
@@ -117,6 +121,10 @@ class Journal(Protocol):
     def diverged(self, row: int, step: int) -> None: ...
 
     def progress(
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+    ) -> None: ...
+
+    def consulting(
         self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
     ) -> None: ...
 
@@ -176,6 +184,7 @@ class Loop:
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self.phase = RunPhase("none", 0, "none")
         """The current run phase."""
+        self._evaluating = False
         self._observation: Array | None = None
         self._begun = False
         """Whether the first episodes have begun."""
@@ -207,7 +216,13 @@ class Loop:
     def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:
         """Return the answer to each question, in order; None for a stopped seed, whose question is not sent."""
         asked = [*zip(questions, scopes, strict=True)]
-        return consulted(self._consulted, asked, self.step, self._stop, self.agent.active)
+        phase = EVALUATING if self._evaluating else self._phase_shown
+
+        def stop() -> bool:
+            self._journal.consulting(self.step, self._score, self._waited, self._accounts, phase)
+            return self._stop()
+
+        return consulted(self._consulted, asked, self.step, stop, self.agent.active)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
         self._journal.noted(log, row, self.step, values)
@@ -369,9 +384,7 @@ class Loop:
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
             self._clock["checkpoint_seconds"] += time.monotonic() - started
-        self._journal.progress(
-            step, self._score, self._waited, self._accounts, self.phase.name if self._several else ""
-        )
+        self._journal.progress(step, self._score, self._waited, self._accounts, self._phase_shown)
         if halted:
             raise BudgetReached(halted)
         if stopping:
@@ -392,7 +405,9 @@ class Loop:
             return self._consult(questions, [f"evaluation/{self.step}/{question.episode}" for question in questions])
 
         notes: list[Note] = []
+        self._evaluating = True
         results = self._evaluator(self.agent, self.step, rows, None, consult, notes)
+        self._evaluating = False
         self._journal.evaluated(self.step, results)
         for log, row, values in notes:
             self._journal.noted(log, row, self.step, values)
@@ -422,6 +437,11 @@ class Loop:
     def accounts(self) -> dict[str, Sequence[Account]]:
         """Return the model usage of each seed's questions, by role."""
         return {role: asks.accounts for role, asks in self._every}
+
+    @property
+    def _phase_shown(self) -> str:
+        """Return the name of the current run phase, or "" if the run has only one."""
+        return self.phase.name if self._several else ""
 
     @property
     def _waited(self) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from guidebench.harness import registry, settings
+from guidebench.harness import meanings, registry, settings
 from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
@@ -438,7 +438,7 @@ def task_of(suite: str, name: str) -> str:
     home = registry.get("suite", suite)
     task = str(home.aliases.get(name, name))
     if task not in home.tasks:
-        raise unknown(f"task of suite {suite!r}:", task, home.tasks)
+        raise meanings.unknown_task(suite, name)
     return task
 
 
@@ -506,7 +506,7 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
     home = registry.get("suite", names.suite)
     recipe: Method = registry.get("method", names.method)
     if names.profile not in home.profiles:
-        raise unknown(f"profile of suite {names.suite!r}:", names.profile, home.profiles)
+        raise meanings.unknown_profile(names.suite, names.profile)
     profile = dict(home.profiles[names.profile])
     by_task = profile.pop("by_task", {}).get(names.task, {})
     profile.pop("tasks", None)  # it selects cells and is no setting

@@ -7,34 +7,30 @@ A list sweeps. Sweeping a setting expands only the methods that have it; a setti
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import hashlib
 import itertools
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from guidebench.harness import registry, settings
-from guidebench.harness.errors import UserError, a, unknown
+from guidebench.harness import meanings, registry, settings
+from guidebench.harness.errors import LISTED, UserError, a
 from guidebench.harness.execution import Execution, Models
 from guidebench.harness.parts import LauncherPart
-from guidebench.harness.plan import config, model_sets, roles
+from guidebench.harness.plan import config, roles, unknown_words
 from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.contents import Digests
+from guidebench.harness.plan.grammar import KINDS, NAME_KEYS, Given, parse
 from guidebench.harness.plan.names import Names, StandIns
-from guidebench.harness.recipes import Method
+from guidebench.harness.plan.unknown_words import methods_of, roles_of
 from guidebench.harness.records.schema import STAGES, label
 
-KINDS = registry.PARTS
-"""Kinds of part; each is also the name of a role."""
-NAME_KEYS = ("suite", "task", "method", "profile", config.MODELS, "seeds", config.PRETRAINING)
 NESTED = {"models": "models", "launching": "launcher"}
 """Field of `Execution` that holds settings -> their section in a command."""
-PATHS = ("output", "against", "models.cassette")
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
 MOST_SEEDS, MOST_CELLS = 10_000, 100_000
@@ -102,14 +98,6 @@ class Plan:
         return label(cell.names.method, "", cell.model, cell.names.profile, self.variant(cell))
 
 
-class Given(NamedTuple):
-    """A command-line override: its key and its values (one, or the elements of a sweep)."""
-
-    key: str
-    values: tuple[Any, ...]
-    sweep: bool
-
-
 @dataclass(frozen=True)
 class Words:
     """The overrides of a command that describe cells, by what they say."""
@@ -140,7 +128,7 @@ def plan(overrides: Sequence[str]) -> Plan:
     by_key: dict[str, Given] = {}
     for item in given:
         if item.key in by_key:
-            raise UserError(f"{item.key}= is given twice; name it once, with commas for several values")
+            raise unknown_words.twice(item.key, [*by_key[item.key].values, *item.values])
         by_key[item.key] = item
     execution_fields = {name: each for name, each in settings.fields(Execution).items() if name not in NESTED}
     execution_values: dict[str, Any] = {}
@@ -151,13 +139,14 @@ def plan(overrides: Sequence[str]) -> Plan:
             nested[section][name] = _plain(by_key.pop(key))
         elif key in execution_fields:
             execution_values[key] = settings.check(execution_fields[key], _plain(by_key.pop(key)), key)
-    if "suite" not in by_key and (found := home(by_key)):
-        by_key["suite"] = Given("suite", (found,), False)
+    words = _words(by_key, [*execution_fields])
     if "suite" not in by_key:
-        raise UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
+        if not (found := home(by_key)):
+            raise unknown_words.suite_missing(words.parts, _names(words.names, "task", ()))
+        words = replace(words, names={"suite": Given("suite", (found,), False), **words.names})
     models = settings.build(Models, nested["models"], "models")
     execution = Execution(**execution_values, models=models, launching=nested["launcher"])
-    cells = _expand(_words(by_key, [*execution_fields]), Digests(execution))
+    cells = _expand(words, Digests(execution))
     for stage in {stage.id: stage for cell in cells for stage in cell.stages}.values():
         try:
             config.validate(stage)
@@ -165,9 +154,32 @@ def plan(overrides: Sequence[str]) -> Plan:
             raise _in_stage(error, stage.names.method) from None
     for cell in cells:
         config.validate(cell)
+    _check_importable(cells)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
     launcher_of(execution)
     return Plan(tuple(cells), seeds, execution, ("bench", "run", *overrides))
+
+
+def parts_of(cells: Iterable[Cell]) -> list[tuple[str, str]]:
+    """Return kind and name of everything registered that workers need for cells and their stages, each once."""
+    every = [each.names for cell in cells for each in (*cell.stages, cell)]
+    found = [
+        pair
+        for names in dict.fromkeys(every)
+        for pair in (
+            ("suite", names.suite),
+            ("method", names.method),
+            *((part.kind, part.name) for part in names.parts),
+        )
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _check_importable(cells: Iterable[Cell]) -> None:
+    """Raise UserError for a part that no worker could import: one that a script or a notebook has registered."""
+    for kind, name in parts_of(cells):
+        if not registry.importable(registry.home(kind, name)):
+            raise UserError(registry.unreachable(kind, name))
 
 
 def launcher_of(execution: Execution) -> LauncherPart:
@@ -196,93 +208,32 @@ def _words(by_key: Mapping[str, Given], others: Sequence[str] = (), prefix: str 
         elif prefix and key == "seeds":
             raise UserError(f"{prefix}seeds= is given, but a stage has the seeds of the runs after it; leave it out")
         else:
-            known = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *others, *_all_settings()))
-            raise unknown(f"setting{' of a stage' if prefix else ''}", key, known)
+            words = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *others))
+            what = f"setting{' of a stage' if prefix else ''}"
+            raise unknown_words.key(key, item.values, words, [] if prefix else _present(by_key), what, prefix)
     return Words(names, parts, given, _words(before, (), f"{prefix}{PREFIX}") if before else None)
+
+
+def _present(by_key: Mapping[str, Given]) -> list[str]:
+    """Return the settings of the cells that a command names whose other words are in error; [] if they are unknown."""
+    parts = {*KINDS, *registry.roles()}
+    named = {key: item for key, item in by_key.items() if key in NAME_KEYS or key in parts}
+    with contextlib.suppress(UserError):
+        words = _words({"suite": Given("suite", (home(named),), False)} | named)
+        present: dict[str, None] = {}
+        for suite in _names(words.names, "suite", ()):
+            for method in _names(words.names, "method", (registry.get("suite", suite).method,)):
+                for profile, tasks in _protocols(words, suite):
+                    for found in _named(suite, tasks[:1], method, profile, words.parts, ("",)):
+                        present |= dict.fromkeys(config.base_settings(found.names))
+        return [*present]
+    return []
 
 
 def home(by_key: Mapping[str, Given]) -> str:
     """Return the suite named by the recipes of the given methods, or "" unless there is exactly one."""
     homes = {registry.get("method", name).suite for name in _names(by_key, "method", ())} - {None}
     return homes.pop() if len(homes) == 1 else ""
-
-
-def parse(overrides: Sequence[str]) -> list[Given]:
-    """Parse overrides by Hydra's grammar and expand sweeps."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import Override, QuotedString, Transformer
-    from hydra.errors import HydraException
-
-    parser = OverridesParser.create()
-    result = []
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, QuotedString):
-            return value.text
-        if isinstance(value, list):
-            return [plain(item) for item in value]
-        return value
-
-    for text in overrides:
-        if "=" not in text:
-            raise UserError(f"{text!r} is not of the form key=value; {_meant(text)}")
-        key, _, value = text.partition("=")
-        if key in PATHS:
-            result.append(Given(key, (_path(key, value),), False))
-            continue
-        try:
-            override: Override = parser.parse_override(text)
-            if override.is_delete() or override.is_add() or override.package is not None:
-                raise UserError(f"{text!r}: write key=value, without +, ~ or @")
-            if override.is_sweep_override():
-                _check_range(text, override.value())
-                values = tuple(plain(v) for v in override.sweep_iterator(Transformer.identity))
-            else:
-                values = (plain(override.value()),)
-        except (HydraException, ValueError, RecursionError) as error:  # also for huge numbers and deeply nested lists
-            raise UserError(f"{text[:200]!r} cannot be read: {str(error).splitlines()[0][:200]}") from None
-        if not values:
-            raise UserError(f"{text!r} expands to no value")
-        result.append(Given(override.key_or_group, values, override.is_sweep_override()))
-    return result
-
-
-def _meant(text: str) -> str:
-    """Return a suggestion for a word given in place of key=value."""
-    if text in (*NAME_KEYS, *KINDS):
-        return f"write {text}=…"
-    kind = next((kind for kind in registry.KINDS if text in registry.names(kind)), None)
-    if kind is None:
-        return "for example: suite=minigrid_doorkey method=uer profile=quick seeds=3"
-    return f"write {kind}={text}"
-
-
-def _check_range(text: str, sweep: Any) -> None:
-    """Raise UserError for a range with too many values, before the parser expands it."""
-    from hydra.core.override_parser.types import RangeSweep
-
-    if isinstance(sweep, RangeSweep):
-        start, stop, step = (float(value or 0) for value in (sweep.start, sweep.stop, sweep.step))
-        if step == 0 or not abs((stop - start) / step) <= MOST_CELLS:
-            raise UserError(f"{text!r}: a range needs a step other than 0 and at most {MOST_CELLS:,} values")
-
-
-def single(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return key -> value for a command without sweeps. Raise UserError if a key has several values."""
-    given = parse(overrides)
-    for item in given:
-        if item.sweep or sum(other.key == item.key for other in given) > 1:
-            raise UserError(f"{item.key}= has several values; this command takes one")
-    return {item.key: item.values[0] for item in given}
-
-
-def _path(key: str, text: str) -> str | None:
-    """Return a path verbatim, without surrounding quotes and with ~ expanded, or None for null."""
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        text = text[1:-1]
-    if not text:
-        raise UserError(f"{key}=: expected a directory")
-    return None if text == "null" else os.path.expanduser(text)
 
 
 def parse_seeds(given: Given) -> tuple[int, ...]:
@@ -362,51 +313,34 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
     if config.MODELS in words.names and config.MODELS not in met.used:
         given = ",".join(_names(words.names, config.MODELS, ()))
         raise UserError(
-            f"{config.MODELS}={given} is given, but the chosen methods ({_methods(cells.values())}) have no role of a "
-            f"model that it could fill; leave it out"
+            f"{config.MODELS}={given} is given, but the chosen methods ({methods_of(cells.values())}) have no role of "
+            f"a model that it could fill; leave it out"
         )
     stages = [name for name in _names(words.names, config.PRETRAINING, ()) if name != config.NONE]
     if stages and not any(cell.stage for cell in cells.values()):
         raise UserError(
-            f"{config.PRETRAINING}={stages[0]} is given, but none of the chosen methods ({_methods(cells.values())}) "
+            f"{config.PRETRAINING}={stages[0]} is given, but none of the chosen methods ({methods_of(cells.values())}) "
             f"learns anything that a stage could begin; leave it out"
         )
     for key in words.said():
         if key not in met.used and key not in words.parts:
-            raise _of_other_model(key, words, cells.values()) or _unused(key, cells.values(), met.known)
+            sets = _names(words.names, config.MODELS, ())
+            of_other = unknown_words.of_other_model(key, cells.values(), next(iter(sets), ""), words.parts)
+            raise of_other or _unused(key, cells.values(), met.known)
     unused = next((role for role in words.parts if role not in met.used), None)
     if unused:
-        others = _roles_of(unused, cells.values())
-        hint = f" in a role of that name; write {' or '.join(f'{role}=…' for role in others)}" if others else ""
+        others = roles_of(unused, cells.values())
+        asked = sorted({part.role for cell in cells.values() for part in cell.names.of(*registry.MODELS)})
+        hint = f"; their models have the roles {', '.join(asked)}" if asked and unused in registry.MODELS else ""
+        hint = f" in a role of that name; write {' or '.join(f'{role}=…' for role in others)}" if others else hint
         raise UserError(f"{unused}= is given, but none of the chosen methods has {a(unused)}{hint}")
     return list(cells.values())
-
-
-def _of_other_model(key: str, words: Words, cells: Iterable[Cell]) -> UserError | None:
-    """Return the error for a setting that the method's own model in a role has and the one of the set of models lacks;
-    None for any other setting."""
-    role, _, name = key.partition(".")
-    if role in words.parts:
-        return None
-    for cell in cells:
-        part = next((part for part in cell.names.of(*registry.MODELS) if part.role == role), None)
-        if part is None:
-            continue
-        own = registry.get("method", cell.names.method).named(role, part.kind)
-        filler = registry.get(part.kind, registry.meant(part.kind, own, role)) if own else None
-        if filler is not None and name in settings.fields(filler):
-            models = _names(words.names, config.MODELS, (model_sets.usual(cell.names.profile),))[0]
-            return UserError(
-                f"{key}= is given, but models={models} fills the role {role} with {part.name!r}, which has no such "
-                f"setting; add {role}={own}, or models=paper"
-            )
-    return None
 
 
 def _unused(key: str, cells: Iterable[Cell], known: Iterable[str]) -> UserError:
     """Return the error for a setting, or a word of a stage, that no cell has."""
     if not key.startswith(PREFIX):
-        return _misplaced(key, cells) or _foreign(key, cells) or unknown("setting", key, known)
+        return unknown_words.unused(key, "", cells, known)
     stages = {stage.id: stage for cell in cells for stage in cell.stages}.values()
     if not stages:
         return UserError(
@@ -414,7 +348,7 @@ def _unused(key: str, cells: Iterable[Cell], known: Iterable[str]) -> UserError:
             f"{config.PRETRAINING}=…, or leave it out"
         )
     own = key.rsplit(PREFIX, 1)[-1]
-    return _foreign(own, stages) or unknown(f"setting of the stage ({_methods(stages)}):", own, known)
+    return unknown_words.unused(own, methods_of(stages), stages, known)
 
 
 def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]]:
@@ -422,8 +356,8 @@ def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]
     home = registry.get("suite", suite)
     for profile in _names(words.names, "profile", ("paper",)):
         if profile not in home.profiles:
-            raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-        named = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks))
+            raise meanings.unknown_profile(suite, profile)
+        named = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks), home.tasks)
         yield profile, tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
 
 
@@ -550,74 +484,6 @@ def _in_stage(error: UserError, method: str) -> UserError:
     return error if "pre-training stage" in text else UserError(f"in the pre-training stage {method}: {text}")
 
 
-def _methods(cells: Iterable[Cell]) -> str:
-    return ", ".join(_distinct(cell.names.method for cell in cells))
-
-
-def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
-    """Return the error for a `drawing` setting that no cell has; None for another section or if no suite has it."""
-    if not key.startswith("drawing."):
-        return None
-    drawn = [cell.names.suite for cell in cells if cell.section("drawing") is not None]
-    if not drawn:
-        return UserError(f"{key}= is given, but none of the chosen methods has a part that looks at frames")
-    if key not in _drawing_settings():
-        return None
-    suites = " and ".join(map(repr, _distinct(drawn)))
-    return UserError(f"{key}= is given, but suite {suites} has no such setting for its frames; leave it out")
-
-
-def _foreign(key: str, cells: Iterable[Cell]) -> UserError | None:
-    """Return the error for a setting that only parts of other methods have; None if no part has it."""
-    kind, _, rest = key.partition(".")
-    if kind not in KINDS:
-        return None
-    part, _, name = rest.rpartition(".")
-    names = [part] if part in registry.names(kind) else [] if part else registry.names(kind)
-    owners = [owner for owner in names if name in settings.fields(registry.get(kind, owner))]
-    if not owners:
-        return None
-    chosen = _methods(cells)
-    if roles := _roles_of(kind, cells):
-        return UserError(
-            f"unknown setting {key!r} of the chosen methods ({chosen}), which have {a(kind)} in a role of another "
-            f"name than its kind; write {' or '.join(f'{role}.{name}=…' for role in roles)}"
-        )
-    recipes = {method: registry.get("method", method) for method in registry.names("method")}
-    using = [
-        method for method, recipe in recipes.items() if recipe.named(kind, kind) in owners and kind in _needed(recipe)
-    ]
-    swaps = owners if any(cell.names.part(kind) for cell in cells) else []
-    ways = [
-        f"{what}={found[0]}" + (f" (or {', '.join(found[1:])})" if len(found) > 1 else "")
-        for what, found in (("method", using), (kind, swaps))
-        if found
-    ]
-    which = f"{kind}{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
-    instead = f"choose {' or '.join(ways)}, or " if ways else ""
-    return UserError(
-        f"unknown setting {key!r} of the chosen methods ({chosen}): it is a setting of {which}; {instead}leave it out"
-    )
-
-
-def _roles_of(kind: str, cells: Iterable[Cell]) -> list[str]:
-    """Return the roles of this kind in the cells whose name differs from the kind."""
-    return sorted({part.role for cell in cells for part in cell.names.of(kind)} - {kind})
-
-
-def _needed(recipe: Method) -> dict[str, str]:
-    """Return role -> kind over the `needs` of a method's parts, without parts that only the suite names."""
-    found: dict[str, str] = {}
-    waiting = [("agent", "agent")]
-    while waiting:
-        role, kind = waiting.pop()
-        if role not in found and kind != registry.HUMAN:
-            found[role] = kind
-            name = recipe.named(role, kind)
-            waiting += registry.get(kind, registry.meant(kind, name, role)).needs.items() if name else []
-    return found
-
-
 def _too_many() -> UserError:
     return UserError(f"the command describes more than {MOST_CELLS:,} cells; sweep fewer values at a time")
 
@@ -667,15 +533,19 @@ def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping
         yield config.resolve(names, {**filled, **dict(values)}, named, combination.stand_ins)
 
 
-def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str]) -> tuple[str, ...]:
+def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names that a word holds, or the default. Raise UserError for an empty name, with those that are
+    `known`, or that any command may give."""
     if key not in by_key:
         return tuple(default)
     found: list[str] = []
     for value in by_key[key].values:
         for name in value if isinstance(value, list) else [value]:
-            if not isinstance(name, str) or not name:
-                raise UserError(f"{key}={settings.show(name)}: expected a name")
-            found.append(name)
+            if name == "" or isinstance(name, dict):
+                known = known or meanings.names_for(key)
+                listed = f" ({', '.join(known)})" if 0 < len(known) <= LISTED else ""
+                raise UserError(f"{key}={settings.show(name)}: expected a name{listed}")
+            found.append(name if isinstance(name, str) else settings.show(name))
     return tuple(dict.fromkeys(found))
 
 
@@ -688,18 +558,3 @@ def _plain(given: Given) -> Any:
 
 def _distinct(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
-
-
-def _all_settings() -> list[str]:
-    names = []
-    for section, known in config.PLAIN.items():
-        names += [f"{section}.{field.name}" for field in dataclasses.fields(known)]
-    for kind in KINDS:
-        for name in registry.names(kind):
-            names += [f"{kind}.{field.name}" for field in dataclasses.fields(registry.get(kind, name))]
-    return names + _drawing_settings()
-
-
-def _drawing_settings() -> list[str]:
-    drawings = [registry.get("suite", name).drawing for name in registry.names("suite")]
-    return [f"drawing.{field.name}" for drawing in drawings for field in dataclasses.fields(drawing)]

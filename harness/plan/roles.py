@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from guidebench.harness import registry
-from guidebench.harness.errors import UserError, a, unknown
+from guidebench.harness import meanings, registry
+from guidebench.harness.errors import UserError, a
 from guidebench.harness.parts import Part
 from guidebench.harness.plan import model_sets
 from guidebench.harness.plan.model_sets import OpenRole
@@ -48,7 +48,7 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
     recipe: Method = registry.get("method", method)
     home = registry.get("suite", suite)
     if profile not in home.profiles:
-        raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
+        raise meanings.unknown_profile(suite, profile)
     models = models or model_sets.usual(profile)
     suites = {"learner": learner_of(home, task), "dataset": home.dataset}
     found: dict[str, tuple[Chosen, str]] = {}

@@ -28,6 +28,10 @@ GALLERY = "gallery"
 """Directory of a run's animated episodes of the final policy."""
 VIDEOS = "videos"
 """Directory of a run's videos."""
+EVALUATIONS = "evaluations.parquet"
+"""File of a finished run's evaluation episodes."""
+LOST = f"its {EVALUATIONS} was deleted: restore it, or type the same bench run, which trains the run anew"
+"""Error of a finished run whose evaluation episodes are not there any more."""
 LIVE = ".live.json"
 """Current progress of a run; the file exists only while a worker trains the run."""
 
@@ -36,6 +40,13 @@ def frames_file(suite: str, task: str, name: str) -> Path:
     """Return the file of a task's sample frames in a perturbation matrix, relative to the study; `name` is the
     perturbation's."""
     return Path(FRAMES) / suite / task / f"{name}.png"
+
+
+def lost_rows(home: Path, path: Path) -> str:
+    """Return `LOST` if the evaluation episodes of a finished run are not there any more, and "" if they are. `home`:
+    directory of the run; `path`: where its run.json is, from where files may be moving."""
+    files = (EVALUATIONS, "evaluations.jsonl")
+    return "" if any((place / name).exists() for place in (path, home) for name in files) else LOST
 
 
 class RunDirectory:
@@ -69,9 +80,16 @@ class RunDirectory:
         return str(self.read().get("status", "waiting"))
 
     def read(self) -> dict[str, Any]:
-        """Return the content of run.json, or {} if the run has not begun."""
+        """Return the content of run.json, or {} if the run has not begun. A finished run whose evaluations are not
+        there any more counts as failed, so that the same command trains it again."""
         file = self.path / "run.json"
-        return read_json(file) if file.exists() else {}
+        content = read_json(file) if file.exists() else {}
+        if content.get("status") == "finished" and lost_rows(self.home, self.path):
+            refresh(self.path)  # on a disk that others write, this machine may remember that the file was not there
+            refresh(self.home)
+            if lost := lost_rows(self.home, self.path):
+                return content | {"status": "failed", "error": lost}
+        return content
 
     def update(self, **values: Any) -> None:
         """Change some entries of run.json. Raise Fenced if the lease that this was given is lost."""

@@ -15,7 +15,8 @@ from guidebench.harness import lengths
 from guidebench.harness.loop.probes import clip_starts
 from guidebench.harness.models import contact, keeping
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.models.backends.answers import BEGUN, IMAGE_TOKENS, OUR_WORDS, REPAIRS, SPOKEN
+from guidebench.harness.models.backends.answers import BEGUN, OUR_WORDS, REPAIRS, SPOKEN
+from guidebench.harness.models.backends.recipes import IMAGE_TOKENS
 from guidebench.harness.models.calls import ChatCall, Usage
 from guidebench.harness.models.checkup import tiny
 from guidebench.harness.parts import MESSAGE, AskingPart, Most, ReplayPart, There, clip_length

@@ -59,6 +59,7 @@ class RunJournal:
         self._dropped: set[int] = set()
         self._score: list[float | None] = [run.read().get("score") for run in self.runs]
         self._told = self._shown = 0.0
+        self._rate: float | None = None
         self._pace = Pace()
         self._backends: Sequence[Backend] = ()
 
@@ -199,23 +200,32 @@ class RunJournal:
         """Report progress to the launcher every `TELL_EVERY` seconds and in the run directory every `LIVE_EVERY`.
         `accounts`: returns the model usage of each seed, called only for a report; `phase`: name of the current run
         phase, or "" if the run has only one."""
-        now = time.monotonic()
-        if now - self._told < TELL_EVERY and step != self._cell.steps:
-            return
-        self._told = now
-        rate = self._pace(step)
+        if time.monotonic() - self._told >= TELL_EVERY or step == self._cell.steps:
+            self._rate = self._pace(step)
+            self._report(step, score, waited, accounts(), phase)
+
+    def consulting(
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+    ) -> None:
+        """Report that the loop waits for answers within a step, as often as `progress` does, with the speed that was
+        reported last. Arguments as of `progress`."""
+        if time.monotonic() - self._told >= TELL_EVERY:
+            self._report(step, score, waited, accounts(), phase)
+
+    def _report(self, step: int, score: Array, waited: float, accounts: Sequence[Account], phase: str) -> None:
+        self._told = now = time.monotonic()
         latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
-        shown: dict[str, Any] = {"step": step, "rate": rate, "waited": round(waited, 3), "phase": phase}
+        shown: dict[str, Any] = {"step": step, "rate": self._rate, "waited": round(waited, 3), "phase": phase}
         told = {"event": "progress", **shown, "seeds": self._job.seeds, "score": latest}
-        if found := accounts():
-            total = functools.reduce(Account.plus, found)
-            told["answers"] = {"questions": total.questions, "failures": total.failures}
+        if accounts:
+            told["answers"] = _answers(functools.reduce(Account.plus, accounts))
         self._tell(told)
         if now - self._shown >= LIVE_EVERY:
             self._shown = now
             for number, run in enumerate(self.runs):
                 if number not in self._dropped:
-                    run.show(**shown, score=latest[number])
+                    answers = {"answers": _answers(accounts[number])} if accounts else {}
+                    run.show(**shown, score=latest[number], **answers)
 
     def finish(self, agent: Agent, accounts: Mapping[str, Sequence[Account]]) -> None:
         """Write the last record of the ledger, after the backends have closed; convert the logs to Parquet, save the
@@ -286,6 +296,11 @@ class RunJournal:
                 run.hide()
                 sync(run.path)  # no write of this machine may arrive after another has followed
             lease.release()
+
+
+def _answers(account: Account) -> dict[str, int]:
+    """Return the counts of questions that ended, and of those without a usable answer."""
+    return {"questions": account.questions, "failures": account.failures}
 
 
 def _ledger(account: Account, spent: Usage) -> dict[str, float]:

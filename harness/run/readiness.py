@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from guidebench.harness import registry
 from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.models import keeping
 from guidebench.harness.parts import FilePart
 from guidebench.harness.plan import contents
 from guidebench.harness.plan.config import Cell
-from guidebench.harness.plan.matrix import Plan, launcher_of
+from guidebench.harness.plan.matrix import Plan, launcher_of, parts_of
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.trackers import following
 
@@ -32,6 +33,7 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
             return False
         return True
 
+    found |= dict.fromkeys(filter(None, (registry.unreachable(kind, name) for kind, name in parts_of(wanted))))
     for tracker in plan.execution.trackers:
         tried(lambda tracker=tracker: following.ready([tracker]))  # type: ignore[misc]
     if wanted:

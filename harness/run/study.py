@@ -59,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """A study on disk. `print(study)` prints one line; a notebook shows a table of its runs."""
+    """A study on disk. `print(study)` prints a line, and the errors of its runs; a notebook shows a table of them."""
 
     name: str
     directory: Path
@@ -73,7 +73,8 @@ class Study:
         return all(run.status == "finished" for run in self.runs)
 
     def __repr__(self) -> str:
-        return shown.line(self.name, self.directory, (run.status for run in self.runs))
+        runs = ((f"{run.cell.directory}, seed {run.seed}", run.status, run.error) for run in self.runs)
+        return shown.report(self.name, self.directory, runs)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -82,7 +83,7 @@ class Study:
             for run in self.runs
         ]  # fmt: skip
         headings = ("suite", "task", "method", "variant", "model", "profile", "seed", "status", "error")
-        return shown.table(repr(self), headings, rows)
+        return shown.table(shown.line(self.name, self.directory, (run.status for run in self.runs)), headings, rows)
 
 
 def directory_of(plan: Plan) -> Path:

@@ -16,7 +16,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.gym import recorder
 from guidebench.harness.plan import config
 from guidebench.harness.records.schema import LEDGER, QUESTIONS, ROLES
-from guidebench.harness.records.study import frames_file
+from guidebench.harness.records.study import LOST, frames_file
 from guidebench.results import limits, policies, rows
 from guidebench.results.evaluations import evaluations
 from guidebench.results.pictures import HEAD, size
@@ -89,7 +89,7 @@ def _check_layout(study: StudyRecord, files: set[str]) -> None:
         if cell.matrix is not None and cell.matrix.kind == "perturbation":
             allowed.add(frames_file(cell.suite, cell.task, cell.matrix.name).as_posix())
     allowed |= {f"{run.directory}/run.json" for run in study.runs}
-    finished = {run.directory for run in study.runs if run.status == "finished"}
+    finished = {run.directory for run in study.runs if run.status == "finished" or run.error == LOST}
     wanted |= {f"{run}/evaluations.parquet" for run in finished}
     allowed |= {f"{run}/{name}" for run in finished for name in ("ledger.jsonl", "policy.safetensors")}
     if not finished:

@@ -337,9 +337,9 @@ def _agrees(then: RecordedCall, value: Any) -> bool | None:
 def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
     """Return the settings in a command line that say how to reach models, and the limits on their calls. Raise
     UserError for any other setting, and for a server without a limit."""
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import grammar
 
-    found: dict[str, Any] = dict(matrix.single([*words])) if words else {}
+    found: dict[str, Any] = dict(grammar.single([*words])) if words else {}
     limits: dict[str, Any] = {}
     known = settings.fields(Models)
     for name in [*found]:

@@ -1,9 +1,12 @@
 """Everything is found by name, lightly; a broken plug-in is a warning with its name, never a crash."""
 
+import importlib
+import os
 import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.harness.recipes import Method
+from guidebench.harness.run import readiness
 
 JUDGE = """
     from dataclasses import dataclass
@@ -70,6 +74,37 @@ def test_a_name_that_no_entry_point_announces_is_told_with_the_line_that_is_miss
         UserError, match=r"judge 'other' is registered by two_module, .* add other = \"two_module\" to "
     ):
         registry.get("judge", "other")
+
+
+REPLAY = """
+from dataclasses import dataclass
+from guidebench.harness.registry import get, register
+
+@register.replay("mine")
+@dataclass(frozen=True)
+class Mine(get("replay", "uer")):
+    \"\"\"Mine.\"\"\"
+"""
+
+
+def test_a_part_of_a_script_or_a_notebook_is_refused_while_a_command_is_planned(plugin) -> None:
+    exec(REPLAY, {"__name__": "__main__"})
+    words = ("suite=minigrid_doorkey", "profile=smoke", "replay=mine", "seeds=1")
+    with pytest.raises(
+        UserError, match=r"replay 'mine' is registered in a script or notebook, and workers .*`bench new` writes such"
+    ):
+        matrix.plan(words)
+
+
+def test_a_part_that_no_entry_point_announces_is_refused_before_workers_start(plugin, tmp_path: Path) -> None:
+    site = plugin("my_module", REPLAY, {})
+    importlib.import_module("my_module")
+    plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "replay=mine", "seeds=1"])
+    (reason,) = readiness.missing(plan, tmp_path)
+    assert re.search(r"by my_module, but no entry point announces it; add mine = \"my_module\" to .*replays", reason)
+    (site / "my_module-1.0.dist-info" / "entry_points.txt").write_text("[guidebench.replays]\nmine = my_module\n")
+    os.utime(site)
+    assert readiness.missing(plan, tmp_path) == []
 
 
 def test_a_role_that_no_part_needs_is_refused_in_a_method(plugin) -> None:

@@ -66,7 +66,7 @@ def test_a_wrong_value_is_named_with_what_fits(name: str, given: object, says: s
 
 
 def test_building_names_the_nearest_setting() -> None:
-    with pytest.raises(UserError, match=r"unknown setting part. 'rtae'; did you mean 'rate'"):
+    with pytest.raises(UserError, match=r"unknown setting 'part.rtae'; did you mean 'part.rate'"):
         settings.build(Example, {"rtae": 1}, "part")
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,26 @@ def test_finished_and_running_runs_come_as_one_frame(directory: Path) -> None:
     assert list(rows.columns) == [*EVALUATION, "score", "variant", "label", "directory"]
     assert (rows["success"].dtype, rows["step"].dtype, rows["return"].dtype) == ("bool", "int64", "float64")
     assert rows["directory"].iloc[-1] == "grid/8x8/uer-a/seed-1"
+
+
+@pytest.mark.parametrize(
+    ("begun", "failures"),
+    [([], [None]), ([{"asked": 1, "applied": 2, "failure": "timeout"}], [None, "timeout"])],
+)
+def test_a_half_finished_study_is_read_without_a_warning_of_pandas(
+    directory: Path, begun: list[dict[str, Any]], failures: list[str | None]
+) -> None:
+    """The log of a run that has just begun is empty, and columns of answers are where there are answers."""
+    finished = write_rows(directory / "seed-0", "judgements", [{"asked": 1, "applied": 2, "score": 0.25}])
+    log_to_parquet(finished, finished.with_suffix(".parquet"))
+    finished.unlink()
+    write_rows(directory / "seed-1", "judgements", begun)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = results.load(_study(directory), what="judgements")
+    assert rows["score"].dtype == "float64" and rows["asked"].tolist() == [1] * len(failures)
+    found = rows["failure"] if "failure" in rows else pd.Series([None] * len(rows), dtype=object)
+    assert found.where(found.notna(), None).tolist() == failures
 
 
 def test_of_a_selection_without_cells_there_are_no_rows_and_all_columns(directory: Path) -> None:

@@ -27,9 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from guidebench.harness.errors import UserError
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import grammar, unknown_words
 
-    given = matrix.single(args.overrides)
+    given, words = grammar.single(args.overrides), ("suite", "task", "judge")
+    if strange := next((key for key in given if key not in words and "." not in key), ""):
+        raise unknown_words.key(strange, [given[strange]], words)
     suite, task = given.pop("suite", None), given.pop("task", None)
     if suite is None:
         raise UserError("no suite named; add suite=…")

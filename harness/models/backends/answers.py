@@ -21,8 +21,6 @@ REPAIRS = 2
 """Times that a model is shown what is wrong with its answer (choice)."""
 OUR_WORDS = 1_000
 """Bytes reserved for our text around a schema and for error descriptions, with a margin."""
-IMAGE_TOKENS = 1_100
-"""Tokens of an image if the model's recipe does not say (choice: hosted models' count in high detail)."""
 LONGEST = 1_000_000
 """Characters of an answer that are parsed; no valid answer is longer (choice)."""
 

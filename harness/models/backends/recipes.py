@@ -19,6 +19,8 @@ Scoring = Literal["prefill", "logprobs", "literal"]
 Pricing = Literal["listed", "free", "unknown"]
 PAPERS = ("vlm_rb", "lagea", "kagi", "dsadf", "rl_sallm_f")
 MILLION = 1_000_000
+IMAGE_TOKENS = 1_100
+"""Tokens of an image if the model's recipe does not say (choice: hosted models' count in high detail)."""
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,10 @@ class Transformers(Local):
         try:
             super().ready()
         except UserError as error:
+            reason = f" judge.{error}" if str(error).startswith("model=") else f": {error}"
             doctor = shlex.join(["bench", "doctor", "judge=transformers", f"judge.model={self.model}"])
             raise UserError(
-                f"judge=transformers judge.{error}\n"
+                f"judge=transformers{reason}\n"
                 f"`{doctor}` checks it. Without it, judge=openai asks "
                 f"a model behind a server, and profile=quick takes a suite's own judge, written by hand, if it has one"
             ) from None

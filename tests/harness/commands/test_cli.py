@@ -274,6 +274,14 @@ def test_a_matrix_of_a_thousand_cells_is_planned_without_importing_torch() -> No
         (("status", "--jsn", "x"), "unknown option '--jsn'; did you mean '--json'"),
         (("models", "export", "--jsn"), "unknown option '--jsn'"),
         (("lst",), "unknown command 'lst'; did you mean 'list'"),
+        (("train", *SMOKE), "'train' is no command here; it is bench run"),
+        (("methods",), "'methods' is no command; bench list methods lists them"),
+        (("method=uer", "seeds=3"), "'method=uer' is no command; write bench run method=uer seeds=3"),
+        (("ru", "n", *SMOKE), "'ru' is no command; write bench run suite="),
+        (("nope",), "unknown command 'nope' .known: ablate, .*`bench help` says what each does"),
+        (("run", *SMOKE, "--seed", "3"), "unknown setting 'seed'; write seeds=3 for 3 seeds"),
+        (("new", "replays", "mine"), "unknown argument of bench new: 'replays'; did you mean 'replay'"),
+        (("list", "methds"), "unknown kind 'methds'; did you mean 'method'"),
         (("new", "replay", "My-Replay"), "'My-Replay' is not a name for a replay"),
         (("new", "replay", "uer"), "there is a method and a replay 'uer' already"),
         (("new", "suite", "classic"), "there is a suite 'classic' already"),
@@ -296,6 +304,7 @@ def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
     )
     write_cell(directory, cell)
     directory.run(cell.directory, 0).update(status="finished", step=600, steps=600, score=0.75)
+    (directory.run(cell.directory, 0).path / "evaluations.parquet").touch()
     directory.run(cell.directory, 1).update(status="failed", step=450, steps=600, error="Traceback …\nValueError: no")
     directory.run(cell.directory, 3).update(status="running", step=150, steps=600)  # and no process holds it
     code, out, _ = bench("status", str(tmp_path))
@@ -416,7 +425,9 @@ def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(
     words = ["suite=minigrid_doorkey", "task=5x5", "method=uer", f"profile={profile}"]
     plan = matrix.plan([*words, f"seeds={seeds + 1}", f"output={tmp_path}"])
     for seed in range(seeds):  # one more is not finished
-        StudyDirectory(tmp_path).run(plan.cells[0].directory, seed).update(status="finished", step=600, steps=600)
+        run = StudyDirectory(tmp_path).run(plan.cells[0].directory, seed)
+        run.update(status="finished", step=600, steps=600)
+        (run.path / "evaluations.parquet").touch()
     run_._close(study.look(plan))
     out = capsys.readouterr().out
     assert re.fullmatch(f"\n{says}\\.\n", out) if says else not out
@@ -426,7 +437,7 @@ def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(
     assert capsys.readouterr().out.endswith(f"\npage: {tmp_path / 'report' / 'report.html'}\n")
 
 
-def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> None:
+def test_a_study_is_printed_with_its_errors_and_shown_as_a_table(tmp_path: Path) -> None:
     plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "task=5x5", "seeds=2", f"output={tmp_path}"])
     directory = StudyDirectory(tmp_path)
     (cell,) = plan.cells
@@ -434,9 +445,10 @@ def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> No
     write_cell(directory, cell)
     directory.run(cell.directory, 1).update(status="failed", seed=1, step=0, steps=600, error="Traceback\nNo: <b>&")
     for found in (study.look(plan), results.study(tmp_path)):
-        assert (
-            str(found) == repr(found) == f"study {plan.name} in {tmp_path}: 0 of 2 runs finished, 1 waiting, 1 failed"
-        )
+        line, error = repr(found).splitlines()
+        assert str(found) == repr(found)
+        assert line == f"study {plan.name} in {tmp_path}: 0 of 2 runs finished, 1 waiting, 1 failed"
+        assert error.endswith(f"{cell.id}, seed 1: No: <b>&")
         html = found._repr_html_()
         assert html.startswith("<table>") and html.count("<tr>") == 3
         assert "<td>No: &lt;b&gt;&amp;</td>" in html and "Traceback" not in html

@@ -68,6 +68,7 @@ def test_only_seeds_that_stand_at_the_same_step_share_a_worker_and_finished_ones
     for seed, step in [(0, 200), (2, 200), (3, 300)]:
         checkpoints.save(directory.run(plan.cells[0].directory, seed).path, step, {})
     directory.run(plan.cells[0].directory, 4).update(status="finished")
+    (directory.run(plan.cells[0].directory, 4).path / "evaluations.parquet").touch()
     jobs = [job for job in packs(tmp_path, [Slot("cuda", "0")]) if job[0] == "uer"]
     assert jobs == [("uer", (0, 2)), ("uer", (1,)), ("uer", (3,))]
 

@@ -140,7 +140,7 @@ def test_its_settings_are_checked_and_are_in_no_id(far, tmp_path: Path, capsys: 
     ("words", "says"),
     [
         (["launcher=slrm"], "unknown launcher 'slrm'"),
-        (["launcher.host=moon"], "unknown setting launcher. 'host'"),
+        (["launcher.host=moon"], "unknown setting 'launcher.host'"),
         (["launcher=local,local"], "launcher"),
     ],
 )

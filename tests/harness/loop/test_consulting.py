@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import InFlight, QuestionQueue
 from guidebench.harness.plan import matrix
-from guidebench.harness.run import readiness
+from guidebench.harness.run import journal, readiness
 from tests.harness.models.canned import completion, serving
 
 PLANNING = '''
@@ -227,6 +228,27 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
         (seed, step): 2 for seed in (0, 1) for step in (30, 60, 90)
     }
     assert set(plans["plan"]) == {0, 1}, "both plans are made, so that a wrong one would be seen"
+
+
+def test_an_evaluation_that_waits_for_answers_shows_how_many_it_has(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for spacing in ("TELL_EVERY", "LIVE_EVERY"):
+        monkeypatch.setattr(journal, spacing, 0.0)
+    planner.hold("evaluation", 30)
+    shown: list[dict[str, Any]] = []
+
+    def stop() -> bool:
+        if planner.waiting.is_set() and not shown:
+            (live,) = tmp_path.rglob(".live.json")
+            shown.append(json.loads(live.read_text()))
+            planner.release()
+        return False
+
+    train(*TINY, f"planner.base_url={planner.url}", "seeds=[0]", packs=[(0,)], directory=tmp_path / "shown", stop=stop)
+    (live,) = shown
+    assert (live["step"], live["phase"]) == (30, "evaluation")
+    assert live["answers"]["questions"] > 0 and live["answers"]["failures"] == 0 and time.time() - live["time"] < 60
 
 
 def test_an_evaluation_by_itself_asks_where_it_is_told_to_and_a_submission_is_replayed(

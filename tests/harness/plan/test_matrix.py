@@ -122,18 +122,18 @@ def test_mistakes_name_the_value_and_the_fix(override: str, says: str) -> None:
 
 
 def test_a_message_names_each_known_thing_once_and_those_of_the_section_alone() -> None:
-    with pytest.raises(UserError) as raised:
+    with pytest.raises(UserError, match=r"none of the words of a command .*, and `bench show` prints") as raised:
         matrix.plan([*BASE, "zebra=1"])
-    known = str(raised.value).split("(known: ")[1].removesuffix(")").removesuffix(", …").split(", ")
-    assert len(known) == len(set(known)) == 20
+    words = str(raised.value).split(" (")[1].partition(")")[0].split(", ")
+    assert len(words) == len(set(words)) and {"suite", "judge", "planner", "seeds", "output"} < {*words}
     with pytest.raises(UserError) as raised:
-        matrix.plan([*BASE, "learner.lrr=1"])
-    known = str(raised.value).split("(known: ")[1].removesuffix(")").removesuffix(", …").split(", ")
-    assert all(name.startswith("learner.") for name in known)
+        matrix.plan([*BASE, "learner.zebra=1"])
+    known = str(raised.value).split("(known: ")[1].partition(")")[0].split(", ")
+    assert len(known) > 5 and all(name.startswith("learner.") for name in known)
 
 
 def test_a_list_of_settings_too_long_to_help_is_left_out_where_one_is_near() -> None:
-    with pytest.raises(UserError, match=r"unknown setting 'metod'; did you mean 'method' or 'models'\?$"):
+    with pytest.raises(UserError, match=r"unknown setting 'metod'; did you mean 'method'\?$"):
         matrix.plan([*BASE, "metod=uer"])
 
 

@@ -119,6 +119,7 @@ def test_a_run_stays_finished_if_it_is_killed_while_an_emptied_attempt_is_delete
         patched.setattr(*((Path, "rename", killed) if killed_in == "rename" else (shutil, "rmtree", killed)))
         attempts.publish(run, 2)
     assert (run / "run.json").read_text() == FINISHED and attempts.remain(run)
+    (run / "evaluations.parquet").touch()
     assert attempts.newest(run) == 0 and RunDirectory(run).status == "finished"
     assert attempts.publish(run, 0) and not attempts.remain(run)
 

@@ -1,6 +1,8 @@
 """What a dry run says is sent at most is never exceeded, by hand and by a server that fails in every way."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,12 @@ def test_clips_of_episodes_that_nothing_ends_are_whole() -> None:
     (cell,) = matrix.plan(words).trained
     found = call_bounds.conversations(cell, "judge")
     assert found is not None and found[0].questions == 2 * -(-500 // 32)
+
+
+def test_a_bound_is_known_without_the_package_of_servers() -> None:
+    """A dry run of a study with local models works where the extra `openai` is not installed."""
+    program = "import sys; sys.modules['openai'] = None; import guidebench.harness.run.call_bounds"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 class Failing:

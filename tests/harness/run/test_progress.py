@@ -66,6 +66,7 @@ def test_how_many_questions_were_answered_is_not_cut_at_the_width_of_the_names(p
 def test_what_is_finished_before_counts_and_a_failed_seed_is_told(tmp_path, capsys) -> None:
     plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=uer", "seeds=3", f"output={tmp_path}"])
     StudyDirectory(tmp_path).run(plan.cells[0].directory, 0).update(status="finished", step=600, steps=600)
+    (StudyDirectory(tmp_path).run(plan.cells[0].directory, 0).path / "evaluations.parquet").touch()
     lines = progress.Lines(plan)
     lines(event(plan, 0, (1, 2), "started", step=300))
     lines(event(plan, 0, (1, 2), "failed", seed=2, error="no longer finite"))

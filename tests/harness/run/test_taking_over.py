@@ -143,6 +143,7 @@ def test_a_command_tidies_and_moves_a_finished_attempt_only_if_no_worker_holds_i
     run = runs(lost)[0]
     cell = recorded(json.loads((run.parent / "cell.json").read_text()))
     (attempts.begin(run, 2) / "run.json").write_text('{"status": "finished"}')
+    (run / "attempt-2" / "evaluations.parquet").touch()
     worker = Lease(run, "run")
     worker.acquire()
     studies._complete(run, cell, keep_replay=False)

@@ -66,6 +66,7 @@ def study(tmp_path: Path, plugin) -> Path:
     run = directory / "grid/8x8/uer-c0ffee/seed-3"
     written(run, "metrics", {"step": 10, "loss": 1.5}, {"step": 20, "loss": 2.5})
     (run / "run.json").write_text(json.dumps({"status": "finished"}))
+    (run / "evaluations.jsonl").touch()
     (run.parent / "cell.json").write_text(json.dumps(CELL))
     return directory
 
@@ -189,6 +190,7 @@ def test_following_goes_on_while_a_scheduler_has_jobs(study: Path, monkeypatch: 
         found = next(answers)
         if not found:
             (run / "run.json").write_text(json.dumps({"status": "finished"}))
+            (run / "evaluations.jsonl").touch()
         return found, []
 
     monkeypatch.setattr(queues, "of", of)
@@ -210,6 +212,7 @@ def test_following_ends_with_the_study_and_shows_what_came_meanwhile(study: Path
         time.sleep(0.1)
     assert lines(study) == SENT[:1], "no checkpoint holds a point yet"
     (run / "run.json").write_text(json.dumps({"status": "finished"}))
+    (run / "evaluations.jsonl").touch()
     lock.release()
     whole.release()
     out = process.stdout.read()

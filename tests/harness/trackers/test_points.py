@@ -93,6 +93,7 @@ def test_what_a_checkpoint_holds_is_final_and_nothing_else(run: FollowedRun) -> 
     assert run.standing() == (399, "running"), "the ledger of the last step is written when all calls have ended"
     lock.release()
     (run.directory / "run.json").write_text(json.dumps({"status": "finished"}))
+    (run.directory / "evaluations.jsonl").touch()
     for path in checkpoints.existing(run.directory):
         shutil.rmtree(path)
     assert run.standing() == (ALL, "finished")

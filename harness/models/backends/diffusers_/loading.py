@@ -79,4 +79,4 @@ def check_packages() -> None:
     """Raise UserError if diffusers or transformers is not installed."""
     for package in ("diffusers", "transformers"):
         if importlib.util.find_spec(package) is None:
-            raise needs_extra(f"{package} is missing")
+            raise needs_extra(f"the package {package} is missing")

@@ -17,7 +17,6 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.answers import (
     BEGUN,
-    IMAGE_TOKENS,
     OUR_WORDS,
     REPAIRS,
     SPOKEN,
@@ -32,7 +31,7 @@ from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.backends.openai_ import reading
 from guidebench.harness.models.backends.openai_.reading import Completion
 from guidebench.harness.models.backends.openai_.server import Server
-from guidebench.harness.models.backends.recipes import MILLION, Scoring
+from guidebench.harness.models.backends.recipes import IMAGE_TOKENS, MILLION, Scoring
 from guidebench.harness.models.calls import (
     CUT_OFF,
     Call,

@@ -26,7 +26,7 @@ try:
     import httpx2
     import openai
 except ImportError as error:
-    raise extras.missing(f"openai is missing ({error})", "openai") from None
+    raise extras.missing(f"the package openai is missing ({error})", "openai") from None
 
 LONGEST = 2**20
 """Most bytes read of a response body (choice: a hundred times an answer of 1024 tokens)."""

@@ -68,7 +68,7 @@ def check(model: str, revision: str | None = None) -> None:
     """Raise UserError if `transformers` is not installed, a local path does not exist, or a repository's files are not
     on this machine; download nothing."""
     if importlib.util.find_spec("transformers") is None:
-        raise needs_extra("transformers is missing")
+        raise needs_extra("the package transformers is missing")
     name = recipes.repository(model)
     if name.startswith(("/", ".")) and not Path(name).exists():
         raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
@@ -133,7 +133,7 @@ def where(name: str, revision: str | None) -> Path | None:
             None,
         )
     except ImportError:
-        raise needs_extra("transformers is missing") from None
+        raise needs_extra("the package transformers is missing") from None
     except ValueError:
         raise UserError(f"{name!r} is neither a directory here nor the name of a repository") from None
     return None if found is None else Path(found).parent
@@ -144,7 +144,7 @@ def _transformers() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise needs_extra(f"transformers is missing ({error})") from None
+        raise needs_extra(f"the package transformers is missing ({error})") from None
     transformers.utils.logging.disable_progress_bar()
     return transformers
 

@@ -116,7 +116,7 @@ def load(source: Source, kind: Kind) -> tuple[Any, Any]:
     try:
         import transformers
     except ImportError as error:
-        raise needs_extra(f"transformers is missing ({error})") from None
+        raise needs_extra(f"the package transformers is missing ({error})") from None
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 

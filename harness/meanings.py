@@ -1,0 +1,203 @@
+"""What an unknown name of a command means: the same name of another kind, a word of the field, or a misspelt name.
+
+It is read only once an error is certain, so it may load every plug-in and compare every name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError, a, unknown
+from guidebench.harness.spelling import close
+
+TASK, PROFILE, TRACKER, MODEL_SET = "task", "profile", "tracker", "model_set"
+WORDS = {MODEL_SET: "models", TRACKER: "trackers"}
+"""Kind -> the word of a command that names one, where that differs from the kind."""
+TITLES = {MODEL_SET: "set of models"}
+"""Kind -> how messages call it, where that differs from the kind."""
+KINDS = (*registry.KINDS, TRACKER, MODEL_SET)
+"""Kinds whose names a command may hold, besides tasks and profiles, which belong to suites."""
+FIELD = {
+    "uniform": "uer", "prioritized": "per", "prioritised": "per", "ddqn": "dqn", "double_dqn": "dqn",
+    "dueling": "dueling_dqn", "qr_dqn": "iqn", "soft_actor_critic": "sac", "behavior_cloning": "bc",
+    "behaviour_cloning": "bc", "sil": "self_imitation",
+}  # fmt: skip
+"""A name that papers and other packages use -> the registered one."""
+VERSION = re.compile(r"-v\d+$")
+
+
+def unknown_name(kind: str, name: str) -> UserError:
+    """Return the error for a name that is not registered as this kind, with what it probably means."""
+    title, known = TITLES.get(kind, kind), registry.names(kind)
+    if not spelt(name, known):
+        here = FIELD.get(name.lower().replace("-", "_"), name)
+        called = "" if here == name else f" (here {here!r})"
+        if here in known:
+            return UserError(f"unknown {title} {name!r}; here it is called {here!r}: write {word(kind)}={here}")
+        if meaning := other_meaning(kind, here):
+            return UserError(f"unknown {title} {name!r}{called}: {meaning}")
+    return unknown(title, name, known, _hint(kind, name))
+
+
+def unknown_task(suite: str, name: str) -> UserError:
+    """Return the error for a task that a suite does not have, with the suites that do."""
+    what, home = f"task of suite {suite!r}:", registry.get("suite", suite)
+    if here := task_of(suite, name):
+        return unknown(what, name, [here])
+    if homes := suites_of(name):
+        task = task_of(homes[0], name)
+        return UserError(f"unknown {what} {name!r}; suite {homes[0]} has it: write suite={homes[0]} task={task}")
+    if meaning := other_meaning(TASK, name):
+        return UserError(f"unknown {what} {name!r}: {meaning}")
+    near = close(name, home.tasks) or close(name, home.aliases)
+    return unknown(what, name, [*home.tasks, *(alias for alias in near if alias in home.aliases)])
+
+
+def unknown_profile(suite: str, name: str) -> UserError:
+    """Return the error for a profile that a suite does not have."""
+    what, home = f"profile of suite {suite!r}:", registry.get("suite", suite)
+    if not close(name, home.profiles):
+        if task := task_of(suite, name):
+            return UserError(f"unknown {what} {name!r}: {task} is a task of this suite; write task={task}")
+        if meaning := other_meaning(PROFILE, name):
+            return UserError(f"unknown {what} {name!r}: {meaning}")
+    return unknown(what, name, home.profiles)
+
+
+def other_meaning(kind: str, name: str) -> str:
+    """Return what a name is if not of this kind, with the words of a command that name it; "" if it is nothing."""
+    found = [other for other in KINDS if other != kind and spelt(name, registry.names(other))]
+    if kind in registry.MODELS and MODEL_SET in found:  # which also fills the role of this kind
+        found = [MODEL_SET, *(other for other in found if other in registry.MODELS)]
+    elif "method" in found:  # a whole recipe, of which a part of that name is the piece
+        found = ["method", *(other for other in found if other in registry.PARTS and other not in registry.MODELS)]
+    if found == [MODEL_SET] and kind != PROFILE and name in profiles():
+        return f"{name} is a profile and a set of models; write profile={name} or models={name}"
+    if found:
+        kinds = listing([a(TITLES.get(other, other)) for other in found])
+        ways = [way for other in found for way in _ways(kind, other, spelt(name, registry.names(other)))]
+        return f"{spelt(name, registry.names(found[0]))} is {kinds}; write {' or '.join(dict.fromkeys(ways))}"
+    if homes := suites_of(name):
+        task = task_of(homes[0], name)
+        others = f" (and of {', '.join(homes[1:])})" if homes[1:] else ""
+        return f"{task} is a task of suite {homes[0]}{others}; write suite={homes[0]} task={task}"
+    if profile := spelt(name, profiles()):
+        return f"{profile} is a profile; write profile={profile}"
+    return ""
+
+
+def word(kind: str) -> str:
+    """Return the word of a command that names one of a kind."""
+    return WORDS.get(kind, kind)
+
+
+def names_for(key: str) -> list[str]:
+    """Return every name that a word of a command may hold: of a kind, a role, a task or a profile; [] for others."""
+    kinds = {word(kind): [kind] for kind in KINDS} | {role: sorted(of) for role, of in registry.roles().items()}
+    if key == TASK:
+        return [task for suite in registry.names("suite") for task in _tasks(suite)]
+    if key == PROFILE:
+        return profiles()
+    return [name for kind in kinds.get(key, ()) if kind != registry.HUMAN for name in registry.names(kind)]
+
+
+def _tasks(suite: str) -> list[str]:
+    home = registry.get("suite", suite)
+    return [*home.tasks, *home.aliases]
+
+
+def profiles() -> list[str]:
+    return list(
+        dict.fromkeys(each for name in registry.names("suite") for each in registry.get("suite", name).profiles)
+    )
+
+
+def suites_of(task: str) -> list[str]:
+    """Return the suites that have a task of this name. A name of Gymnasium's, such as MiniGrid-DoorKey-8x8-v0, means
+    the task that is one of its pieces in a suite whose name holds another."""
+    suites = registry.names("suite")
+    exact = [suite for suite in suites if task_of(suite, task)]
+    pieces = [] if spelt(task, suites) else re.split(r"[-_/]", VERSION.sub("", task).lower())
+    return exact or [
+        suite for suite in suites if _piece(suite, pieces) and any(piece in suite.split("_") for piece in pieces)
+    ]
+
+
+def task_of(suite: str, name: str) -> str:
+    """Return the task of a suite that is called so, whatever its case, hyphens and version; "" if there is none."""
+    home = registry.get("suite", suite)
+    if name in home.aliases:
+        return str(home.aliases[name])
+    if found := spelt(name, home.tasks):
+        return found
+    versionless: dict[str, str] = {VERSION.sub("", task): task for task in home.tasks}
+    if found := spelt(VERSION.sub("", name), versionless):
+        return versionless[found]
+    if spelt(name, registry.names("suite")):
+        return ""
+    pieces = re.split(r"[-_/]", VERSION.sub("", name).lower())
+    return _piece(suite, pieces) if any(piece in suite.split("_") for piece in pieces) else ""
+
+
+def _piece(suite: str, pieces: Sequence[str]) -> str:
+    """Return the task of a suite that is one of these pieces, or ""."""
+    tasks: Sequence[str] = registry.get("suite", suite).tasks
+    return next((task for task in tasks if task.lower() in pieces), "")
+
+
+def spelt(name: str, names: Iterable[str]) -> str:
+    """Return the one of `names` that equals a name apart from case, hyphens and underscores; "" if none does."""
+    known = list(names)
+    plain = _plain(name)
+    return name if name in known else next((other for other in known if _plain(other) == plain), "")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _ways(kind: str, other: str, name: str) -> list[str]:
+    """Return the words of a command by which a user of `kind` gets a part of another kind: by a method that names it,
+    and in its own role."""
+    own = f"{word(other)}={name}"
+    if kind != "method" or other not in registry.PARTS:
+        return [own]
+    if other == "learner":
+        return [f"method={_plain_method()} {own}"]
+    recipes = {method: registry.get("method", method) for method in registry.names("method")}
+    using = [method for method, recipe in recipes.items() if getattr(recipe, other, "") == name]
+    return [f"method={using[0]}, which uses it,", own] if using else [own]
+
+
+def _plain_method() -> str:
+    """Return the method that most suites use with their default learner."""
+    usual = Counter(registry.get("suite", suite).method for suite in registry.names("suite"))
+    return next((method for method, _ in usual.most_common() if not registry.get("method", method).learner), "NAME")
+
+
+def _hint(kind: str, name: str) -> str:
+    """Return what else to try for a name that is nothing."""
+    lists = f"`bench list {kind}s` describes each"
+    if kind in registry.MODELS:
+        reached = next((part for part in ("openai", "transformers") if part in registry.names(kind)), "")
+        return f"{lists}; a model is named beside the part that reaches it: {kind}={reached} {kind}.model={name}"
+    if kind == "method":
+        return f"no part of a method has this name either (learners: {', '.join(registry.names('learner'))}); {lists}"
+    return lists
+
+
+def listing(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> listing(["a learner"]), listing(["a judge", "a chat", "a replay"])
+    ('a learner', 'a judge, a chat and a replay')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def near(key: str, name: str) -> list[str]:
+    """Return the names that a word of a command may hold and that a misspelt one may stand for."""
+    return close(name, names_for(key))

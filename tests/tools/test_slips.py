@@ -1,0 +1,39 @@
+import random
+
+import pytest
+
+from tools import slips
+from tools.slips import Answer, Slip
+
+COMMAND = ("run", "suite=crafter_ood", "method=uer,vlm_rb", "learner.lr=1e-3", "--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "broken"),
+    [
+        ("letter", "method=uer,vlm_rb"),
+        ("space", "learner"),
+        ("plural", "suites=crafter_ood"),
+        ("kind", "replay.lr=1e-3"),
+        ("missing", "suite="),
+    ],
+)
+def test_a_slip_breaks_one_word_and_names_what_it_was(kind: str, broken: str) -> None:
+    found = [slip for seed in range(30) for slip in slips.slips(COMMAND, kind, random.Random(seed))]
+    assert found and all(slip.whole == COMMAND != slip.words for slip in found)
+    assert all(any(slip.right in word for word in COMMAND) for slip in found)
+    assert any(broken in slip.words for slip in found) or kind in ("letter", "space")
+
+
+def test_equal_seeds_draw_equal_slips_and_most_answers_name_the_word() -> None:
+    """The 200 of `python -m tools.slips` are read by a person; these few show that the reading stays worth while."""
+    one, other = slips.draw(15, seed=3), slips.draw(15, seed=3)
+    assert [each.slip for each in one] == [each.slip for each in other]
+    assert {each.slip.kind for each in one} == {*slips.SLIPS} and all(each.code == 2 for each in one)
+    assert sum(each.names for each in one) >= 13, [each for each in one if not each.names]
+
+
+def test_an_answer_names_a_key_as_it_is_written_and_not_by_chance() -> None:
+    slip = Slip("kind", ("show", "task=metaworld"), "suite", ("show", "suite=metaworld"))
+    assert not Answer(slip, 2, "bench: unknown task of suite 'bin_sorting': 'metaworld' (known: backward)").names
+    assert Answer(slip, 2, "bench: metaworld is a suite; write suite=metaworld").names

@@ -1,0 +1,228 @@
+"""Break commands of the documentation by one slip of the hand each, and list how `bench` answers them, to be read.
+
+    python -m tools.slips --seed 0 > slips.txt
+
+Draws commands from README.md and docs/, breaks one word of each (a letter, a space, singular for plural, a neighbouring
+kind, a missing value), and prints each broken command with its answer. `names` marks an answer that names the word that
+was broken, or the command as it was; a reader decides about the others. Nothing is trained: commands that train are
+only planned, in an empty directory. A broken command that is valid is no slip, and another is drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from guidebench.harness.commands import cli, run_
+from tests.docs.commands import PAGES, mentioned, shown
+
+PLANNING = ("run", "ablate", "perturb", "show")
+SLIPS = ("letter", "space", "plural", "kind", "missing")
+PLACEHOLDER = re.compile(r"…|\b[A-Z]{2,}\b")
+NAME = re.compile(r"[a-z][a-z0-9_]{2,}")
+NEIGHBOURS = {
+    "suite": ("task", "method"), "task": ("suite", "profile"), "method": ("learner", "replay", "agent", "suite"),
+    "profile": ("task", "method"), "learner": ("agent", "method", "replay"), "replay": ("guide", "learner"),
+    "guide": ("teacher", "method", "replay"), "judge": ("chat", "embedder"), "chat": ("judge", "embedder"),
+    "embedder": ("judge", "chat"), "teacher": ("guide", "chat"), "agent": ("learner", "method"),
+    "dataset": ("suite", "task"), "models": ("chat", "judge"), "training": ("learner", "evaluation"),
+    "evaluation": ("training", "learner"), "launcher": ("trackers",), "trackers": ("launcher",),
+}  # fmt: skip
+"""A kind or section -> those that a person may take for it."""
+SECONDS = 60
+"""Seconds that an answer may take."""
+
+
+class Slip(NamedTuple):
+    """A command with one slip, and what it was to be."""
+
+    kind: str
+    words: tuple[str, ...]
+    """The words after `bench`, with the slip."""
+    right: str
+    """The word without the slip: a key, a name or `key=name`."""
+    whole: tuple[str, ...]
+    """The words of the command without the slip."""
+
+
+class Answer(NamedTuple):
+    slip: Slip
+    code: int
+    text: str
+
+    @property
+    def names(self) -> bool:
+        """Return whether the answer names the right word."""
+        right = re.escape(self.slip.right)
+        written = rf"(?<![\w.]){right}=|(?:['=(,]|, |bench |write ){right}(?:[',);?]|$| )(?!')"
+        return re.search(written, self.text) is not None
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Return the commands of README and docs, each once, without those that a reader has to complete."""
+    pages = [page for page in PAGES if page.name == "README.md" or "docs" in page.parts]
+    found = dict.fromkeys(command for page in pages for command in (*shown(page), *mentioned(page)))
+    return [
+        words for words in found if words and not words[0].startswith("-") and not PLACEHOLDER.search(" ".join(words))
+    ]
+
+
+def slips(words: Sequence[str], kind: str, rng: random.Random) -> Iterator[Slip]:
+    """Yield slips of a kind in a command, in random order; none if the command has no word for it."""
+    places = list(range(len(words)))
+    rng.shuffle(places)
+    for place in places:
+        word, before, after = words[place], tuple(words[:place]), tuple(words[place + 1 :])
+        for broken, right in _broken(word, place == 0, kind, rng):
+            yield Slip(kind, (*before, *broken, *after), right, tuple(words))
+
+
+def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple[list[str], str]]:
+    """Return the words that a slip makes of one word, each with the piece that it breaks."""
+    key, assigned, value = word.partition("=")
+    values = [name for name in value.split(",") if re.fullmatch(r"[a-z][a-z0-9_-]+", name)]
+    if first or word.startswith("--"):
+        option = word.partition("=")[0]
+        if len(option.strip("-")) < 3 or "=" in word:
+            return []
+        made = {"letter": _letter(option, rng), "space": _spaced(option, rng), "plural": [_plural(option)]}
+        return [([*each] if isinstance(each, list) else [each], option) for each in made.get(kind, [])]
+    if not assigned:
+        return []
+    name = rng.choice(values) if values and key != "output" else ""
+
+    def renamed(other: str) -> str:
+        return f"{key}=" + ",".join(other if each == name else each for each in value.split(","))
+
+    found: list[tuple[list[str], str]] = []
+    if kind == "letter":
+        found += [([f"{other}={value}"], key) for other in _letter(key, rng)]
+        found += [([renamed(other)], name) for other in _letter(name, rng)] if name else []
+    elif kind == "space":
+        found += [([key, f"={value}"], key), ([f"{key}=", value], key)]
+        found += [([*each[:-1], f"{each[-1]}={value}"], key) for each in _spaced(key, rng)]
+        found += [(renamed(" ".join(each)).split(" "), name) for each in _spaced(name, rng)] if name else []
+        if "," in value:
+            head, _, tail = word.partition(",")
+            found.append(([f"{head},", tail], word))
+    elif kind == "plural":
+        found += [([f"{_plural(key)}={value}"], key)]
+        found += [([renamed(_plural(name))], name)] if name else []
+    elif kind == "kind":
+        section, dot, field = key.partition(".")
+        found += [([f"{other}{dot}{field}={value}"], key) for other in NEIGHBOURS.get(section, ())]
+    elif kind == "missing":
+        found += [([f"{key}="], key), ([value], key)] if name else [([f"{key}="], key)]
+        found += [([key], key)]
+    rng.shuffle(found)
+    return found
+
+
+def _letter(word: str, rng: random.Random) -> list[str]:
+    """Return a word with a letter left out, doubled, replaced or swapped with its neighbour."""
+    places = [number for number, letter in enumerate(word) if letter.isalpha()][1:]
+    if len(places) < 2:
+        return []
+    at = rng.choice(places[:-1])
+    found = [
+        word[:at] + word[at + 1 :],
+        word[:at] + word[at] + word[at:],
+        word[:at] + rng.choice("aeionrst") + word[at + 1 :],
+        word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+    ]
+    return rng.sample([each for each in found if each != word], 1)
+
+
+def _spaced(word: str, rng: random.Random) -> list[list[str]]:
+    """Return the pieces of a word with a space within it, or in place of an underscore."""
+    if "_" in word and rng.random() < 0.5:
+        return [word.split("_", 1)]
+    places = range(2, len(word) - 1)
+    at = rng.choice(places) if len(places) else 0
+    return [[word[:at], word[at:]]] if at else []
+
+
+def _plural(word: str) -> str:
+    return word[:-1] if word.endswith("s") else f"{word}s"
+
+
+def answer(slip: Slip) -> Answer:
+    """Return what `bench` says to a command, in an empty directory; commands that train are planned."""
+    output = io.StringIO()
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"no answer within {SECONDS} s")
+
+    home, carry_out = os.getcwd(), run_.carry_out
+    before = signal.signal(signal.SIGALRM, late)
+    with tempfile.TemporaryDirectory() as empty, contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        os.chdir(empty)
+        run_.carry_out = lambda *_, **__: 0  # type: ignore[assignment]
+        signal.alarm(SECONDS)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                code = cli.main(list(slip.words))
+        except SystemExit as error:
+            code = int(error.code or 0)
+        except TimeoutError as error:
+            code = 3
+            print(error)
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+            run_.carry_out = carry_out
+            os.chdir(home)
+    return Answer(slip, code, " ".join(output.getvalue().split()))
+
+
+def draw(count: int, seed: int) -> list[Answer]:
+    """Return the answers to `count` broken commands, each kind of slip as often as another, no command broken twice by
+    the same kind."""
+    rng = random.Random(seed)
+    every, found = commands(), list[Answer]()
+    orders = {kind: rng.sample(every, len(every)) for kind in SLIPS}
+    while len(found) < count and any(orders.values()):
+        kind = SLIPS[len(found) % len(SLIPS)]
+        if not orders[kind]:
+            raise ValueError(f"only {len(found)} slips can be drawn; ask for fewer")
+        words = orders[kind].pop()
+        if words[0] in PLANNING and answer(Slip("", words, "", words)).code not in (0, 1):
+            continue  # it needs a package that a tutorial has its reader write
+        for slip in slips(words, kind, rng):
+            safe = words[0] in PLANNING or slip.words[0] != words[0] or slip.words[1:2] != words[1:2]
+            if slip.words == words or not (safe or any(word not in words for word in slip.words)):
+                continue
+            told = answer(slip)
+            if told.code not in (0, 1):
+                found.append(told)
+                break
+    return found
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.slips", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--count", type=int, default=200, help="number of broken commands")
+    given = parser.parse_args(words)
+    answers = draw(given.count, given.seed)
+    for number, told in enumerate(answers, 1):
+        mark = "names" if told.names else "READ "
+        print(f"{number:>3} {told.slip.kind:<8} {mark} $ bench {' '.join(told.slip.words)}")
+        print(f"    was: {told.slip.right}\n    {told.text[:400]}")
+    print(f"{sum(told.names for told in answers)} of {len(answers)} answers name the word that was broken")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
