@@ -18,7 +18,7 @@ from guidebench.reports.leaderboard.rows import Member, RankedRow
 from guidebench.reports.leaderboard.sources import Source, clean
 from guidebench.reports.runs.episodes import ClipStrip, EpisodeStrips, strips
 from guidebench.results import Picture
-from guidebench.results.pictures import size
+from guidebench.results.images import size
 
 BUDGET = 1_500_000
 """Most bytes of all samples on a board."""

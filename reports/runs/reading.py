@@ -10,7 +10,7 @@ from typing import Any
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import open_regular
-from guidebench.results.pictures import size
+from guidebench.results.images import size
 
 DOCUMENT = 2**20
 """Most bytes of a JSON document."""

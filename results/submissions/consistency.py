@@ -19,7 +19,7 @@ from guidebench.harness.records.schema import LEDGER, QUESTIONS, ROLES
 from guidebench.harness.records.study import LOST, frames_file
 from guidebench.results import limits, policies, rows
 from guidebench.results.evaluations import evaluations
-from guidebench.results.pictures import HEAD, size
+from guidebench.results.images import HEAD, size
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord
 from guidebench.results.submissions import galleries, schemas
 from guidebench.results.submissions.manifest import Manifest

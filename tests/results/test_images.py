@@ -7,7 +7,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness.errors import UserError
-from guidebench.results.pictures import SIGNATURE
+from guidebench.results.images import SIGNATURE
 from tests.reports.conftest import Writer
 
 CURVES = {0: {100: [1]}}
@@ -45,7 +45,7 @@ def test_pictures_come_in_the_order_of_the_cells_and_missing_ones_are_left_out(w
 def test_what_is_no_picture_of_the_study_or_more_than_a_page_could_show_is_refused(
     writer: Writer, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], content: bytes, says: str
 ) -> None:
-    monkeypatch.setattr(sys.modules["guidebench.results.pictures"], "TOGETHER", 50)
+    monkeypatch.setattr(sys.modules["guidebench.results.images"], "TOGETHER", 50)
     root = study(writer, *names)
     for name in names:
         picture(root, name, content)
