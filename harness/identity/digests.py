@@ -158,10 +158,8 @@ def _of_folder(folder: Path, prefix: str = "") -> list[NamedFile]:
 
 def _names_code(configuration: Path) -> bool:
     """Return whether a configuration, which may be missing, names code as the model's own."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        content = _parsed(configuration.read_bytes())
-        return isinstance(content, dict) and bool(content.get(CODE))
-    return False
+    content = _parsed(configuration)
+    return isinstance(content, dict) and bool(content.get(CODE))
 
 
 def _pooling(place: Path) -> Iterator[NamedFile]:

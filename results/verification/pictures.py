@@ -80,7 +80,8 @@ def replayed(shown: Shown) -> dict[int, str]:
     _check_origin(gallery, drawing.opengl(task))
     if gallery.played > MOST_EPISODES:
         raise UserError(f"{gallery.played:,} episodes are more than {MOST_EPISODES:,}")
-    check_policy(run.path / "policy.safetensors", cell)
+    policy = run.path / "policy.safetensors"
+    check_policy(policy, cell)
     asked = [role for role in sorted(cell.consulted) if keeping.recorded(cell.section(role))]
     if asked and (shown.cassette is None or not gallery.own):
         raise UserError(f"its agent asks its {' and '.join(asked)} while it acts, and the answers are not there")
@@ -89,7 +90,7 @@ def replayed(shown: Shown) -> dict[int, str]:
     scope = f"evaluation/{step}" if gallery.own else f"eval/{gallery.seed}"
     watched = Watched({episode.episode for episode in gallery.episodes})
     with tempfile.TemporaryDirectory() as scratch:
-        agent = load_agent(cell, run, Path(scratch), suite.spaces(task))
+        agent = load_agent(cell, policy, shown.seed, Path(scratch), suite.spaces(task))
         if not (agent.repeatable or cell.consulted):
             raise UserError("its agent acts at random, so that no episode repeats")
         solve = solving(cell.section("agent"), lambda row: suite, task)
