@@ -128,11 +128,11 @@ def test_it_notices_that_its_starter_was_killed(kind: str) -> None:
 
 def test_a_server_that_is_stopped_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_server, "_server", None)
-    with fork_server.running(__name__, silent_after=1.0):
+    with fork_server.running(__name__, silent_after=3.0):
         waiting = fork_server.start(__name__, "wait", stdout=subprocess.PIPE, text=True)
         assert fork_server._server is not None and fork_server._server._process is not None
         stop(fork_server._server._process.pid)
-        with pytest.warns(Notice, match=r"that forks others gave no sign of life for 1 s: it is stopped \(SIGSTOP\)"):
+        with pytest.warns(Notice, match=r"that forks others gave no sign of life for 3 s: it is stopped \(SIGSTOP\)"):
             process = fork_server.start(__name__, "exit", "7")
         assert process.wait(60) == 7 and not fork_server.is_running()
         waiting.kill()
