@@ -43,6 +43,9 @@ class Noise:
 class Nothing:
     """Cannot draw."""
 
+    def opengl(self, task: str) -> str:
+        raise UserError("frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6")
+
     def spawn(self, task: str) -> Any:
         raise UserError("frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6")
 
@@ -50,6 +53,9 @@ class Nothing:
 @dataclass(frozen=True)
 class Deadly:
     """Ends the process that draws, as a driver may."""
+
+    def opengl(self, task: str) -> str:
+        return "osmesa"
 
     def spawn(self, task: str) -> Any:
         os.kill(os.getpid(), signal.SIGSEGV)

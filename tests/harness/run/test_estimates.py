@@ -203,7 +203,7 @@ def test_an_evaluation_that_takes_longer_than_the_time_allows_is_extrapolated_to
         for count in range(100):
             for number in (0, 1) if count <= 4 else (1,):
                 loop.now += 1.0
-                watch(number, Task())
+                watch(number, Task(), None)
 
     found = loop.trial().evaluation(evaluator, [0], 20.0)  # type: ignore[arg-type]
     assert found[0] == pytest.approx(21 * (5 + 99) / 21)  # 21 resets and steps of 5 and of, at most, 99
