@@ -96,7 +96,10 @@ FAMILIES: Mapping[str, Family] = {
     "agent": Family("an agent with a planner and a performer", "dsadf"),
     "preferences": Family("a reward learnt from preferences of a served chat", "rl_sallm_f", served=("chat",)),
     "model as agent": Family("a served model that acts", "model_as_agent", served=("performer",)),
-    "offline": Family("a learner that begins from a dataset", "cal_ql", f"{LONGER} offline.noise=0", asks=False),
+    "offline": Family(
+        "a learner that begins from a dataset", "cal_ql",
+        f"{LONGER} suite.steps=100 offline.noise=0 training.capacity=600", asks=False,
+    ),
     "prior": Family("a chat's prior over actions, asked at each step", "linvit"),
     "plan": Family("motions that a model plans from images, without learning", "moka"),
     "stage": Family("a pre-training stage and the run that begins from it", "ellm"),

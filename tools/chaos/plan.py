@@ -19,8 +19,10 @@ FULL, LOSE, SILENCE, FAIL = "full disk", "lose", "silence", "fail"
 DISK, SERVER = "disk", "server"
 DISTURBED = 3
 """Commands of a round that are disturbed, each once."""
-ENDS = {(KILL, COMMAND), (INTERRUPT, COMMAND), (TERMINATE, WORKER), (KILL, FORK_SERVER), (FULL, DISK), (HANG, TASKS),
-        (HANG, WORKER), (HOLD, TASKS), (HOLD, WORKER)}  # fmt: skip
+ENDS = {
+    (KILL, COMMAND), (INTERRUPT, COMMAND), (TERMINATE, WORKER), (FULL, DISK), (HANG, TASKS), (HANG, WORKER),
+    (HOLD, TASKS), (HOLD, WORKER),
+}  # fmt: skip
 """Faults after which the same command has to be given again. They come first in a round, since a study that another
 fault does not stop finishes."""
 
