@@ -61,7 +61,7 @@ def test_ellms_shows_what_was_suggested_and_achieved(report: Report) -> None:
 
 def test_furls_draws_what_the_guide_recorded_for_the_rows_that_have_it(report: Report) -> None:
     assert "projections-grid-8x8.png" in report.files
-    assert "frames of success (furl · scripted · quick) 150 at the end" in report.page
+    assert "frames of success (furl · scripted) 150 at the end" in report.page
     assert "frames of success (sac" not in report.page
 
 
