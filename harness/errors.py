@@ -151,8 +151,8 @@ def nearest(given: str, names: Sequence[str]) -> list[str]:
         fields: dict[str, list[str]] = {}
         for name in within or names:
             fields.setdefault(name.rpartition(".")[2] if within or "." in name else name, []).append(name)
-        found = [name for short in spelling.close(field, fields) for name in fields[short]]
-        found = found or [name for name in within or names if dot and name.endswith(f"_{field}")]
-        found = found or [name for name in names if "." in name and name.endswith(f"_{field}")]
-        return found[: spelling.MOST]
+        matches = [name for short in spelling.close(field, fields) for name in fields[short]]
+        matches = matches or [name for name in within or names if dot and name.endswith(f"_{field}")]
+        matches = matches or [name for name in names if "." in name and name.endswith(f"_{field}")]
+        return matches[: spelling.MOST]
     return spelling.close(given, names) or [name for name in names if name.endswith(f".{field}")][: spelling.MOST]

@@ -31,55 +31,57 @@ VERSION = re.compile(r"-v\d+$")
 
 def unknown_name(kind: str, name: str) -> UserError:
     """Return the error for a name that is not registered as this kind, with what it probably means."""
-    title, known = TITLES.get(kind, kind), registry.names(kind)
-    if not spelt(name, known):
-        here = FIELD.get(name.lower().replace("-", "_"), name)
-        called = "" if here == name else f" (here {here!r})"
-        if here in known:
-            return UserError(f"unknown {title} {name!r}; here it is called {here!r}: write {word(kind)}={here}")
-        if meaning := other_meaning(kind, here):
+    title, names = TITLES.get(kind, kind), registry.names(kind)
+    if not spelt(name, names):
+        registered = FIELD.get(name.lower().replace("-", "_"), name)
+        called = "" if registered == name else f" (here {registered!r})"
+        if registered in names:
+            return UserError(
+                f"unknown {title} {name!r}; here it is called {registered!r}: write {word(kind)}={registered}"
+            )
+        if meaning := other_meaning(kind, registered):
             return UserError(f"unknown {title} {name!r}{called}: {meaning}")
-    return unknown(title, name, known, _hint(kind, name))
+    return unknown(title, name, names, _hint(kind, name))
 
 
 def unknown_task(suite: str, name: str) -> UserError:
     """Return the error for a task that a suite does not have, with the suites that do."""
-    what, home = f"task of suite {suite!r}:", registry.get("suite", suite)
-    if here := task_of(suite, name):
-        return unknown(what, name, [here])
+    subject, home = f"task of suite {suite!r}:", registry.get("suite", suite)
+    if same := task_of(suite, name):
+        return unknown(subject, name, [same])
     if homes := suites_of(name):
         task = task_of(homes[0], name)
-        return UserError(f"unknown {what} {name!r}; suite {homes[0]} has it: write suite={homes[0]} task={task}")
+        return UserError(f"unknown {subject} {name!r}; suite {homes[0]} has it: write suite={homes[0]} task={task}")
     if meaning := other_meaning(TASK, name):
-        return UserError(f"unknown {what} {name!r}: {meaning}")
+        return UserError(f"unknown {subject} {name!r}: {meaning}")
     near = close(name, home.tasks) or close(name, home.aliases)
-    return unknown(what, name, [*home.tasks, *(alias for alias in near if alias in home.aliases)])
+    return unknown(subject, name, [*home.tasks, *(alias for alias in near if alias in home.aliases)])
 
 
 def unknown_profile(suite: str, name: str) -> UserError:
     """Return the error for a profile that a suite does not have."""
-    what, home = f"profile of suite {suite!r}:", registry.get("suite", suite)
+    subject, home = f"profile of suite {suite!r}:", registry.get("suite", suite)
     if not close(name, home.profiles):
         if task := task_of(suite, name):
-            return UserError(f"unknown {what} {name!r}: {task} is a task of this suite; write task={task}")
+            return UserError(f"unknown {subject} {name!r}: {task} is a task of this suite; write task={task}")
         if meaning := other_meaning(PROFILE, name):
-            return UserError(f"unknown {what} {name!r}: {meaning}")
-    return unknown(what, name, home.profiles)
+            return UserError(f"unknown {subject} {name!r}: {meaning}")
+    return unknown(subject, name, home.profiles)
 
 
 def other_meaning(kind: str, name: str) -> str:
     """Return what a name is if not of this kind, with the words of a command that name it; "" if it is nothing."""
-    found = [other for other in KINDS if other != kind and spelt(name, registry.names(other))]
-    if kind in registry.MODELS and MODEL_SET in found:  # which also fills the role of this kind
-        found = [MODEL_SET, *(other for other in found if other in registry.MODELS)]
-    elif "method" in found:  # a whole recipe, of which a part of that name is the piece
-        found = ["method", *(other for other in found if other in registry.PARTS and other not in registry.MODELS)]
-    if found == [MODEL_SET] and kind != PROFILE and name in profiles():
+    kinds = [other for other in KINDS if other != kind and spelt(name, registry.names(other))]
+    if kind in registry.MODELS and MODEL_SET in kinds:  # which also fills the role of this kind
+        kinds = [MODEL_SET, *(other for other in kinds if other in registry.MODELS)]
+    elif "method" in kinds:  # a whole recipe, of which a part of that name is the piece
+        kinds = ["method", *(other for other in kinds if other in registry.PARTS and other not in registry.MODELS)]
+    if kinds == [MODEL_SET] and kind != PROFILE and name in profiles():
         return f"{name} is a profile and a set of models; write profile={name} or models={name}"
-    if found:
-        kinds = listing([a(TITLES.get(other, other)) for other in found])
-        ways = [way for other in found for way in _ways(kind, other, spelt(name, registry.names(other)))]
-        return f"{spelt(name, registry.names(found[0]))} is {kinds}; write {' or '.join(dict.fromkeys(ways))}"
+    if kinds:
+        titles = listing([a(TITLES.get(other, other)) for other in kinds])
+        ways = [way for other in kinds for way in _ways(kind, other, spelt(name, registry.names(other)))]
+        return f"{spelt(name, registry.names(kinds[0]))} is {titles}; write {' or '.join(dict.fromkeys(ways))}"
     if homes := suites_of(name):
         task = task_of(homes[0], name)
         others = f" (and of {', '.join(homes[1:])})" if homes[1:] else ""
@@ -111,7 +113,7 @@ def _tasks(suite: str) -> list[str]:
 
 def profiles() -> list[str]:
     return list(
-        dict.fromkeys(each for name in registry.names("suite") for each in registry.get("suite", name).profiles)
+        dict.fromkeys(profile for name in registry.names("suite") for profile in registry.get("suite", name).profiles)
     )
 
 
@@ -131,11 +133,11 @@ def task_of(suite: str, name: str) -> str:
     home = registry.get("suite", suite)
     if name in home.aliases:
         return str(home.aliases[name])
-    if found := spelt(name, home.tasks):
-        return found
+    if task := spelt(name, home.tasks):
+        return task
     versionless: dict[str, str] = {VERSION.sub("", task): task for task in home.tasks}
-    if found := spelt(VERSION.sub("", name), versionless):
-        return versionless[found]
+    if task := spelt(VERSION.sub("", name), versionless):
+        return versionless[task]
     if spelt(name, registry.names("suite")):
         return ""
     pieces = re.split(r"[-_/]", VERSION.sub("", name).lower())
@@ -150,9 +152,9 @@ def _piece(suite: str, pieces: Sequence[str]) -> str:
 
 def spelt(name: str, names: Iterable[str]) -> str:
     """Return the one of `names` that equals a name apart from case, hyphens and underscores; "" if none does."""
-    known = list(names)
+    candidates = list(names)
     plain = _plain(name)
-    return name if name in known else next((other for other in known if _plain(other) == plain), "")
+    return name if name in candidates else next((other for other in candidates if _plain(other) == plain), "")
 
 
 def _plain(name: str) -> str:
@@ -162,14 +164,14 @@ def _plain(name: str) -> str:
 def _ways(kind: str, other: str, name: str) -> list[str]:
     """Return the words of a command by which a user of `kind` gets a part of another kind: by a method that names it,
     and in its own role."""
-    own = f"{word(other)}={name}"
+    word_of_part = f"{word(other)}={name}"
     if kind != "method" or other not in registry.PARTS:
-        return [own]
+        return [word_of_part]
     if other == "learner":
-        return [f"method={_plain_method()} {own}"]
+        return [f"method={_plain_method()} {word_of_part}"]
     recipes = {method: registry.get("method", method) for method in registry.names("method")}
     using = [method for method, recipe in recipes.items() if getattr(recipe, other, "") == name]
-    return [f"method={using[0]}, which uses it,", own] if using else [own]
+    return [f"method={using[0]}, which uses it,", word_of_part] if using else [word_of_part]
 
 
 def _plain_method() -> str:

@@ -346,9 +346,9 @@ def _unannounced(kind: str, name: str) -> str:
     """Return that no entry point announces a name, and what to do."""
     module = home(kind, name)
     if not importable(module):
-        where = "in a script or notebook" if module == "__main__" else f"by {module}, which cannot be imported by name"
+        place = "in a script or notebook" if module == "__main__" else f"by {module}, which cannot be imported by name"
         return (
-            f"{kind} {name!r} is registered {where}, and workers are other processes, which do not run that. Move it "
+            f"{kind} {name!r} is registered {place}, and workers are other processes, which do not run that. Move it "
             f'into a module of a package that announces it, {name} = "MODULE" under '
             f'[project.entry-points."guidebench.{kind}s"], and install the package; `bench new` writes such a package'
         )
@@ -361,8 +361,10 @@ def _unannounced(kind: str, name: str) -> str:
 
 def importable(module: str) -> bool:
     """Return whether a fresh process may import a module by its name."""
+    if not module or module.startswith("guidebench."):
+        return True
     try:
-        return not module or (module != "__main__" and importlib.util.find_spec(module) is not None)
+        return module != "__main__" and importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):  # ValueError: made by hand, without a spec
         return False
 

@@ -25,17 +25,17 @@ def close(word: str, names: Iterable[str]) -> list[str]:
     >>> close("nope", ["per", "uer"]), close("9x9", ["5x5", "8x8"])
     ([], [])
     """
-    known = list(dict.fromkeys(names))
+    candidates = list(dict.fromkeys(names))
     plain = _plain(word)
     if not plain:
         return []
-    by_plain = {name: _plain(name) for name in known}
+    by_plain = {name: _plain(name) for name in candidates}
     for group in (
         [name for name, other in by_plain.items() if other == plain],
         [name for name, other in by_plain.items() if singular(other) == singular(plain)],
         _misspelt(plain, by_plain),
         [name for name, other in by_plain.items() if other.startswith(plain)] if _beginning(plain) else [],
-        [name for name in known if plain in re.split(r"[^a-z0-9]+", name.lower())] if len(plain) >= PIECE else [],
+        [name for name in candidates if plain in re.split(r"[^a-z0-9]+", name.lower())] if len(plain) >= PIECE else [],
     ):
         if group:
             return group[:MOST]

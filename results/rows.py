@@ -122,12 +122,12 @@ def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         return filled[0]
     missing = [{name for name in part if part[name].isna().all()} for part in filled]
     missing[0] -= set.intersection(*missing)  # the first table keeps what none has
-    found = pd.concat([part.drop(columns=[*names]) for part, names in zip(filled, missing, strict=True)])
-    found = found.reindex(columns=[*dict.fromkeys(name for part in filled for name in part)])
+    rows = pd.concat([part.drop(columns=[*names]) for part, names in zip(filled, missing, strict=True)])
+    rows = rows.reindex(columns=[*dict.fromkeys(name for part in filled for name in part)])
     for name in set.union(*missing):
-        if found[name].dtype == object:
-            found[name] = found[name].where(found[name].notna(), None)  # as in a column that misses few values
-    return found
+        if rows[name].dtype == object:
+            rows[name] = rows[name].where(rows[name].notna(), None)  # as in a column that misses few values
+    return rows
 
 
 def noted(study: StudyRecord, log: str) -> pd.DataFrame:

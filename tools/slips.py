@@ -51,7 +51,7 @@ class Slip(NamedTuple):
     """The words after `bench`, with the slip."""
     right: str
     """The word without the slip: a key, a name or `key=name`."""
-    whole: tuple[str, ...]
+    original: tuple[str, ...]
     """The words of the command without the slip."""
 
 
@@ -71,9 +71,11 @@ class Answer(NamedTuple):
 def commands() -> list[tuple[str, ...]]:
     """Return the commands of README and docs, each once, without those that a reader has to complete."""
     pages = [page for page in PAGES if page.name == "README.md" or "docs" in page.parts]
-    found = dict.fromkeys(command for page in pages for command in (*shown(page), *mentioned(page)))
+    distinct = dict.fromkeys(command for page in pages for command in (*shown(page), *mentioned(page)))
     return [
-        words for words in found if words and not words[0].startswith("-") and not PLACEHOLDER.search(" ".join(words))
+        words
+        for words in distinct
+        if words and not words[0].startswith("-") and not PLACEHOLDER.search(" ".join(words))
     ]
 
 
@@ -96,36 +98,36 @@ def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple
         if len(option.strip("-")) < 3 or "=" in word:
             return []
         made = {"letter": _letter(option, rng), "space": _spaced(option, rng), "plural": [_plural(option)]}
-        return [([*each] if isinstance(each, list) else [each], option) for each in made.get(kind, [])]
+        return [([*piece] if isinstance(piece, list) else [piece], option) for piece in made.get(kind, [])]
     if not assigned:
         return []
     name = rng.choice(values) if values and key != "output" else ""
 
     def renamed(other: str) -> str:
-        return f"{key}=" + ",".join(other if each == name else each for each in value.split(","))
+        return f"{key}=" + ",".join(other if piece == name else piece for piece in value.split(","))
 
-    found: list[tuple[list[str], str]] = []
+    pairs: list[tuple[list[str], str]] = []
     if kind == "letter":
-        found += [([f"{other}={value}"], key) for other in _letter(key, rng)]
-        found += [([renamed(other)], name) for other in _letter(name, rng)] if name else []
+        pairs += [([f"{other}={value}"], key) for other in _letter(key, rng)]
+        pairs += [([renamed(other)], name) for other in _letter(name, rng)] if name else []
     elif kind == "space":
-        found += [([key, f"={value}"], key), ([f"{key}=", value], key)]
-        found += [([*each[:-1], f"{each[-1]}={value}"], key) for each in _spaced(key, rng)]
-        found += [(renamed(" ".join(each)).split(" "), name) for each in _spaced(name, rng)] if name else []
+        pairs += [([key, f"={value}"], key), ([f"{key}=", value], key)]
+        pairs += [([*piece[:-1], f"{piece[-1]}={value}"], key) for piece in _spaced(key, rng)]
+        pairs += [(renamed(" ".join(piece)).split(" "), name) for piece in _spaced(name, rng)] if name else []
         if "," in value:
             head, _, tail = word.partition(",")
-            found.append(([f"{head},", tail], word))
+            pairs.append(([f"{head},", tail], word))
     elif kind == "plural":
-        found += [([f"{_plural(key)}={value}"], key)]
-        found += [([renamed(_plural(name))], name)] if name else []
+        pairs += [([f"{_plural(key)}={value}"], key)]
+        pairs += [([renamed(_plural(name))], name)] if name else []
     elif kind == "kind":
         section, dot, field = key.partition(".")
-        found += [([f"{other}{dot}{field}={value}"], key) for other in NEIGHBOURS.get(section, ())]
+        pairs += [([f"{other}{dot}{field}={value}"], key) for other in NEIGHBOURS.get(section, ())]
     elif kind == "missing":
-        found += [([f"{key}="], key), ([value], key)] if name else [([f"{key}="], key)]
-        found += [([key], key)]
-    rng.shuffle(found)
-    return found
+        pairs += [([f"{key}="], key), ([value], key)] if name else [([f"{key}="], key)]
+        pairs += [([key], key)]
+    rng.shuffle(pairs)
+    return pairs
 
 
 def _letter(word: str, rng: random.Random) -> list[str]:
@@ -134,13 +136,13 @@ def _letter(word: str, rng: random.Random) -> list[str]:
     if len(places) < 2:
         return []
     at = rng.choice(places[:-1])
-    found = [
+    slips_of_letters = [
         word[:at] + word[at + 1 :],
         word[:at] + word[at] + word[at:],
         word[:at] + rng.choice("aeionrst") + word[at + 1 :],
         word[:at] + word[at + 1] + word[at] + word[at + 2 :],
     ]
-    return rng.sample([each for each in found if each != word], 1)
+    return rng.sample([other for other in slips_of_letters if other != word], 1)
 
 
 def _spaced(word: str, rng: random.Random) -> list[list[str]]:
@@ -190,12 +192,12 @@ def draw(count: int, seed: int) -> list[Answer]:
     """Return the answers to `count` broken commands, each kind of slip as often as another, no command broken twice by
     the same kind."""
     rng = random.Random(seed)
-    every, found = commands(), list[Answer]()
+    every, answers = commands(), list[Answer]()
     orders = {kind: rng.sample(every, len(every)) for kind in SLIPS}
-    while len(found) < count and any(orders.values()):
-        kind = SLIPS[len(found) % len(SLIPS)]
+    while len(answers) < count and any(orders.values()):
+        kind = SLIPS[len(answers) % len(SLIPS)]
         if not orders[kind]:
-            raise ValueError(f"only {len(found)} slips can be drawn; ask for fewer")
+            raise ValueError(f"only {len(answers)} slips can be drawn; ask for fewer")
         words = orders[kind].pop()
         if words[0] in PLANNING and answer(Slip("", words, "", words)).code not in (0, 1):
             continue  # it needs a package that a tutorial has its reader write
@@ -203,24 +205,24 @@ def draw(count: int, seed: int) -> list[Answer]:
             safe = words[0] in PLANNING or slip.words[0] != words[0] or slip.words[1:2] != words[1:2]
             if slip.words == words or not (safe or any(word not in words for word in slip.words)):
                 continue
-            told = answer(slip)
-            if told.code not in (0, 1):
-                found.append(told)
+            reply = answer(slip)
+            if reply.code not in (0, 1):
+                answers.append(reply)
                 break
-    return found
+    return answers
 
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.slips", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--count", type=int, default=200, help="number of broken commands")
-    given = parser.parse_args(words)
-    answers = draw(given.count, given.seed)
-    for number, told in enumerate(answers, 1):
-        mark = "names" if told.names else "READ "
-        print(f"{number:>3} {told.slip.kind:<8} {mark} $ bench {' '.join(told.slip.words)}")
-        print(f"    was: {told.slip.right}\n    {told.text[:400]}")
-    print(f"{sum(told.names for told in answers)} of {len(answers)} answers name the word that was broken")
+    options = parser.parse_args(words)
+    answers = draw(options.count, options.seed)
+    for number, reply in enumerate(answers, 1):
+        mark = "names" if reply.names else "READ "
+        print(f"{number:>3} {reply.slip.kind:<8} {mark} $ bench {' '.join(reply.slip.words)}")
+        print(f"    was: {reply.slip.right}\n    {reply.text[:400]}")
+    print(f"{sum(reply.names for reply in answers)} of {len(answers)} answers name the word that was broken")
     return 0
 
 

@@ -121,7 +121,7 @@ def _unknown_command(word: str, rest: Sequence[str]) -> UserError:
     from guidebench.harness import meanings
     from guidebench.harness.spelling import singular
 
-    names = [*COMMANDS, *(entry.name for entry in plugged())]
+    names = [*COMMANDS, *(entry.name for entry in plugged()), "help"]
     if "=" in word:
         return UserError(f"{word!r} is no command; write bench run {' '.join((word, *rest))}")
     if rest and (joined := meanings.spelt(word + rest[0], names)):

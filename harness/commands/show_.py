@@ -162,14 +162,14 @@ def _lines(cell: Cell) -> list[Line]:
     from guidebench.harness.plan import config
     from guidebench.harness.settings import show
 
-    found = []
+    lines = []
     for section, known in config.cell_fields(cell.names).items():
         for field in known.values():
             value = cell.settings[f"{section}.{field.name}"]
-            found.append(
+            lines.append(
                 Line(f"{section}.{field.name}", show(value.value), field.unit, value.layer, value.source, field.meaning)
             )
-    return found
+    return lines
 
 
 def _table(lines: Sequence[Line]) -> Table:

@@ -176,10 +176,10 @@ def _of_names(overrides: Sequence[str], index: int) -> _Joined | None:
         listed, comma, first = value.rpartition(",")
         rest, other, further = following[0].partition(",")
         names = unknown_words.listed(key) if "." in key else meanings.names_for(key)
-        known = {meanings.spelt(first + rest, names)} - {"", first}
-        if known:
+        spelling = {meanings.spelt(first + rest, names)} - {"", first}
+        if spelling:
             return _Joined(
-                index, index + 2, f"{key}={listed}{comma}{known.pop()}{other}{further}", "no space in a name"
+                index, index + 2, f"{key}={listed}{comma}{spelling.pop()}{other}{further}", "no space in a name"
             )
     if "=" not in text and following and "=" in following[0]:
         key, _, value = following[0].partition("=")
@@ -208,12 +208,12 @@ def _meant(overrides: Sequence[str], index: int) -> str:
     from guidebench.harness.spelling import close
 
     text, following = overrides[index], overrides[index + 1 : index + 2]
-    known = keys()
+    words = keys()
     if text.lstrip("-") in FLAGS:
         return f"the option is --{text.lstrip('-')}"
     if colon := re.fullmatch(r"([a-z_.]+):(.+)", text):
         return f"write {colon[1]}={colon[2]}"
-    if text in known or ("." in text and text in unknown_words.all_settings()):
+    if text in words or ("." in text and text in unknown_words.all_settings()):
         return f"write {text}={following[0] if following and '=' not in following[0] else '…'}"
 
     def misspelt(word: str, names: Iterable[str]) -> str:
@@ -230,10 +230,11 @@ def _meant(overrides: Sequence[str], index: int) -> str:
             return f"write {home}task={meanings.task_of(homes[0], first)}{comma}{others}"
         if profile := find(text, meanings.profiles()):
             return f"write profile={profile}"
-        if key := next(iter(close(text, known)), ""):
+        if key := next(iter(close(text, words)), ""):
             return f"write {key}=…"
-    if found := unknown_words.holders(text):
-        return f"write {' or '.join(f'{setting}={text}' for setting in found[:3])}"
+    if settings := unknown_words.holders(text):
+        return f"write {' or '.join(f'{setting}={text}' for setting in settings[:3])}"
     before = overrides[index - 1] if index else ""
-    joined = f"if it belongs to {before!r}, write {before}{text} without a space, " if "=" in before else ""
-    return f"{joined}{EXAMPLE}"
+    if "=" in before and re.fullmatch(r"[\w-]+", text):
+        return f"if it belongs to {before!r}, write {before}{text} without a space; {EXAMPLE}"
+    return EXAMPLE

@@ -162,8 +162,8 @@ def plan(overrides: Sequence[str]) -> Plan:
 
 def parts_of(cells: Iterable[Cell]) -> list[tuple[str, str]]:
     """Return kind and name of everything registered that workers need for cells and their stages, each once."""
-    every = [each.names for cell in cells for each in (*cell.stages, cell)]
-    found = [
+    every = [stage.names for cell in cells for stage in (*cell.stages, cell)]
+    pairs = [
         pair
         for names in dict.fromkeys(every)
         for pair in (
@@ -172,7 +172,7 @@ def parts_of(cells: Iterable[Cell]) -> list[tuple[str, str]]:
             *((part.kind, part.name) for part in names.parts),
         )
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(pairs))
 
 
 def _check_importable(cells: Iterable[Cell]) -> None:
@@ -330,8 +330,12 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
     unused = next((role for role in words.parts if role not in met.used), None)
     if unused:
         others = roles_of(unused, cells.values())
-        asked = sorted({part.role for cell in cells.values() for part in cell.names.of(*registry.MODELS)})
-        hint = f"; their models have the roles {', '.join(asked)}" if asked and unused in registry.MODELS else ""
+        model_roles = sorted({part.role for cell in cells.values() for part in cell.names.of(*registry.MODELS)})
+        hint = (
+            f"; their models have the roles {', '.join(model_roles)}"
+            if model_roles and unused in registry.MODELS
+            else ""
+        )
         hint = f" in a role of that name; write {' or '.join(f'{role}=…' for role in others)}" if others else hint
         raise UserError(f"{unused}= is given, but none of the chosen methods has {a(unused)}{hint}")
     return list(cells.values())

@@ -69,74 +69,74 @@ SECTIONS: Mapping[str, str] = {
 
 
 def key(
-    given: str, values: Sequence[Any], words: Iterable[str], present: Sequence[str] = (), what: str = "setting",
+    word: str, values: Sequence[Any], words: Iterable[str], present: Sequence[str] = (), title: str = "setting",
     prefix: str = "",
 ) -> UserError:  # fmt: skip
     """Return the error for a word without a section that a command cannot have.
 
     `words`: those without a section that it can; `present`: the settings of its cells, as far as these are known;
-    `what`: `setting`, or which one; `prefix`: what stands before the word in the command."""
-    plain = given.lower().replace("-", "_")
-    start = f"unknown {what} {given!r}"
+    `title`: `setting`, or which one; `prefix`: what stands before the word in the command."""
+    plain = word.lower().replace("-", "_")
+    start = f"unknown {title} {word!r}"
     value = ",".join(map(settings.show, values))
     names = [*words]
-    if not (near := [name for name in names if meanings.spelt(given, [name])]):
+    if not (near := [name for name in names if meanings.spelt(word, [name])]):
         if plain in registry.names(meanings.TRACKER):
             return UserError(f"{start}; write trackers={plain}")
         if ours := FIELD.get(plain):
             return UserError(f"{start}; {_in_our_words(ours, value)}")
         if written := _settings(plain, present):
             return UserError(f"{start}; did you mean {_either(written)}?")
-        near = close(given, names)
+        near = close(word, names)
     if near:
         return UserError(f"{start}; did you mean {_either(near, prefix)}?{_missing(near[0], value)}")
-    if found := nearest(given, present) or nearest(given, all_settings()):
-        return UserError(f"{start}; did you mean {_either(found)}?")
+    if matches := nearest(word, present) or nearest(word, all_settings()):
+        return UserError(f"{start}; did you mean {_either(matches)}?")
     return UserError(
         f"{start}; it is none of the words of a command ({', '.join(names)}), and `bench show` prints every setting"
     )
 
 
-def unused(given: str, stage: str, cells: Iterable[Cell], known: Iterable[str]) -> UserError:
+def unused(word: str, stage: str, cells: Iterable[Cell], settings_of_cells: Iterable[str]) -> UserError:
     """Return the error for a setting that no cell has, of `cells` or of the pre-training stages that `stage` names.
-    `known`: the settings that cells have."""
-    cells, present = [*cells], sorted(known)
+    `settings_of_cells`: the settings that cells have."""
+    cells, present = [*cells], sorted(settings_of_cells)
     of = f"setting of the stage ({stage}):" if stage else "setting"
-    if misplaced := _misplaced(given, cells):
+    if misplaced := _misplaced(word, cells):
         return misplaced
-    section, _, name = given.rpartition(".")
-    own = [key for key in present if key.startswith(f"{section}.")]
-    if written := _settings(name, own):
+    section, _, name = word.rpartition(".")
+    in_section = [key for key in present if key.startswith(f"{section}.")]
+    if written := _settings(name, in_section):
         part = next((f"{cell.names.part(section)}" for cell in cells if cell.names.part(section)), "")
         has = f"{section} {part!r} has {', '.join(written)}" if part else f"here it is {', '.join(written)}"
         others = [key for key in present if key.endswith(f".{name}")]
-        return UserError(f"unknown {of} {given!r}: {has}{', and there is ' * bool(others)}{_either(others)}")
-    if foreign := None if nearest(given, own) and not _foreign(given, cells) else _foreign(given, cells):
+        return UserError(f"unknown {of} {word!r}: {has}{', and there is ' * bool(others)}{_either(others)}")
+    if foreign := None if nearest(word, in_section) and not _foreign(word, cells) else _foreign(word, cells):
         return foreign
-    if close(head := given.partition(".")[0], [config.PRETRAINING]):
-        return UserError(f"unknown {of} {given!r}; did you mean {_either([given.replace(head, config.PRETRAINING)])}?")
-    if near := nearest(given, own) or _elsewhere(section, name, present):
-        return UserError(f"unknown {of} {given!r}; did you mean {_either(near)}?")
-    return unknown(of, given, own or present, "`bench show` prints every setting")
+    if close(head := word.partition(".")[0], [config.PRETRAINING]):
+        return UserError(f"unknown {of} {word!r}; did you mean {_either([word.replace(head, config.PRETRAINING)])}?")
+    if near := nearest(word, in_section) or _elsewhere(section, name, present):
+        return UserError(f"unknown {of} {word!r}; did you mean {_either(near)}?")
+    return unknown(of, word, in_section or present, "`bench show` prints every setting")
 
 
-def of_other_model(given: str, cells: Iterable[Cell], models: str, named: Iterable[str]) -> UserError | None:
+def of_other_model(word: str, cells: Iterable[Cell], models: str, named: Iterable[str]) -> UserError | None:
     """Return the error for a setting that the method's own model in a role has and the one of the set of models lacks;
     None for any other setting. `models`: the set that the command names, or ""; `named`: roles that it names."""
-    role, _, name = given.partition(".")
+    role, _, name = word.partition(".")
     if role in named:
         return None
     for cell in cells:
         part = next((part for part in cell.names.of(*registry.MODELS) if part.role == role), None)
         if part is None:
             continue
-        own = registry.get("method", cell.names.method).named(role, part.kind)
-        filler = registry.get(part.kind, registry.meant(part.kind, own, role)) if own else None
+        named_part = registry.get("method", cell.names.method).named(role, part.kind)
+        filler = registry.get(part.kind, registry.meant(part.kind, named_part, role)) if named_part else None
         if filler is not None and name in settings.fields(filler):
             which = models or model_sets.usual(cell.names.profile)
             return UserError(
-                f"{given}= is given, but models={which} fills the role {role} with {part.name!r}, which has no such "
-                f"setting; add {role}={own}, or models=paper"
+                f"{word}= is given, but models={which} fills the role {role} with {part.name!r}, which has no such "
+                f"setting; add {role}={named_part}, or models=paper"
             )
     return None
 
@@ -153,32 +153,32 @@ def _in_our_words(ours: Sequence[str], value: str) -> str:
                 return f"write suite={suite}"
         suite, _, task = value.rpartition("/")
         homes = [suite] if suite in registry.names("suite") else meanings.suites_of(task)
-        if homes and (found := meanings.task_of(homes[0], task)):
-            return f"write suite={homes[0]} task={found}"
+        if homes and (task_name := meanings.task_of(homes[0], task)):
+            return f"write suite={homes[0]} task={task_name}"
         return "write suite=… and task=…; `bench list suites` names both"
-    for word in ours:
-        if name := meanings.spelt(value, meanings.names_for(word)):
-            return f"write {word}={name}"
+    for term in ours:
+        if name := meanings.spelt(value, meanings.names_for(term)):
+            return f"write {term}={name}"
     if ours == METHOD_OR_PART:
-        name = next((name for word in ours for name in meanings.near(word, value)), "…")
+        name = next((name for term in ours for name in meanings.near(term, value)), "…")
         return f"write method={name}; `bench list methods` describes each"
     if ours == ("gpus", "device"):
         return f"write gpus={value}" if re.fullmatch(r"[\d,\[\]]+", value) else "write device=cuda, or gpus=[0,1]"
     if ours == ("trackers",):
         return "write trackers=…; `bench list trackers` names each"
-    return f"write {' or '.join(f'{word}=' + (value or '…') for word in ours)}"
+    return f"write {' or '.join(f'{term}=' + (value or '…') for term in ours)}"
 
 
 def _settings(name: str, present: Iterable[str]) -> list[str]:
     """Return the settings that a name means without being misspelt: of that name or one that ends with it, by our name
     or the field's."""
     keys = [*present]
-    for word in (name, *SETTINGS.get(name, ())):
-        if "." in word and word in keys:
-            return [word]
-        exact = [key for key in keys if key.rpartition(".")[2] == word]
-        if found := exact or [key for key in keys if key.endswith(f"_{word}")]:
-            return found[:4]
+    for term in (name, *SETTINGS.get(name, ())):
+        if "." in term and term in keys:
+            return [term]
+        exact = [key for key in keys if key.rpartition(".")[2] == term]
+        if matches := exact or [key for key in keys if key.endswith(f"_{term}")]:
+            return matches[:4]
     return []
 
 
@@ -187,9 +187,9 @@ def _elsewhere(section: str, name: str, present: Sequence[str]) -> list[str]:
     sections = list(dict.fromkeys(key.partition(".")[0] for key in present))
     head, dot, rest = section.partition(".")
     for right in (*close(head, sections), SECTIONS.get(head, "")):
-        own = [key for key in present if key.startswith(f"{right}.")]
-        if found := _settings(name, own) or nearest(f"{right}.{name}", own):
-            return [f"{right}.{rest}.{name}"] if dot and len(found) == 1 else found
+        in_section = [key for key in present if key.startswith(f"{right}.")]
+        if matches := _settings(name, in_section) or nearest(f"{right}.{name}", in_section):
+            return [f"{right}.{rest}.{name}"] if dot and len(matches) == 1 else matches
     return _settings(name, present) or nearest(name, [key for key in present if "." in key])
 
 
@@ -203,16 +203,16 @@ def _either(names: Sequence[str], prefix: str = "") -> str:
     return " or ".join(repr(prefix + name) for name in names)
 
 
-def twice(given: str, values: Sequence[Any]) -> UserError:
+def twice(word: str, values: Sequence[Any]) -> UserError:
     """Return the error for a word that a command holds twice, with all of its values; one of them may be the name of
     another kind."""
-    once = f"{given}= is given twice; name it once, with commas for several values"
-    known = meanings.names_for(given)
-    kind = next((kind for kind in meanings.KINDS if meanings.word(kind) == given), given)
-    for value in filter(lambda value: isinstance(value, str), values if known else ()):
-        if not meanings.spelt(value, known) and (meaning := meanings.other_meaning(kind, value)):
-            return UserError(f"{given}= is given twice, and {meaning}")
-    also = [(kind, value) for value in values for kind in KINDS if given == "method" and value in registry.names(kind)]
+    once = f"{word}= is given twice; name it once, with commas for several values"
+    names = meanings.names_for(word)
+    kind = next((kind for kind in meanings.KINDS if meanings.word(kind) == word), word)
+    for value in filter(lambda value: isinstance(value, str), values if names else ()):
+        if not meanings.spelt(value, names) and (meaning := meanings.other_meaning(kind, value)):
+            return UserError(f"{word}= is given twice, and {meaning}")
+    also = [(kind, value) for value in values for kind in KINDS if word == "method" and value in registry.names(kind)]
     hint = f"; {also[-1][1]} is also {a(also[-1][0])}: {also[-1][0]}={also[-1][1]}" if also else ""
     return UserError(f"{once}{hint}")
 
@@ -244,13 +244,13 @@ def listed(setting: str) -> list[str]:
 
 def _options() -> dict[str, tuple[Any, ...]]:
     """Return the settings that take one of several values, with these, over all parts."""
-    found: dict[str, tuple[Any, ...]] = {}
+    by_setting: dict[str, tuple[Any, ...]] = {}
     for kind in ("suite", *KINDS):
         for name in registry.names(kind):
             for field in settings.fields(registry.get(kind, name)).values():
                 if options := settings.options(field.type):
-                    found[f"{kind}.{field.name}"] = (*found.get(f"{kind}.{field.name}", ()), *options)
-    return found
+                    by_setting[f"{kind}.{field.name}"] = (*by_setting.get(f"{kind}.{field.name}", ()), *options)
+    return by_setting
 
 
 def methods_of(cells: Iterable[Cell]) -> str:
@@ -263,22 +263,22 @@ def roles_of(kind: str, cells: Iterable[Cell]) -> list[str]:
     return sorted({part.role for cell in cells for part in cell.names.of(kind)} - {kind})
 
 
-def _misplaced(given: str, cells: Iterable[Cell]) -> UserError | None:
+def _misplaced(word: str, cells: Iterable[Cell]) -> UserError | None:
     """Return the error for a `drawing` setting that no cell has; None for another section or if no suite has it."""
-    if not given.startswith("drawing."):
+    if not word.startswith("drawing."):
         return None
     drawn = [cell.names.suite for cell in cells if cell.section("drawing") is not None]
     if not drawn:
-        return UserError(f"{given}= is given, but none of the chosen methods has a part that looks at frames")
-    if given not in drawing_settings():
+        return UserError(f"{word}= is given, but none of the chosen methods has a part that looks at frames")
+    if word not in drawing_settings():
         return None
     suites = " and ".join(map(repr, dict.fromkeys(drawn)))
-    return UserError(f"{given}= is given, but suite {suites} has no such setting for its frames; leave it out")
+    return UserError(f"{word}= is given, but suite {suites} has no such setting for its frames; leave it out")
 
 
-def _foreign(given: str, cells: Iterable[Cell]) -> UserError | None:
+def _foreign(word: str, cells: Iterable[Cell]) -> UserError | None:
     """Return the error for a setting that only parts of other methods have; None if no part has it."""
-    kind, _, rest = given.partition(".")
+    kind, _, rest = word.partition(".")
     if kind not in KINDS:
         return None
     part, _, name = rest.rpartition(".")
@@ -289,7 +289,7 @@ def _foreign(given: str, cells: Iterable[Cell]) -> UserError | None:
     chosen = methods_of(cells)
     if roles := roles_of(kind, cells):
         return UserError(
-            f"unknown setting {given!r} of the chosen methods ({chosen}), which have {a(kind)} in a role of another "
+            f"unknown setting {word!r} of the chosen methods ({chosen}), which have {a(kind)} in a role of another "
             f"name than its kind; write {' or '.join(f'{role}.{name}=…' for role in roles)}"
         )
     recipes = {method: registry.get("method", method) for method in registry.names("method")}
@@ -305,7 +305,7 @@ def _foreign(given: str, cells: Iterable[Cell]) -> UserError | None:
     which = f"{kind}{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
     instead = f"choose {' or '.join(ways)}, or " if ways else ""
     return UserError(
-        f"unknown setting {given!r} of the chosen methods ({chosen}): it is a setting of {which}; {instead}leave it out"
+        f"unknown setting {word!r} of the chosen methods ({chosen}): it is a setting of {which}; {instead}leave it out"
     )
 
 

@@ -37,12 +37,12 @@ def report(name: str, directory: Path, runs: Iterable[tuple[str, str, str | None
     study grid in runs/grid: 1 of 3 runs finished, 2 failed
       per seed 0 and 1 more run: ValueError: no
     """
-    known = [*runs]
+    standings = [*runs]
     alike: dict[str, list[str]] = {}
-    for run, _, error in known:
+    for run, _, error in standings:
         if error:
             alike.setdefault(last_line(error), []).append(run)
-    lines = [line(name, directory, (status for _, status, _ in known))]
+    lines = [line(name, directory, (status for _, status, _ in standings))]
     for error, names in [*alike.items()][:ERRORS]:
         others = f" and {count(len(names) - 1, 'more run')}" if names[1:] else ""
         lines.append(f"  {names[0]}{others}: {one_line(error)}")

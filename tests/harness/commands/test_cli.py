@@ -457,3 +457,11 @@ def test_a_study_is_printed_with_its_errors_and_shown_as_a_table(tmp_path: Path)
 def test_overrides_may_stand_after_an_option(bench) -> None:
     code, out, _ = bench("ablate", "--only", "td_boost", *SMOKE, "--dry-run", "method=vlm_rb")
     assert code == 0 and "td_boost=true" in out
+
+
+@pytest.mark.parametrize("words", [("help", "run"), ("help",), ("help", "models", "stats")])
+def test_help_explains_a_command(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    out = capsys.readouterr().out
+    assert not ended.value.code and out.startswith(f"usage: bench {' '.join(words[1:])}".rstrip()) and "options:" in out

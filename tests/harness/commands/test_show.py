@@ -19,13 +19,13 @@ def test_a_narrow_terminal_gets_a_paragraph_for_each_setting(
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= width
     (cell,) = matrix.plan(WORDS).cells
-    shown = {
-        found[1]: " ".join(found[2].split())
-        for found in re.finditer(r"^([a-z_]+\.[a-z_0-9]+) = (.*\n(?: {4}.*\n)*)", out, re.MULTILINE)
+    paragraphs = {
+        match[1]: " ".join(match[2].split())
+        for match in re.finditer(r"^([a-z_]+\.[a-z_0-9]+) = (.*\n(?: {4}.*\n)*)", out, re.MULTILINE)
     }
     for section, fields in config.cell_fields(cell.names).items():
         for name, field in fields.items():
-            paragraph, value = shown[f"{section}.{name}"], cell.settings[f"{section}.{name}"]
+            paragraph, value = paragraphs[f"{section}.{name}"], cell.settings[f"{section}.{name}"]
             words = (" ".join(text.split()) for text in (field.meaning, f"[{value.layer}] {value.source}"))
             assert all(text.strip() in paragraph for text in words), "no word is broken, and nothing is left out"
 
