@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import importlib.util
+import logging
 import os
 import shutil
 import sys
@@ -16,6 +17,9 @@ from typing import Any
 
 # Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Figures of tests have no fonts of their own; `logging` would tell that the PDF's differ from the PNG's.
+os.environ.setdefault("MATPLOTLIBRC", os.path.join(os.path.dirname(__file__), "matplotlibrc"))
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 import pytest
 
@@ -34,6 +38,10 @@ IMPORTED = (
 
 WAITING = {"chromium", "pdflatex", "transformers_serve", "vllm"}
 """Fixtures that start other programs: tests that use one are marked `waits`."""
+COMPILED = ("guidebench.suites.bin_sorting.dynamics", "guidebench.suites.ogbench_scene.dynamics")
+"""Modules that keep a compiled model of MuJoCo's, 200 to 400 MB, which takes a second to compile again."""
+LARGE = 1200 * 2**20
+"""Bytes of a process beyond which the tests' files leave no compiled model behind."""
 GROWTH = 100 * 2**20
 """Bytes by which a process has grown since its last search for garbage when the next is made."""
 RUN: dict[str, Any] = {}
@@ -133,6 +141,9 @@ def freed() -> Iterator[None]:
     ten unit tests, so it is not made after every file."""
     yield
     if resident() >= RUN.get("resident", 0) + GROWTH:
+        for name in COMPILED if resident() > LARGE else ():
+            if name in sys.modules:
+                sys.modules[name]._compiled.cache_clear()
         free()
         RUN["resident"] = resident()
 

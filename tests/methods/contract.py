@@ -270,7 +270,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
         models = {name: tiny(name) for name in re.findall(r"{([a-z_0-9]+)}", row.words) if name != "url"}
         last = {word.partition("=")[0]: word for word in f"{row.words} seeds=[0,1]".split()}
         words = [word.format_map({"url": url, **models}) for word in last.values()]
-        killed, whole, job = directory / "killed", directory / "whole", {"checkpoint_every": 8}
+        killed, whole, job = directory / "killed", directory / "whole", {"checkpoint_every": 20}
         for step, where in sorted([(row.evaluation, "evaluation"), (row.training, "training")]):
             kill(words, [[0, 1]], killed, where, step, **job)
         finish(words, [[1], [0]], killed, **job)
