@@ -17,9 +17,8 @@ from typing import Any
 
 # Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Figures of tests have no fonts of their own; `logging` would tell that the PDF's differ from the PNG's.
+# Figures of tests have no fonts of their own.
 os.environ.setdefault("MATPLOTLIBRC", os.path.join(os.path.dirname(__file__), "matplotlibrc"))
-logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 import pytest
 
@@ -28,6 +27,7 @@ from guidebench.harness.machine import cores as processors
 from tests import guardian, scheduling
 
 processes.begin()
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it would tell that the PDF's fonts are others
 
 IMPORTED = (
     "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
