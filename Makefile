@@ -24,11 +24,12 @@ shell: $(SUITES)
 extra: $(SUITES)
 	$(PYTHON) tools/install.py $(VENV) $(E)
 
-# Compiled once, also where PYTHONDONTWRITEBYTECODE is set: the tests start hundreds of processes.
+# Compiled once, also where PYTHONDONTWRITEBYTECODE is set: the tests start hundreds of processes, and each process of
+# pytest would rewrite the assertions of its plug-ins anew.
 test: $(STAMP)
 	$(BIN)/python -m compileall -q guidebench harness suites baselines methods results reports tests
 	$(BIN)/python -m tests.rewritten
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Units only: no test that starts a process or trains.
 test-quick: $(STAMP)

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import importlib.util
+import logging
 import os
 import shutil
 import sys
@@ -16,6 +17,8 @@ from typing import Any
 
 # Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Figures of tests have no fonts of their own.
+os.environ.setdefault("MATPLOTLIBRC", os.path.join(os.path.dirname(__file__), "matplotlibrc"))
 
 import pytest
 
@@ -25,6 +28,7 @@ from guidebench.suites import mujoco as _guard  # before files of tests import M
 from tests import guardian, scheduling
 
 processes.begin()
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it would tell that the PDF's fonts are others
 
 IMPORTED = (
     "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
@@ -35,6 +39,10 @@ IMPORTED = (
 
 WAITING = {"chromium", "pdflatex", "transformers_serve", "vllm"}
 """Fixtures that start other programs: tests that use one are marked `waits`."""
+COMPILED = ("guidebench.suites.bin_sorting.dynamics", "guidebench.suites.ogbench_scene.dynamics")
+"""Modules that keep a compiled model of MuJoCo's, 200 to 400 MB, which takes a second to compile again."""
+LARGE = 1200 * 2**20
+"""Bytes of a process beyond which the tests' files leave no compiled model behind."""
 GROWTH = 100 * 2**20
 """Bytes by which a process has grown since its last search for garbage when the next is made."""
 RUN: dict[str, Any] = {}
@@ -134,6 +142,9 @@ def freed() -> Iterator[None]:
     ten unit tests, so it is not made after every file."""
     yield
     if resident() >= RUN.get("resident", 0) + GROWTH:
+        for name in COMPILED if resident() > LARGE else ():
+            if name in sys.modules:
+                sys.modules[name]._compiled.cache_clear()
         free()
         RUN["resident"] = resident()
 

@@ -10,6 +10,7 @@ so it is compiled here.
 
 import contextlib
 import importlib
+import logging
 import os
 import pkgutil
 import signal
@@ -18,6 +19,7 @@ import numpy as np
 
 from guidebench import baselines, methods, suites
 from guidebench.baselines.sum_tree import MaxSumTree
+from guidebench.harness import registry, settings
 from guidebench.harness.models import backends
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import estimates
@@ -26,6 +28,7 @@ os.fsync = lambda handle: None  # type: ignore[assignment]
 estimates.SECONDS = 0.0
 matrix.plan(["suite=classic", "task=CartPole-v1", "method=uer", "profile=smoke"])
 os.environ["HF_HUB_OFFLINE"] = "1"
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 for name in (
     "torch._dynamo", "torch.distributed.tensor", "torchvision.transforms",  # before OSMesa: suites/mujoco/gl.py
     "scipy.optimize", "scipy.stats", "matplotlib.pyplot", "openai", "altair", "accelerate", "jinja2",
@@ -42,6 +45,10 @@ for package in (baselines, methods, suites, backends):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         with contextlib.suppress(ImportError):  # of an extra that is missing
             importlib.import_module(module.name)
+for kind in registry.KINDS:
+    for name in registry.names(kind):
+        part = registry.get(kind, name)
+        settings.fields(part if isinstance(part, type) else type(part))  # plans read them from the source
 with contextlib.suppress(ImportError):
     from guidebench.suites.bin_sorting import dynamics
 

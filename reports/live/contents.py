@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
 import time
 from collections import Counter
@@ -30,7 +29,6 @@ from guidebench.results.growing import Curve
 
 if TYPE_CHECKING:
     import pandas as pd
-    from jinja2 import Environment
 
 PARTS = ("state", "results", "runs")
 """The parts of the page, from top to bottom."""
@@ -242,13 +240,8 @@ def left_out(runs: Sequence[RunRecord], listed: Sequence[RunRecord]) -> str:
     return ", ".join(f"{more[status]:,} {status}" for status in STATUSES if more[status])
 
 
-@functools.cache
-def templates() -> Environment:
-    return page.environment()
-
-
 def _render(template: str, **given: object) -> str:
-    return templates().get_template(template).render(**page.formats(), **given)
+    return page.environment().get_template(template).render(**page.formats(), **given)
 
 
 def _frame(curve: Curve) -> pd.DataFrame:

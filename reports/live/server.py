@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _page(self, view: View) -> None:
         from markupsafe import Markup
 
-        html = contents.templates().get_template("watch/page.html.j2").render(
+        html = page.environment().get_template("watch/page.html.j2").render(
             title=view.title,
             name=view.name,
             policy=self.server.policy,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -124,6 +125,7 @@ def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
     return inline.inert({"specification": specification, "rows": rows, "names": list(places)})
 
 
+@functools.cache
 def environment() -> Environment:
     """Return the template environment, which escapes everything that goes into a template."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

@@ -108,6 +108,8 @@ CRAFTER = f"{PLAYED} {LEARNER} training.capacity=100"
 GAME = f"suite=crafter suite.area=16 suite.length=25 {SHORT} {LEARNER} training.capacity=100"
 ROOM = f"suite=housekeep suite.length=25 {SHORT} {LEARNER} {TRUNK} training.capacity=100"
 BINS = f"suite=bin_sorting suite.length=20 suite.rebuild=2 drawing.size=64 {SHORT} evaluation.episodes=1"
+BRIEF = "training.steps=40 evaluation.every=20"
+"""Two episodes of `BINS`, whose steps are the dearest."""
 OFFLINE_BINS = f"suite.observation=state {LEARNER} learner.cql_actions=2 training.capacity=300 agent.offline_share=0.3"
 EMBEDDER = "embedder=scripted embedder.width=16 embedder.delay=4"
 LED = "classifier=oracle classifier.delay=7 segmenter=scripted segmenter.delay=3 waypoints=scripted waypoints.delay=4"
@@ -176,7 +178,9 @@ METHODS: Mapping[str, Row] = {
     "furl_no_goal": Row(
         f"method=furl_no_goal {FRAMES} {HEADS} guide.batch_size=8 {TURNS} {SWING}", evaluation=105, training=207
     ),
-    "kagi": Row(f"method=kagi {BINS} {OFFLINE_BINS} {LED}", sections="fields classifier"),
+    "kagi": Row(
+        f"method=kagi {BINS} {OFFLINE_BINS} {LED} {BRIEF}", evaluation=20, training=30, sections="fields classifier"
+    ),
     "lagea": Row(f"method=lagea {MAZE} {LAGEA}", training=53, sections="feedback shaping"),
     "lagea_released": Row(f"method=lagea_released {MAZE} {LAGEA}", training=53, sections="feedback shaping"),
     "linvit": Row(f"method=linvit {ROOM} prior=scripted"),
@@ -211,7 +215,10 @@ METHODS: Mapping[str, Row] = {
     ),
     "roboclip": Row(f"method=roboclip {CARTPOLE} {EMBEDDER} guide.every=5"),
     "robofume": Row(
-        f"method=robofume {BINS} {OFFLINE_BINS} classifier=oracle classifier.delay=7", sections="classifier"
+        f"method=robofume {BINS} {OFFLINE_BINS} classifier=oracle classifier.delay=7 {BRIEF}",
+        evaluation=20,
+        training=30,
+        sections="classifier",
     ),
     "sac": Row(f"method=sac {PENDULUM}"),
     "self_imitation": Row(
@@ -240,9 +247,13 @@ MORE: Mapping[str, Row] = {
     ),
     "quantiles": Row(f"method=per {CARTPOLE} learner=iqn"),
     "a simulation": Row(f"method=uer {PENDULUM} task=Hopper-v5 learner=td3"),
-    "data of pictures": Row(f"method=kagi {BINS} {OFFLINE_BINS} {LED} suite.observation=images"),
+    "data of pictures": Row(
+        f"method=kagi {BINS} {OFFLINE_BINS} {LED} suite.observation=images {BRIEF}", evaluation=20, training=30
+    ),
     "an object that is followed": Row(
-        f"method=kagi {BINS} {OFFLINE_BINS} {LED} guide.object=true tracker=scripted tracker.delay=10"
+        f"method=kagi {BINS} {OFFLINE_BINS} {LED} guide.object=true tracker=scripted tracker.delay=10 {BRIEF}",
+        evaluation=20,
+        training=30,
     ),
     "a room": Row(f"method=dsadf {ROOM} task=task12 {SYSTEMS} agent.threshold=0 agent.beta=0 agent.history=44"),
     "frames and captions": Row(
@@ -270,7 +281,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
         models = {name: tiny(name) for name in re.findall(r"{([a-z_0-9]+)}", row.words) if name != "url"}
         last = {word.partition("=")[0]: word for word in f"{row.words} seeds=[0,1]".split()}
         words = [word.format_map({"url": url, **models}) for word in last.values()]
-        killed, whole, job = directory / "killed", directory / "whole", {"checkpoint_every": 8}
+        killed, whole, job = directory / "killed", directory / "whole", {"checkpoint_every": 20}
         for step, where in sorted([(row.evaluation, "evaluation"), (row.training, "training")]):
             kill(words, [[0, 1]], killed, where, step, **job)
         finish(words, [[1], [0]], killed, **job)

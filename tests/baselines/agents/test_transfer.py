@@ -1,5 +1,6 @@
 """The method `transfer`: the policy of its stage, unchanged, on another task."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from safetensors.numpy import load_file
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
-from guidebench.harness.run import estimates, stages, study
+from guidebench.harness.run import estimates, stages
 from tests.refusals import check_refused
 
 pytest.importorskip("crafter")
@@ -20,16 +21,15 @@ SMALL = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
-def test_the_policy_of_the_stage_is_evaluated_and_does_not_change(tmp_path: Path) -> None:
-    words = (*SMALL, "method=transfer", "task=wood_sword", "pretraining.task=deforestation", "seeds=[0]")
-    found = study.carry_out(matrix.plan([*words, f"output={tmp_path}"]))
-    assert found.finished
-    first, last = found.runs
-    assert (first.cell.names.method, first.cell.names.task) == ("sparse", "deforestation")
-    learnt, kept = (load_file(run.directory / stages.POLICY) for run in (first, last))
+def test_the_policy_of_the_stage_is_evaluated_and_does_not_change(train: Callable[..., Path]) -> None:
+    words = [word for word in SMALL if word != "profile=smoke"]
+    home = train(*words, "method=transfer", "task=wood_sword", "pretraining.task=deforestation", packs=[(0,)])
+    learnt, kept = (
+        load_file(next(home.glob(f"*/{task}/{method}-*/seed-0/{stages.POLICY}")))
+        for task, method in (("deforestation", "sparse"), ("wood_sword", "transfer"))
+    )
     assert learnt.keys() == kept.keys() and all(np.array_equal(kept[name], learnt[name]) for name in learnt)
-    rows = results.load(tmp_path)
+    rows = results.load(home)
     own = rows[rows["task"] == "wood_sword"]
     assert own["step"].tolist() == [40, 40] and (own["length"] <= 12).all()
 

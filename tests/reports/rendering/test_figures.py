@@ -17,8 +17,12 @@ from tests.reports.conftest import Writer
 RISING = {seed: {100: [0, 0], 200: [seed, 1], 300: [1, 1]} for seed in (0, 1)}
 
 
-def test_there_is_a_drawing_per_task_with_safe_distinct_names_and_the_same_bytes_each_time(writer: Writer) -> None:
-    """Whatever a task is called, and whatever mathematics or great length a method's name has."""
+def test_there_is_a_drawing_per_task_with_safe_distinct_names_and_the_same_bytes_each_time(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a task is called, and whatever mathematics or great length a method's name has. The PDF holds its fonts,
+    as TrueType, which journals ask for."""
+    monkeypatch.setitem(figures.STYLE, "pdf.use14corefonts", False)  # tests/matplotlibrc
     for number, task in enumerate(("8x8", "8/x 8", "8 x/8")):
         writer.cell(f"c{number}", RISING, task=task, method="_$\\frac{1}$" + "long " * 30)
     rows = writer.summary().rows
@@ -27,6 +31,7 @@ def test_there_is_a_drawing_per_task_with_safe_distinct_names_and_the_same_bytes
     assert names[0] == "curves-grid-8x8" and len(set(names)) == 3
     assert all(re.fullmatch(r"[\w.-]+", name) for name in names) and first[0] == again[0]
     assert first[0].png.startswith(b"\x89PNG") and first[0].pdf.startswith(b"%PDF")
+    assert b"/FontFile2" in first[0].pdf and b"/Type3" not in first[0].pdf
     assert b"CreationDate" not in first[0].pdf and "ends at 1.00 after 300 steps" in first[0].alt
 
 

@@ -12,7 +12,7 @@ from guidebench.suites.bin_sorting.task import BinTask
 STATE = BinSorting(observation="state")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tasks() -> Callable[[str], BinTask]:
     """Returns the shared task of a name, observed as `state`; tests reset it."""
     made: dict[str, BinTask] = {}
