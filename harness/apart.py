@@ -215,6 +215,8 @@ class Caller(Apart):
             try:
                 connection.send((os.getcwd(), what, seconds, *wanted))  # so that relative paths resolve equally
                 answer, remarks = connection.recv()
+                if (late := watch.late()) is not None:
+                    raise late
             except RecursionError:  # raised while pickling untrusted values
                 raise UserError(f"{what} fails: its values are nested too deep") from None
             except (EOFError, OSError):
@@ -236,6 +238,7 @@ class _Watch:
         self._process, self._what, self._seconds, self._most, self._memory = process, what, seconds, most, memory
         self.verdict: UserError | None = None
         """Why the process was killed."""
+        self._waited, self._last = 0.0, time.monotonic()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader watch", daemon=True)
 
@@ -249,14 +252,18 @@ class _Watch:
         self._done.set()
         self._thread.join()
 
+    def late(self) -> UserError | None:
+        """Return the error for a time limit that is exceeded, else None."""
+        if self._waited + min(time.monotonic() - self._last, LONGEST_GAP) <= self._seconds:
+            return None
+        return UserError(f"{self._what} takes longer than {self._seconds:g} s")
+
     def _run(self) -> None:
-        waited, last = 0.0, time.monotonic()
-        while not self._done.wait(min(EVERY, max(0.001, self._seconds - waited))):
+        while not self._done.wait(min(EVERY, max(0.001, self._seconds - self._waited))):
             now = time.monotonic()
-            waited, last = waited + min(now - last, LONGEST_GAP), now
-            if waited > self._seconds:
-                self.verdict = UserError(f"{self._what} takes longer than {self._seconds:g} s")
-            elif _held(self._process.pid) > self._most:
+            self._waited, self._last = self._waited + min(now - self._last, LONGEST_GAP), now
+            self.verdict = self.late()
+            if self.verdict is None and _held(self._process.pid) > self._most:
                 self.verdict = Broken(f"{self._what} takes more than {self._memory >> 20} MiB of memory")
             if self.verdict is not None:
                 _kill(self._process, True)
