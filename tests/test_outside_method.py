@@ -262,7 +262,7 @@ def test_a_command_names_roles_and_what_nobody_has_is_told(scouting: None) -> No
         planned("seer.modle=x")
     with pytest.raises(UserError, match="unknown chat 'sprite'"):
         planned("planner=sprite")
-    with pytest.raises(UserError, match="planner=3: expected a name"):
+    with pytest.raises(UserError, match="unknown chat '3'"):
         planned("planner=3")
 
 

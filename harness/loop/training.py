@@ -216,9 +216,9 @@ class Loop:
     def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:
         """Return the answer to each question, in order; None for a stopped seed, whose question is not sent."""
         asked = [*zip(questions, scopes, strict=True)]
-        phase = EVALUATING if self._evaluating else self._phase_shown
 
         def stop() -> bool:
+            phase = EVALUATING if self._evaluating else self._phase_shown
             self._journal.consulting(self.step, self._score, self._waited, self._accounts, phase)
             return self._stop()
 

@@ -186,7 +186,7 @@ def test_a_name_means_the_part_of_that_role_and_records_hold_the_registered_one(
 
 
 def test_an_unknown_name_is_told_with_the_known_ones(criticised: None, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match="unknown chat 'scriptet'; did you mean 'scripted' or 'scripted_"):
+    with pytest.raises(UserError, match="unknown chat 'scriptet'; did you mean 'scripted'"):
         planned("critic=scriptet")
     with pytest.raises(UserError, match=r"critic=scripted_critic .scripted. stands for no foundation model"):
         from guidebench.harness.models import once
