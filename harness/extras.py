@@ -3,6 +3,7 @@ from."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
@@ -75,8 +76,8 @@ def install_line(extra: str) -> str:
 @functools.cache
 def _origin() -> dict[str, Any] | None:
     """Return the record of where the package was installed from, or None if pip took it from an index."""
-    try:
-        text = metadata.distribution("guidebench").read_text("direct_url.json")
-        return json.loads(text) if text else None
-    except (metadata.PackageNotFoundError, ValueError):
-        return None
+    for distribution in metadata.distributions(name="guidebench"):  # a checkout's egg-info, without it, may come first
+        if text := distribution.read_text("direct_url.json"):
+            with contextlib.suppress(ValueError):
+                return dict(json.loads(text))
+    return None

@@ -311,7 +311,7 @@ def test_an_address_that_nobody_answers_is_named_soon(tmp_path: Path, monkeypatc
 
 def test_without_ray_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"launcher=ray needs the package ray here; install it with: pip install"):
+    with pytest.raises(UserError, match=r"launcher=ray needs the package ray here; install the extra ray \(\d+ MB\): "):
         Ray().ready(Execution(), tmp_path)
     with pytest.raises(UserError, match="needs the package ray here"):
         Tasks(Ray(), Execution(), tmp_path).queued()

@@ -324,8 +324,16 @@ def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
 
 def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
     asks = QuestionQueue(2, 0, Echo(), role="planner", kind="chat")
-    loop = Loop.__new__(Loop)
+
+    class Bare(Loop):
+        """A loop without tasks, agent and journal."""
+
+        _phase_shown, _waited, _accounts = "", 0.0, ()  # type: ignore[assignment]
+
+    loop = Bare.__new__(Bare)
     loop.step, loop._consulted, loop._stop = 7, {"planner": asks}, lambda: False
+    loop._evaluating, loop._score = False, np.zeros(2)
+    loop._journal = SimpleNamespace(consulting=lambda *words: None)  # type: ignore[assignment]
     loop.tasks = [object(), object()]  # type: ignore[list-item]
     loop.agent = SimpleNamespace(active=np.array([True, False]))  # type: ignore[assignment]
     questions = [

@@ -447,7 +447,7 @@ def test_an_epoch_that_exists_but_is_not_seen_yet_is_not_passed_over(
 ) -> None:
     """A client remembers that a name was missing, and learns from a refused link only that it exists."""
     taken(tmp_path).release()
-    second, there, asked = taken(tmp_path), open, []
+    second, there, asked = taken(tmp_path), leases.open_regular, []
 
     def unseen(path: Path, *given: str) -> object:
         if Path(path).name == "2" and not asked:
@@ -455,7 +455,7 @@ def test_an_epoch_that_exists_but_is_not_seen_yet_is_not_passed_over(
         return there(path, *given)
 
     monkeypatch.setattr(leases, "_epochs", lambda folder: [1])
-    monkeypatch.setattr(leases, "open", unseen, raising=False)
+    monkeypatch.setattr(leases, "open_regular", unseen)
     monkeypatch.setattr(leases, "refresh", asked.append)
     disk.on(THERE)
     refused(tmp_path)
