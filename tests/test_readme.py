@@ -26,9 +26,9 @@ def test_make_shell_finds_bench(tmp_path: Path) -> None:
     bench.chmod(0o755)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
-    stamp = tmp_path / ".venv" / ".installed"
+    stamp = tmp_path / ".venv" / ".suites"
     stamp.touch()
     environment = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
-    command = ["make", "--no-print-directory", "-o", ".venv/.installed", "shell"]
+    command = ["make", "--no-print-directory", "-o", ".venv/.suites", "shell"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, input="bench\n", capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "found", done.stderr

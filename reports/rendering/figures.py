@@ -304,8 +304,9 @@ def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[b
                 color=colour,
                 fontweight="bold" if cells.bold[row, column] else "normal",
             )
-            size = 5.0 if len(cells.columns) <= 6 else 4.0
-            axes.text(column, row + 0.24, beside, ha="center", va="center", fontsize=size, color=colour)
+            if beside:
+                size = 5.0 if len(cells.columns) <= 6 else 4.0
+                axes.text(column, row + 0.24, beside, ha="center", va="center", fontsize=size, color=colour)
         axes.set_xticks(range(len(cells.columns)), [literal(name) for name in cells.columns])
         axes.set_yticks(range(len(names)), names)
         axes.set_xticks(np.arange(0.5, len(cells.columns) - 1), minor=True)

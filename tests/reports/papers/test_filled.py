@@ -54,7 +54,7 @@ def test_a_line_has_the_papers_numbers_and_ours_with_a_verdict(
     (line,) = [line for line in table.lines if line.names == ("dqn", "8x8", "uer")]
     best, steps, _ = line.cells
     assert text.published(best) == "+0.0% (1.00/1.00)"
-    assert text.ours(best).startswith("+33.3% [+") and text.ours(best).endswith("] (0.80/0.60)")
+    assert text.ours(best).startswith("+33% [+") and text.ours(best).endswith("] (0.80/0.60)")
     assert best[0].verdict == verdicts.NOT_REPRODUCED, "published as no gain, ours a third"
     assert best[1].verdict == verdicts.NOT_REPRODUCED, ".80 beside 1.00, with an interval of .18 either way"
     spread = [line.cells[0][-1] for line in table.lines if line.names == ("dqn", "16x16", "uer")]

@@ -90,17 +90,6 @@ def test_a_number_that_one_row_lacks_is_a_dash_and_reserved_names_are_not_taken(
     assert table["per · quick"] == pytest.approx([0.5, float("nan"), float("nan"), 7.0, 10.0], nan_ok=True)
 
 
-def test_decimals_follow_the_size_of_numbers(writer: Writer) -> None:
-    root = writer.cell("a", {0: CURVES[0]}, steps=200)
-    numbers = {"few": 99.5, "more": 150.0, "many": 2e4}
-    rows = [{"step": 200, "episode": 0, "outcome": name, "value": value} for name, value in numbers.items()]
-    write_rows(root / "seed-0", "outcomes", rows)
-    timed(root, 0, 0.01, 0.02, seeds=1)
-    (grid,) = episodes.tables(found(results.study(writer.finish())))
-    assert grid.heading == "grid/8x8: episodes of the last evaluation"
-    assert grid.digits == {"success": 2, "few": 2, "more": 1, "many": 0, "steps": 2, "wall seconds": 4}
-
-
 @pytest.mark.parametrize(
     ("clock", "expected"),
     [

@@ -240,7 +240,7 @@ def test_a_row_whose_ledger_cannot_be_read_is_compared_with_none_and_costs_no_ot
     found = writer.summary()
     told = "\n".join(found.notes)
     assert "vlm_rb (a): how many questions to models got no answer cannot be read: " in told
-    assert "quick: a ledger that cannot be read, so it is compared with no other row" in told
+    assert "a ledger that cannot be read, so it is compared with no other row" in told
     assert "8 of 9 questions to models got no answer" in told
     assert [row.cell.id for row in found.rows if row.alone] == ["a", "b"]
 

@@ -32,7 +32,7 @@ def server() -> Iterator[Hub]:
     if importlib.util.find_spec("huggingface_hub") is None:
         if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
             pytest.fail("huggingface_hub is missing; `make test` installs it")
-        pytest.skip("huggingface_hub is missing; pip install 'guidebench[hub]'")
+        pytest.skip("huggingface_hub is missing; make extra E=hub")
     with serving() as found:
         yield found
 
@@ -131,5 +131,5 @@ def test_what_is_no_repository_or_would_not_be_added_is_not_pushed(
     with pytest.raises(UserError, match=r"bad\.zip is refused"):
         hub.push(tmp_path / "bad.zip", "me/board")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'guidebench\[hub\]'"):  # before anything is packed
+    with pytest.raises(UserError, match=r"install the extra hub \(\d+ MB\): "):  # before anything is packed
         hub.ready("me/board")

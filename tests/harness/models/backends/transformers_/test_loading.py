@@ -78,7 +78,7 @@ def test_code_of_a_repository_does_not_run_unasked(tiny: Callable[..., Path], tm
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UserError, match=r"pip install 'guidebench\[vlm\]'"):
+    with pytest.raises(UserError, match=r"install the extra vlm \(\d+ MB\): "):
         load(Source("perception_lm_1b"))
 
 
