@@ -8,6 +8,7 @@ retried it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -55,8 +56,14 @@ def size(*contents: Any) -> int:
 
 
 def longest_instruction(suite: Any, task: str) -> str:
-    """Return the task's instruction, or a text of `INSTRUCTION` bytes where episodes differ in it. Makes the task."""
-    return "x" * INSTRUCTION if task in suite.by_turns else str(suite.make(task).instruction)
+    """Return the task's instruction, or a text of `INSTRUCTION` bytes where episodes differ in it. Makes the task once
+    for each configuration of the suite."""
+    return "x" * INSTRUCTION if task in suite.by_turns else _instruction(suite, task)
+
+
+@functools.lru_cache(64)
+def _instruction(suite: Any, task: str) -> str:
+    return str(suite.make(task).instruction)
 
 
 class Misread(ValueError):
