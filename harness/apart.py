@@ -8,25 +8,26 @@ parsed here, by `read`; `guidebench.harness.outside` bounds what they may declar
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
 import stat
-import subprocess
 import sys
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 from guidebench.harness import fork_server
+from guidebench.harness.companions import ServingProcess, end, main
 from guidebench.harness.errors import UserError, of_system
+from guidebench.harness.heartbeats import Pulse
+
+__all__ = ["Caller", "call", "close", "main", "read"]
 
 MEMORY = 3 * 2**30
 """Default limit on the resident memory, in bytes, of a process that reads untrusted files. (The address space cannot be
@@ -48,107 +49,20 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
-class Apart:
-    """A separate process, started at the first request and again after `close`; a context manager.
-
-    It imports from the same paths as this process, except that the working directory, which may hold an untrusted
-    study, is not searched for modules. The main script of this process is not imported, since it may lack
-    `if __name__ == "__main__"`.
-    """
-
-    def __init__(self, serve: Callable[[Connection], None], *, session: bool = False) -> None:
-        """`serve`: a top-level function that answers the requests on its connection (see `asked`). `session`: whether
-        the process leads a session, so that the processes that it starts are killed with it."""
-        self._serve, self._session = serve, session
-        self._process: fork_server.Process | None = None
-        self._connection: Connection | None = None
-        self._end: Callable[[], object] = bool  # nothing to end yet
-        self.initial_memory = 0
-        """Resident memory, in bytes, with which the process began; a fork has that of its server."""
-
-    @property
-    def pid(self) -> int:
-        """Return the id of the process, which must have been started."""
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def processor_seconds(self) -> float:
-        """Return the processor time that the process has used; 0 if there is none, or if the system does not tell."""
-        if self._process is None or sys.platform != "linux":
-            return 0.0
-        with contextlib.suppress(OSError):  # it has ended
-            return time.clock_gettime(~self._process.pid << 3 | 2)  # what clock_getcpuclockid(3) returns
-        return 0.0
-
-    def begun(self) -> Connection:
-        """Start the process if necessary, and return the connection to it."""
-        if self._connection is None:
-            connection, theirs = multiprocessing.Pipe()
-            with theirs:
-                handle = theirs.fileno()
-                self._process = fork_server.start(
-                    __name__, str(handle), stdin=subprocess.DEVNULL, pass_fds=[handle], start_new_session=self._session
-                )
-            self._connection = connection
-            self.initial_memory = _held(self._process.pid)
-            self._end = weakref.finalize(self, _end, self._process, os.getpid(), self._session)
-            with contextlib.suppress(ConnectionError):  # it has ended already, so the next request fails
-                self._connection.send(self._serve)
-        return self._connection
-
-    def ended(self) -> int:
-        """Close a process that has failed and return its exit code."""
-        assert self._process is not None
-        try:
-            code = self._process.wait(GRACE)
-        except subprocess.TimeoutExpired:  # it closed its connection and goes on, or is stopped
-            _kill(self._process, self._session)
-            code = self._process.wait()
-        self.close()
-        return code
-
-    def close(self) -> None:
-        """Kill the process."""
-        self._end()
-        if self._connection is not None:
-            self._connection.close()
-        self._process, self._connection = None, None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _end(process: fork_server.Process, owner: int, session: bool) -> None:
-    """Kill a process, unless this process is a fork of its owner."""
-    if os.getpid() == owner:
-        _kill(process, session)
-        process.wait()
-
-
-def _kill(process: fork_server.Process, session: bool) -> None:
-    """Kill a process, also a stopped one; if it leads a session, with its process group."""
-    if session and process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # it does not lead the group yet
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-
-
-class Caller(Apart):
+class Caller(ServingProcess):
     """Calls module-level functions in a separate process with a memory limit, and a time limit per call.
 
     Exceptions, crashes of libraries and exceeded limits become UserErrors. A failed process is replaced. If it had
     served earlier calls, which may have caused the failure, the call is repeated once.
     """
 
+    module: ClassVar[str] = __name__
+
     def __init__(self, memory: int = MEMORY) -> None:
         super().__init__(_call, session=True)
         self._memory = memory
+        self.initial_memory = 0
+        """Resident memory, in bytes, with which the process began; a fork has that of its server."""
         self._used = False
         self._one_at_a_time = threading.Lock()
         self._owner = os.getpid()
@@ -177,6 +91,11 @@ class Caller(Apart):
         bytes_ = total_bytes([files] if isinstance(files, Path) else files)
         memory = max(self._memory, MEMORY_PER_BYTE * bytes_)
         return self._repeated(what, SECONDS + PER_GB * bytes_ / 1e9, memory, function, args, named)
+
+    def _start(self, pulse: Pulse | None = None) -> Connection:
+        connection = super()._start(pulse)
+        self.initial_memory = _held(self.pid)
+        return connection
 
     def _repeated(
         self,
@@ -266,7 +185,7 @@ class _Watch:
             if self.verdict is None and _held(self._process.pid) > self._most:
                 self.verdict = Broken(f"{self._what} takes more than {self._memory >> 20} MiB of memory")
             if self.verdict is not None:
-                _kill(self._process, True)
+                end(self._process, session=True)
                 return
 
 
@@ -316,13 +235,6 @@ def total_bytes(files: Iterable[Path]) -> int:
 def close() -> None:
     """End the shared process. The next `call` starts one anew, with the plug-ins that are installed then."""
     _SHARED.close()
-
-
-def main(handle: str) -> int:
-    """Serve the requests on a connection by the function that comes first on it."""
-    connection = Connection(int(handle))
-    connection.recv()(connection)
-    return 0
 
 
 def asked(connection: Connection) -> Iterator[Any]:

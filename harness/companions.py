@@ -1,7 +1,8 @@
 """Processes that serve this one, and the channel to them, on which no wait is without limit.
 
-A `Companion` beats (`heartbeats.py`). Whoever sends to it or receives from it looks at its heartbeat while waiting,
-also in the middle of a message, so a process that is stopped anywhere ends in an error that names the reason.
+A `ServingProcess` is any of them; a `Companion` also beats (`heartbeats.py`). Whoever sends to a companion or receives
+from it looks at its heartbeat while waiting, also in the middle of a message, so a process that is stopped anywhere
+ends in an error that names the reason.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from guidebench.harness import fork_server
-from guidebench.harness.heartbeats import LOOK, SILENT_AFTER, Pulse, Silent, Watch
+from guidebench.harness.heartbeats import LOOK, SILENT_AFTER, Pulse, Silent, Watch, kill_group
 
 _LENGTH, _LONG = struct.Struct("!i"), struct.Struct("!Q")
 """Length of a message; -1 and then the length where it needs more bits (as in `multiprocessing.connection`)."""
 _LONGEST = 2**31 - 1
 _CHUNK = 2**20
 """Most bytes that are read at once."""
+GRACE = 10
+"""Seconds for which the end of a process is waited for that has closed its connection."""
 
 
 def never() -> bool:
@@ -96,22 +99,24 @@ class Channel:
         return content
 
 
-class Companion:
-    """A process that serves this one, started at the first request and again after `close`; a context manager.
+class ServingProcess:
+    """A process that serves this one through a pipe, started at the first request and again after `close`; a context
+    manager.
 
-    It imports from the same paths as this process. The main script of this process is not imported, since it may lack
-    `if __name__ == "__main__"`.
+    It imports from the same paths as this process, except that the working directory, which may hold an untrusted
+    study, is not searched for modules. The main script of this process is not imported, since it may lack
+    `if __name__ == "__main__"`. Whoever uses `begun` bounds its own waiting.
     """
 
-    def __init__(
-        self, serve: Callable[[Connection], None], silent_after: float = SILENT_AFTER, stop: Callable[[], bool] = never
-    ) -> None:
-        """`serve`: a top-level function that answers the requests on its connection; `silent_after`: seconds without a
-        heartbeat after which the process is killed; `stop`: as of `heartbeats.Watch`."""
-        self._serve, self._silent_after, self._stop = serve, silent_after, stop
+    module: ClassVar[str] = __name__
+    """The module whose `main` the process calls; the system shows its name."""
+
+    def __init__(self, serve: Callable[[Connection], None], *, session: bool = False) -> None:
+        """`serve`: a top-level function that answers the requests on its connection. `session`: whether the process
+        leads a session, so that the processes that it starts are killed with it."""
+        self._serve, self._session = serve, session
         self._process: fork_server.Process | None = None
-        self._channel: Channel | None = None
-        self._watch: Watch | None = None
+        self._connection: Connection | None = None
         self._end: Callable[[], object] = bool  # nothing to end yet
 
     @property
@@ -129,49 +134,90 @@ class Companion:
             return time.clock_gettime(~self._process.pid << 3 | 2)  # what clock_getcpuclockid(3) returns
         return 0.0
 
-    def send(self, request: Any) -> None:
-        """Send a request, starting the process if necessary. Nothing is raised if it has ended, as `receive` says."""
-        channel = self._begun()
-        with suppress(ConnectionError):
-            channel.send(request, self._look)
-
-    def receive(self) -> Any:
-        """Return the next answer. Raise EOFError or ConnectionError if the process has ended, Silent if it was killed
-        because it was hung, and Stopped as `heartbeats.Watch.look`."""
-        return self._begun().receive(self._look)
+    def begun(self) -> Connection:
+        """Start the process if necessary, and return the connection to it."""
+        if self._connection is None:
+            self._connection = self._start()
+            with suppress(ConnectionError):  # it has ended already, so the next request fails
+                self._connection.send(self._serve)
+        return self._connection
 
     def ended(self) -> int:
         """Close a process that has failed and return its exit code."""
         assert self._process is not None
-        code = self._process.wait()
+        try:
+            code = self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:  # it closed its connection and goes on, or is stopped
+            end(self._process, self._session)
+            code = self._process.wait()
         self.close()
         return code
 
     def close(self) -> None:
         """Kill the process."""
         self._end()
-        if self._channel is not None:
-            self._channel.close()
-        self._process, self._channel, self._watch = None, None, None
+        if self._connection is not None:
+            self._connection.close()
+        self._process, self._connection = None, None
 
-    def __enter__(self) -> Companion:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begun(self) -> Channel:
+    def _start(self, pulse: Pulse | None = None) -> Connection:
+        """Start the process and return this end of its pipe. `pulse`: on which it beats."""
+        connection, theirs = multiprocessing.Pipe()
+        with theirs:
+            handle = theirs.fileno()
+            self._process = fork_server.start(
+                self.module, str(handle), stdin=subprocess.DEVNULL, pass_fds=[handle], pulse=pulse,
+                start_new_session=self._session,
+            )  # fmt: skip
+        self._end = weakref.finalize(self, _end, self._process, os.getpid(), self._session)
+        return connection
+
+
+class Companion(ServingProcess):
+    """A serving process whose heartbeat is watched during every wait."""
+
+    def __init__(
+        self, serve: Callable[[Connection], None], silent_after: float = SILENT_AFTER, stop: Callable[[], bool] = never
+    ) -> None:
+        """`serve`: as of `ServingProcess`; `silent_after`: seconds without a heartbeat after which the process is
+        killed; `stop`: as of `heartbeats.Watch`."""
+        super().__init__(serve)
+        self._silent_after, self._stop = silent_after, stop
+        self._channel: Channel | None = None
+        self._watch: Watch | None = None
+
+    def send(self, request: Any) -> None:
+        """Send a request, starting the process if necessary. Nothing is raised if it has ended, as `receive` says."""
+        channel = self._watched()
+        with suppress(ConnectionError):
+            channel.send(request, self._look)
+
+    def receive(self) -> Any:
+        """Return the next answer. Raise EOFError or ConnectionError if the process has ended, Silent if it was killed
+        because it was hung, and Stopped as `heartbeats.Watch.look`."""
+        return self._watched().receive(self._look)
+
+    def close(self) -> None:
+        """Kill the process."""
+        if self._channel is not None:
+            self._channel.close()
+        self._channel, self._watch = None, None
+        super().close()
+
+    def _watched(self) -> Channel:
         """Start the process if necessary, and return the channel to it."""
         if self._channel is None:
-            mine, theirs = multiprocessing.Pipe()
-            pulse, handle = Pulse(self._silent_after), theirs.fileno()
-            with theirs:
-                self._process = fork_server.start(
-                    __name__, str(handle), stdin=subprocess.DEVNULL, pass_fds=[handle], pulse=pulse
-                )
+            pulse = Pulse(self._silent_after)
+            self._channel = Channel(self._start(pulse))
             pulse.close()
-            self._channel, self._watch = Channel(mine), Watch(self._process.pid, pulse, self._stop)
-            self._end = weakref.finalize(self, _end, self._process, os.getpid())
+            assert self._process is not None
+            self._watch = Watch(self._process.pid, pulse, self._stop)
             with suppress(ConnectionError):  # it has ended already, so the next request fails
                 self._channel.send(self._serve, self._look)
         return self._channel
@@ -185,10 +231,17 @@ class Companion:
             raise
 
 
-def _end(process: fork_server.Process, owner: int) -> None:
+def end(process: fork_server.Process, session: bool) -> None:
+    """Kill a process, also a stopped one; if it leads a session, with its process group."""
+    if session and process.poll() is None:  # no group has its id before it leads one
+        kill_group(process.pid)
+    process.kill()
+
+
+def _end(process: fork_server.Process, owner: int, session: bool) -> None:
     """Kill a process, unless this process is a fork of its owner."""
     if os.getpid() == owner:
-        process.kill()
+        end(process, session)
         process.wait()
 
 

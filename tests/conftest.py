@@ -1,6 +1,6 @@
 """What several tests share: plug-ins that exist only in a test, and system programs that a machine may lack."""
 
-import ctypes
+import ctypes.util
 import gc
 import importlib.util
 import logging
@@ -240,9 +240,10 @@ def require(package: str) -> None:
         pytest.skip(f"{package} is not installed", allow_module_level=True)
 
 
-def need(program: str, package: str) -> None:
-    """Skip a test that needs a system program, naming its package; fail where CI has promised it."""
-    if shutil.which(program) is None:
+def need(program: str, package: str, library: bool = False) -> None:
+    """Skip a test that needs a system program, or a shared library, naming its package; fail where CI has promised
+    it."""
+    if (ctypes.util.find_library(program) if library else shutil.which(program)) is None:
         message = f"{program} is missing; install {package}"
         if os.environ.get("CI_REQUIRES_SYSTEM"):
             pytest.fail(message)

@@ -14,7 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness.apart import Apart, asked
+from guidebench.harness.apart import asked
+from guidebench.harness.companions import ServingProcess
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.plan import config
@@ -77,7 +78,7 @@ class Played(NamedTuple):
     """Why an agent that calls models while it acts was not evaluated on new layouts."""
 
 
-class Player(Apart):
+class Player(ServingProcess):
     """The evaluating process, restarted if a run exceeds its limits."""
 
     def __init__(self, limit: float) -> None:

@@ -22,7 +22,7 @@ COMMAND, WORKER, MODEL, HOST = "command", "worker", "model process", "model host
 TASKS, FORK_SERVER = "task process", "fork server"
 NAMES = {
     WORKER: ("bench worker",), MODEL: ("bench serving",), HOST: ("bench process",),
-    TASKS: ("bench apart", "bench companion"),
+    TASKS: ("bench companion",),
 }  # fmt: skip
 """Target -> the names of its processes (`fork_server`)."""
 IMPORTED = (

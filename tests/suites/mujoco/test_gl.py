@@ -1,6 +1,5 @@
 """Which OpenGL draws, and what is said where there is none."""
 
-import ctypes.util
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import pytest
 
 from guidebench.harness.commands import cli, doctor_
 from guidebench.suites.mujoco import gl
+from tests.conftest import need
 from tests.refusals import check_refused
 
 
@@ -67,6 +67,7 @@ def test_doctor_names_the_package(nothing):
 
 def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
     """Mesa's LLVM before triton's is a crash."""
+    need("OSMesa", "libosmesa6", library=True)
     pytest.importorskip("triton")
     code = (
         "from guidebench.suites.mujoco import gl; gl.backend(); context = gl.context(16, 16); context.make_current(); "
@@ -96,9 +97,9 @@ def osmesa(program: str) -> tuple[int, str, str]:
     return run.returncode, run.stdout, (run.stderr.splitlines() or [""])[-1]
 
 
-@pytest.mark.skipif(ctypes.util.find_library("OSMesa") is None, reason="OSMesa is missing")
 def test_where_osmesa_is_chosen_any_order_of_imports_draws_or_is_told_why_not():
     """MuJoCo loads Mesa when it is imported, by whichever package."""
+    need("OSMesa", "libosmesa6", library=True)
     pytest.importorskip("triton")
     drawn = (0, "(1, 100, 100, 3)\n", "")
     assert osmesa("import guidebench.suites.bin_sorting.task\n" + DRAWS) == drawn
