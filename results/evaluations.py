@@ -111,7 +111,7 @@ def _check_footers(study: StudyRecord, packed: Mapping[str, RunRecord]) -> None:
     known: list[tuple[dict[str, type], pq.ParquetSchema]] = []
     count = 0
     for path, run in packed.items():
-        wanted = rows.wanted(rows.columns("evaluations", run.cell))
+        wanted = rows.required(rows.columns("evaluations", run.cell))
         found = limits.footer(Path(path))
         count += found.num_rows
         if not any(wanted == of and found.schema.equals(other) for of, other in known):
