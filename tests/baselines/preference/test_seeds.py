@@ -8,7 +8,7 @@ import torch
 
 from guidebench.baselines.parameters import Parameters
 from tests.baselines.learners.conftest import same
-from tests.baselines.preference import test_rewards, test_reward_inputs
+from tests.baselines.preference import test_reward_inputs, test_rewards
 
 SEEDS, SIZES = (0, 1, 2), (3, 9, 6)
 BOTH = pytest.mark.parametrize("kind", [test_rewards, test_reward_inputs], ids=["states", "frames"])
