@@ -199,12 +199,12 @@ class GuidedAgent(BaseAgent):
         self, build: Build, learner: Learner, guide: Guide, experience: Experience, *others: Experience
     ) -> None:
         """`others` are experiences of which the guide's columns are part, such as a dataset's."""
-        named = {each.name: each for each in (experience, *others)}
+        named = {stream.name: stream for stream in (experience, *others)}
         super().__init__(build, {"": learner}, named)
         self.learner, self.guide, self.experience = learner, guide, experience
         self.wants_snapshots |= guide.wants_snapshots
         self.wants_measures, self.wants_told = guide.wants_measures, guide.wants_told
-        stores = {name: each.store for name, each in named.items()}
+        stores = {name: stream.store for name, stream in named.items()}
 
         def unused(name: str, row: int, slots: Array) -> None:
             """Do nothing, since nothing that the learner stores could follow from rewards."""

@@ -63,9 +63,9 @@ class ArraysByText(ABC):
     def look_up(self, texts: Sequence[bytes], rows: Sequence[int]) -> tuple[Array, Array]:
         """Return the arrays of texts that seeds have met, float32 [n, width], zeros for others, and which they have
         met, bool [n]."""
-        told = [self._seeds[row].array(text) for text, row in zip(texts, rows, strict=True)]
-        met = [text in self._seeds[row] for text, row in zip(texts, rows, strict=True)]
-        return np.stack(told), np.array(met, bool)
+        arrays = [self._seeds[row].array(text) for text, row in zip(texts, rows, strict=True)]
+        are_known = [text in self._seeds[row] for text, row in zip(texts, rows, strict=True)]
+        return np.stack(arrays), np.array(are_known, bool)
 
     @property
     def met(self) -> Array:
@@ -74,7 +74,7 @@ class ArraysByText(ABC):
 
     @property
     def failed(self) -> Array:
-        """Return for how many of them there was no answer, float [S]."""
+        """Return for how many of these texts the model gave no answer, float [S]."""
         return np.array([seed.failed for seed in self._seeds], np.float64)
 
     def state(self, row: int) -> State:

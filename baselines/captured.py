@@ -82,20 +82,20 @@ class Captured:
 
     def _capture(self, sample: Any, kind: Any) -> _Graph:
         """Record the update's kernels without running them, so that no update is applied twice."""
-        own = type(sample)._make(None if given is None else cloned(given) for given in sample)
-        graph, told = self._recorded(own, kind)
-        return _Graph(graph, own, told)
+        memory = type(sample)._make(None if block is None else cloned(block) for block in sample)
+        graph, statistics = self._recorded(memory, kind)
+        return _Graph(graph, memory, statistics)
 
-    def _recorded(self, own: Any, kind: Any) -> tuple[Any, UpdateStatistics]:
+    def _recorded(self, sample: Any, kind: Any) -> tuple[Any, UpdateStatistics]:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            told = self.learn(own, kind)
-        return graph, told
+            statistics = self.learn(sample, kind)
+        return graph, statistics
 
     def _replay(self, captured: _Graph, sample: Any) -> UpdateStatistics:
-        for own, given in zip(captured.sample, sample, strict=True):
-            if own is not None:
-                assert given is not None, "samples of a kind have the same blocks"
-                overwrite(own, given)
+        for memory, block in zip(captured.sample, sample, strict=True):
+            if memory is not None:
+                assert block is not None, "samples of a kind have the same blocks"
+                overwrite(memory, block)
         captured.graph.replay()
         return captured.statistics

@@ -38,7 +38,7 @@ class Checksums:
     def __init__(self, capacity: int, slots: int) -> None:
         self._length = max(1, min(LONGEST, capacity // SEGMENTS))
         self._slots = slots
-        self._known: dict[int, int] = {}
+        self._checksums: dict[int, int] = {}
         """Segment -> checksum of its transitions before `upto`."""
         self.upto = 0
         """The first transition not yet included."""
@@ -47,41 +47,43 @@ class Checksums:
         """Include the transitions before `upto`; those before `begin` may be overwritten from now on."""
         if self.upto < begin:  # transitions not included in time are gone: begin with the next whole segment
             self.upto = -(-begin // self._length) * self._length
-            self._known = {}
+            self._checksums = {}
         for piece in self._pieces(self.upto, upto):
-            self._known[piece.segment] = crc(read(piece.start, piece.end), self._known.get(piece.segment, 0))
+            self._checksums[piece.segment] = crc(read(piece.start, piece.end), self._checksums.get(piece.segment, 0))
         self.upto = max(self.upto, upto)
-        self._known = {each: known for each, known in self._known.items() if each * self._length >= begin}
+        self._checksums = {
+            segment: checksum for segment, checksum in self._checksums.items() if segment * self._length >= begin
+        }
 
     def altered(self, read: Read) -> tuple[int, int] | None:
         """Return the first segment whose data differ from its checksum (first transition, one past the last), or
         None."""
-        for segment, checksum in sorted(self._known.items()):
+        for segment, checksum in sorted(self._checksums.items()):
             start, end = segment * self._length, min((segment + 1) * self._length, self.upto)
-            found = 0
+            current = 0
             for piece in self._pieces(start, end):
-                found = crc(read(piece.start, piece.end), found)
-            if found != checksum:
+                current = crc(read(piece.start, piece.end), current)
+            if current != checksum:
                 return start, end
         return None
 
     def _pieces(self, start: int, end: int) -> Iterator[Piece]:
         while start < end:
             segment = start // self._length
-            here = min(end, (segment + 1) * self._length, (start // self._slots + 1) * self._slots)
-            yield Piece(segment, start, here)
-            start = here
+            stop = min(end, (segment + 1) * self._length, (start // self._slots + 1) * self._slots)
+            yield Piece(segment, start, stop)
+            start = stop
 
     def state(self) -> State:
         return {
             "upto": self.upto,
-            "segments": np.array([*self._known], np.int64),
-            "checksums": np.array([*self._known.values()], np.uint32),
+            "segments": np.array([*self._checksums], np.int64),
+            "checksums": np.array([*self._checksums.values()], np.uint32),
         }
 
     def load_state(self, state: State) -> None:
         self.upto = int(state["upto"])
-        self._known = dict(zip(state["segments"].tolist(), state["checksums"].tolist(), strict=True))
+        self._checksums = dict(zip(state["segments"].tolist(), state["checksums"].tolist(), strict=True))
 
 
 class LateChecksums:
@@ -90,7 +92,7 @@ class LateChecksums:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._known: dict[int, int] = {}
+        self._checksums: dict[int, int] = {}
         """Segment -> checksum, for segments with valid values."""
         self._changed: set[int] = set()
         self._begin = self._upto = 0
@@ -109,28 +111,28 @@ class LateChecksums:
             self.wrote(np.arange(max(start, end - self._slots), end) % self._slots)
         self._begin, self._upto = begin, upto
         for segment in self._changed:
-            found = _counting(segment, counts, values)
-            self._known.pop(segment, None)
-            self._known |= {} if found is None else {segment: found}
+            checksum = _counting(segment, counts, values)
+            self._checksums.pop(segment, None)
+            self._checksums |= {} if checksum is None else {segment: checksum}
         self._changed.clear()
 
     def altered(self, counts: Array, values: Array) -> bool:
         """Return whether the valid values differ from their checksums."""
         segments = range(-(-self._slots // LONGEST))
-        found = {segment: _counting(segment, counts, values) for segment in segments}
-        return self._known != {segment: known for segment, known in found.items() if known is not None}
+        current = {segment: _counting(segment, counts, values) for segment in segments}
+        return self._checksums != {segment: checksum for segment, checksum in current.items() if checksum is not None}
 
     def state(self) -> State:
         return {
             "begin": self._begin,
             "upto": self._upto,
-            "segments": np.array([*self._known], np.int64),
-            "checksums": np.array([*self._known.values()], np.uint32),
+            "segments": np.array([*self._checksums], np.int64),
+            "checksums": np.array([*self._checksums.values()], np.uint32),
         }
 
     def load_state(self, state: State) -> None:
         self._begin, self._upto = int(state["begin"]), int(state["upto"])
-        self._known = dict(zip(state["segments"].tolist(), state["checksums"].tolist(), strict=True))
+        self._checksums = dict(zip(state["segments"].tolist(), state["checksums"].tolist(), strict=True))
         self._changed.clear()
 
 

@@ -26,8 +26,8 @@ ECHOED = 8_000
 MOST_BRACES = 64
 """Opening braces of a reply at which an object is looked for, which bounds the work (choice)."""
 FAULT = 1_000
-"""Most bytes of what is said of a reply that cannot be read: eighty characters of it, each of which takes up to ten
-bytes as Python writes it, and our words about them."""
+"""Most bytes of a message about an unreadable reply: eighty of its characters, each of which takes up to ten bytes as
+Python writes it, and our own words."""
 INSTRUCTION = 500
 """Most bytes of an instruction where episodes differ in it, by which costs are bounded (choice: several times those of
 the suites)."""
@@ -37,11 +37,12 @@ BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
 def misfit(prompt: str, needs: Sequence[str], may: Sequence[str]) -> str:
     """Return why a text cannot serve as a prompt with these placeholders, or ""."""
     present = set(BLANK.findall(prompt))
-    known = ", ".join(f"{{{name}}}" for name in (*needs, *may))
+    placeholders = ", ".join(f"{{{name}}}" for name in (*needs, *may))
     if missing := [name for name in needs if name not in present]:
-        return f"lacks {', '.join(f'{{{name}}}' for name in missing)} (placeholders: {known})"
+        return f"lacks {', '.join(f'{{{name}}}' for name in missing)} (placeholders: {placeholders})"
     if unknown := sorted(present.difference(needs, may)):
-        return f"holds {', '.join(f'{{{name}}}' for name in unknown)}, which nothing fills in (placeholders: {known})"
+        names = ", ".join(f"{{{name}}}" for name in unknown)
+        return f"holds {names}, which nothing fills in (placeholders: {placeholders})"
     return ""
 
 
@@ -81,8 +82,8 @@ def objects(reply: str) -> Iterator[tuple[int, int, dict[str, Any] | Exception]]
     for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
         begin = brace.start()
         try:
-            found, end = JSON.raw_decode(reply, begin)
-            yield begin, end, dict(each_text(found, mended))
+            content, end = JSON.raw_decode(reply, begin)
+            yield begin, end, dict(each_text(content, mended))
         except (ValueError, RecursionError) as error:
             yield begin, begin, error
 
@@ -91,23 +92,23 @@ def first_object(reply: str, names: Sequence[str]) -> dict[str, Any]:
     """Return the first JSON object in a reply that has one of the names, else the first one; text around it is ignored.
     Raise Misread without any, and where JSON before it cannot be parsed."""
     others, fault = [], "it holds no JSON object"
-    for _, _, found in objects(reply[:LONGEST]):
-        if isinstance(found, Exception):
-            fault = f"its JSON cannot be parsed: {found}" if fault.startswith("it holds") else fault
-        elif any(name in found for name in names):
-            return found
+    for _, _, json_object in objects(reply[:LONGEST]):
+        if isinstance(json_object, Exception):
+            fault = f"its JSON cannot be parsed: {json_object}" if fault.startswith("it holds") else fault
+        elif any(name in json_object for name in names):
+            return json_object
         else:
-            others.append(found)
+            others.append(json_object)
     if others and fault.startswith("it holds"):
         return others[0]
     raise Misread("unreadable", fault)
 
 
-def check_schema(found: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+def check_schema(json_object: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Raise Misread for an object that does not fit a JSON schema; the message names what is wrong with which field."""
     import jsonschema
 
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(found))
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(json_object))
     if error is None:
         return
     field = ".".join(map(str, error.absolute_path)) or "the object"
@@ -139,14 +140,14 @@ async def converse(
     """Ask until the reply can be read, the retries are used up or a call fails."""
     fault = "failed"
     for retry in range(1 + retries):
-        told = await ask(ChatCall(messages))
-        if told.failure:
+        reply = await ask(ChatCall(messages))
+        if reply.failure:
             return Conversation(None, fault, messages, retry)
-        messages = (*messages, Message("assistant", (str(told.value)[:ECHOED],)))
+        messages = (*messages, Message("assistant", (str(reply.value)[:ECHOED],)))
         try:
-            if told.detail.get("cut_off"):
+            if reply.detail.get("cut_off"):
                 raise Misread("unreadable", "it was cut off before its end")
-            return Conversation(read(str(told.value)), "", messages, retry)
+            return Conversation(read(str(reply.value)), "", messages, retry)
         except Misread as misread:
             fault = misread.fault
             if retry < retries:

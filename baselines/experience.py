@@ -85,8 +85,8 @@ class Experience:
         self.sampler = replay.spawn(build)
         self._phases = TaskPhases(build.rows, build.events) if build.events and _phased(build) else None
         batched = (*guided, *(column for learner in self._learners for column in learner.columns))
-        kept = (*self.sampler.columns, *((self._phases.column,) if self._phases else ()))
-        self.store = Storage(build, batched, kept, f"replay/{name}" if name else "replay", broken or _fed(build))
+        extra = (*self.sampler.columns, *((self._phases.column,) if self._phases else ()))
+        self.store = Storage(build, batched, extra, f"replay/{name}" if name else "replay", broken or _fed(build))
         self.judge = next((role for role, kind in replay.needs.items() if kind == "judge"), "judge")
         self.judged = self.sampler.clip_length > 0
         self.wants_reducible = self.sampler.wants_reducible
@@ -142,10 +142,10 @@ class Experience:
                 f"phase {ctx.phase.name!r} takes gradient steps at step {ctx.step}, and nothing is stored to learn "
                 f"from; let a phase with transitions come first, or give this one updates=0"
             )
-        here = ctx.observation if observation is None else observation
-        if len(here) > len(self.rows):
-            here = here[self.rows]
-        draw = self.sampler.draw(count, Moment(ctx.step, self.store.live, self._rngs, here, self.store))
+        current = ctx.observation if observation is None else observation
+        if len(current) > len(self.rows):
+            current = current[self.rows]
+        draw = self.sampler.draw(count, Moment(ctx.step, self.store.live, self._rngs, current, self.store))
         ready = np.ones(len(self.rows), bool)
         if n_step is None:
             return Drawn(draw, self.store.gather(draw.index)._replace(weight=draw.weight), ready)
@@ -160,8 +160,8 @@ class Experience:
         score stays unjudged."""
         for answer in answers:
             if answer.value is not None:
-                held = answer.key[self.store.holds(answer.key)]
-                self.sampler.scored(answer.row, self.store.slot(held), answer.value)
+                numbers = answer.key[self.store.holds(answer.key)]
+                self.sampler.scored(answer.row, self.store.slot(numbers), answer.value)
 
     def evaluated(self, returns: Array) -> None:
         """Pass on the mean evaluation return of each seed, [S]."""
@@ -206,22 +206,22 @@ class Uneven:
     ) -> None:
         """Create one `Experience` per seed; arguments are those of `Experience`."""
         self.name = name
-        self.each = [
+        self.by_seed = [
             Experience(_alone(build, row), replay, guided, learners, name, broken=True, rows=np.array([row]))
             for row in range(build.rows)
         ]
-        first = self.each[0]
+        first = self.by_seed[0]
         self.judge, self.judged, self.wants_reducible = first.judge, first.judged, first.wants_reducible
 
     @property
     def stored(self) -> Array:
         """Number of transitions that may be drawn, int [S]."""
-        return np.concatenate([each.stored for each in self.each])
+        return np.concatenate([experience.stored for experience in self.by_seed])
 
     def cut(self) -> None:
         """Mark for every seed that its next stored transition does not follow its last one."""
-        for each in self.each:
-            each.cut()
+        for experience in self.by_seed:
+            experience.cut()
 
     def add(self, transition: Transition, rows: Array, ctx: Context) -> Array:
         """Store the transition [S, …] of the seed rows `rows`; return their slots, int [len(rows)].
@@ -229,10 +229,10 @@ class Uneven:
         For every other seed the next stored transition does not follow its last one, unless its episode ended there.
         """
         adding = set(np.asarray(rows).tolist())
-        for row, each in enumerate(self.each):
+        for row, experience in enumerate(self.by_seed):
             if row not in adding:
-                each.cut()
-        return np.array([self.each[row].add(_of(transition, row), ctx) for row in rows], np.int64)
+                experience.cut()
+        return np.array([self.by_seed[row].add(_of(transition, row), ctx) for row in rows], np.int64)
 
     def sample(
         self,
@@ -245,76 +245,78 @@ class Uneven:
         """Return `count` transitions of each seed that has stored `least` (None: as many), and zeros for the others,
         which draw no random number. `n_step` as of `Experience.sample`."""
         ready = self.stored >= (count if least is None else least)
-        here = ctx.observation if observation is None else observation
+        current = ctx.observation if observation is None else observation
         nothing = np.zeros((1, count), np.int64)
-        found = [
-            each.sample(count, ctx, here[row : row + 1], n_step)
+        samples = [
+            experience.sample(count, ctx, current[row : row + 1], n_step)
             if ready[row]
-            else _unready(each.store, nothing, n_step)
-            for row, each in enumerate(self.each)
+            else _unready(experience.store, nothing, n_step)
+            for row, experience in enumerate(self.by_seed)
         ]
-        weights = [drawn.draw.weight for drawn in found]
+        weights = [sample.draw.weight for sample in samples]
         ones = np.ones((1, count), np.float32)
         weight = None
-        if any(each is not None for each in weights):
-            weight = np.concatenate([ones if each is None else each for each in weights])
-        draw = Draw(np.concatenate([drawn.draw.index for drawn in found]), weight)
-        batch = _joined([drawn.batch for drawn in found])._replace(weight=weight)
-        stretches = [drawn.stretch for drawn in found if drawn.stretch is not None]
+        if any(seed_weight is not None for seed_weight in weights):
+            weight = np.concatenate([ones if seed_weight is None else seed_weight for seed_weight in weights])
+        draw = Draw(np.concatenate([sample.draw.index for sample in samples]), weight)
+        batch = _joined([sample.batch for sample in samples])._replace(weight=weight)
+        stretches = [sample.stretch for sample in samples if sample.stretch is not None]
         if n_step is None:
             return Drawn(draw, batch, ready)
         every = None if weight is None else np.repeat(weight, n_step.steps, axis=1)
-        whole = _joined([each.batch for each in stretches])._replace(weight=every)
-        length = np.concatenate([each.length for each in stretches])
-        return Drawn(draw, batch, ready, Stretch(whole, length, n_step.discount))
+        stretched = _joined([stretch.batch for stretch in stretches])._replace(weight=every)
+        length = np.concatenate([stretch.length for stretch in stretches])
+        return Drawn(draw, batch, ready, Stretch(stretched, length, n_step.discount))
 
     def feedback(self, drawn: Drawn, update: Update) -> None:
         """Pass on a learner's results for a batch to the sampler."""
         for row in np.flatnonzero(drawn.ready).tolist():
             mine = slice(row, row + 1)
             weight = None if drawn.draw.weight is None else drawn.draw.weight[mine]
-            told = Update(
+            seed_update = Update(
                 update.td_error[mine],
                 {name: values[mine] for name, values in update.metrics.items()},
                 None if update.reducible is None else update.reducible[mine],
             )
             draw = Draw(drawn.draw.index[mine], weight)
-            self.each[row].feedback(Drawn(draw, drawn.batch, drawn.ready[mine]), told)
+            self.by_seed[row].feedback(Drawn(draw, drawn.batch, drawn.ready[mine]), seed_update)
 
     def answered(self, answers: Sequence[Response]) -> None:
         """Apply a judge's scores to clips."""
         for answer in answers:
-            self.each[answer.row].answered([answer._replace(row=0)])
+            self.by_seed[answer.row].answered([answer._replace(row=0)])
 
     def evaluated(self, returns: Array) -> None:
         """Pass on the mean evaluation return of each seed, [S]."""
-        for row, each in enumerate(self.each):
-            each.evaluated(returns[row : row + 1])
+        for row, experience in enumerate(self.by_seed):
+            experience.evaluated(returns[row : row + 1])
 
     def metrics(self, step: int) -> Metrics:
         """Return the samplers' metrics and `stored`, the number of transitions that may be drawn."""
-        told = [each.metrics(step) for each in self.each]
-        found = {name: np.concatenate([mine[name] for mine in told]) for name in told[0]}
-        return {**found, **_named(self.name, {"stored": self.stored.astype(np.float64)})}
+        seed_metrics = [experience.metrics(step) for experience in self.by_seed]
+        metrics = {name: np.concatenate([mine[name] for mine in seed_metrics]) for name in seed_metrics[0]}
+        return {**metrics, **_named(self.name, {"stored": self.stored.astype(np.float64)})}
 
     def state(self, row: int) -> State:
-        return self.each[row].state(0)
+        return self.by_seed[row].state(0)
 
     def load_state(self, row: int, state: State) -> None:
-        self.each[row].load_state(0, state)
+        self.by_seed[row].load_state(0, state)
 
 
 def _stretched(store: Storage, draw: Draw, ready: Array, n_step: NStep) -> Drawn:
     """Return the batch of a draw with the transitions that follow each of its own."""
     slots, length = reach(store, draw.index, n_step.steps)
     weight = None if draw.weight is None else np.repeat(draw.weight, n_step.steps, axis=1)
-    whole = store.gather(slots.reshape(len(slots), -1))._replace(weight=weight)
+    stretched = store.gather(slots.reshape(len(slots), -1))._replace(weight=weight)
     fields: Any = {
-        name: values[:, :: n_step.steps] for name, values in whole._asdict().items() if isinstance(values, np.ndarray)
+        name: values[:, :: n_step.steps]
+        for name, values in stretched._asdict().items()
+        if isinstance(values, np.ndarray)
     }
-    columns = {name: values[:, :: n_step.steps] for name, values in whole.columns.items()}
-    batch = whole._replace(**fields, columns=columns)
-    return Drawn(draw, batch, ready, Stretch(whole, length, n_step.discount))
+    columns = {name: values[:, :: n_step.steps] for name, values in stretched.columns.items()}
+    batch = stretched._replace(**fields, columns=columns)
+    return Drawn(draw, batch, ready, Stretch(stretched, length, n_step.discount))
 
 
 def _unready(store: Storage, nothing: Array, n_step: NStep | None) -> Drawn:
@@ -349,8 +351,8 @@ def _of(transition: Transition, row: int) -> Transition:
     fields: dict[str, Any] = {
         name: None if values is None else values[row : row + 1] for name, values in transition._asdict().items()
     }
-    told = transition.told
-    return Transition(**fields | {"told": told and Told(*(words[row : row + 1] for words in told))})
+    texts = transition.told
+    return Transition(**fields | {"told": texts and Told(*(words[row : row + 1] for words in texts))})
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

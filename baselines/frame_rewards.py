@@ -38,7 +38,7 @@ class RewardTally:
     """What each seed knows of its rewards: their mean, and how many never come because the model failed."""
 
     def __init__(self, rows: int) -> None:
-        self._sum, self._known, self._failed = np.zeros(rows), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        self._sum, self._count, self._failed = np.zeros(rows), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
 
     def add(self, answer: Response) -> bool:
         """Count the rewards of an answer, [n], or the n that failed; return whether it has rewards."""
@@ -46,13 +46,13 @@ class RewardTally:
             self._failed[answer.row] += len(answer.key)
             return False
         self._sum[answer.row] += answer.value.sum(dtype=np.float64)
-        self._known[answer.row] += len(answer.value)
+        self._count[answer.row] += len(answer.value)
         return True
 
     @property
     def mean(self) -> Array:
         """Mean of the rewards known so far, [S]; 0 before the first."""
-        return self._sum / np.maximum(self._known, 1)
+        return self._sum / np.maximum(self._count, 1)
 
     def metrics(self) -> Metrics:
         """Return `guide/reward`, the mean of the rewards known so far, and `guide/failed`, the number of rewards that
@@ -60,10 +60,10 @@ class RewardTally:
         return {"guide/reward": self.mean, "guide/failed": self._failed.astype(np.float64)}
 
     def state(self, row: int) -> State:
-        return {"sum": float(self._sum[row]), "known": int(self._known[row]), "failed": int(self._failed[row])}
+        return {"sum": float(self._sum[row]), "known": int(self._count[row]), "failed": int(self._failed[row])}
 
     def load_state(self, row: int, state: State) -> None:
-        self._sum[row], self._known[row], self._failed[row] = state["sum"], state["known"], state["failed"]
+        self._sum[row], self._count[row], self._failed[row] = state["sum"], state["known"], state["failed"]
 
 
 class FrameRewardGuide(BaseGuide):
@@ -80,7 +80,7 @@ class FrameRewardGuide(BaseGuide):
         self._stretch = stretch
         self._open = [Clip() for _ in range(rows)]
         self._stored = 0  # transitions so far; questions refer to transitions by this number
-        self._known = RewardTally(rows)
+        self._tally = RewardTally(rows)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Send a question about a stretch that is full or ended by its episode."""
@@ -104,22 +104,22 @@ class FrameRewardGuide(BaseGuide):
     def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
         """Store the rewards of transitions that are still in the store; all rewards enter the mean."""
         for answer in answers:
-            if self._known.add(answer):
+            if self._tally.add(answer):
                 store.apply(REWARD.name, answer.row, answer.key, answer.value)
 
     def shape(self, batch: Batch) -> Batch:
-        given = batch.columns[REWARD.name]
-        reward = np.where(np.isnan(given), self._known.mean[:, None], given).astype(np.float32)
+        rewards = batch.columns[REWARD.name]
+        reward = np.where(np.isnan(rewards), self._tally.mean[:, None], rewards).astype(np.float32)
         return batch._replace(reward=reward)
 
     def metrics(self) -> Metrics:
         """Return the metrics of `RewardTally`."""
-        return self._known.metrics()
+        return self._tally.metrics()
 
     def state(self, row: int) -> State:
-        return {"stored": self._stored, "open": self._open[row].state(), **self._known.state(row)}
+        return {"stored": self._stored, "open": self._open[row].state(), **self._tally.state(row)}
 
     def load_state(self, row: int, state: State) -> None:
         self._stored = int(state["stored"])
         self._open[row].load_state(state["open"])
-        self._known.load_state(row, state)
+        self._tally.load_state(row, state)

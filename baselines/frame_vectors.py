@@ -75,13 +75,13 @@ class FrameVectors:
         numbers = numbers[store.holds(numbers)]
         ended = np.flatnonzero(store.read("ended", row, store.slot(numbers)))
         numbers = numbers[ended[-1] + 1 if len(ended) else 0 :]
-        known = store.read(FRAME, row, store.slot(numbers))
-        there = np.flatnonzero(np.isfinite(known[:, 0]))
-        last = int(there[-1]) if len(there) else -1
+        vectors = store.read(FRAME, row, store.slot(numbers))
+        finite = np.flatnonzero(np.isfinite(vectors[:, 0]))
+        last = int(finite[-1]) if len(finite) else -1
         missing = numbers[last + 1 :]
         if not len(missing):
             return
-        before = known[last].astype(np.float32) if last >= 0 else vector
+        before = vectors[last].astype(np.float32) if last >= 0 else vector
         origin = numbers[last] if last >= 0 else number - 1 - len(missing)
         share = (missing - origin)[:, None] / np.float32(number - origin)
         values = before + share.astype(np.float32) * (vector.astype(np.float32) - before)

@@ -22,10 +22,10 @@ class Frames:
         }
         self.most = max((part.stack for part in self._stacks.values()), default=1)
         """Length of the longest stack, in frames."""
-        self.whole: Layout = observations.shape, observations.numpy
+        self.layout: Layout = observations.shape, observations.numpy
         """Shape and dtype of an observation."""
-        kept = [(name, part.dtype, _frame(part)) for name, part in observations.parts.items()]
-        self.newest: Layout = ((), np.dtype(kept)) if kept else (_frame(observations), observations.numpy)
+        parts = [(name, part.dtype, _frame(part)) for name, part in observations.parts.items()]
+        self.newest: Layout = ((), np.dtype(parts)) if parts else (_frame(observations), observations.numpy)
         """Shape and dtype of what is stored per observation."""
 
     def __bool__(self) -> bool:
@@ -36,10 +36,10 @@ class Frames:
         """Return what is stored of observations [...]."""
         if not self._stacks:
             return observation
-        kept = np.empty(observation.shape[: observation.ndim - len(self.whole[0])] + self.newest[0], self.newest[1])
-        for _, into, part in _parts(kept, observation):
+        frames = np.empty(observation.shape[: observation.ndim - len(self.layout[0])] + self.newest[0], self.newest[1])
+        for _, into, part in _parts(frames, observation):
             into[...] = part[..., part.shape[-1] - into.shape[-1] :] if into.shape != part.shape else part
-        return kept
+        return frames
 
     def moved(self, observation: Array, newest: Array) -> Array:
         """Return the observations that follow `observation` [S, B], given their stored newest frames `newest` [S,
@@ -51,14 +51,14 @@ class Frames:
             into[...] = np.concatenate([before[..., last.shape[-1] :], last], -1) if name in self._stacks else last
         return following
 
-    def fill(self, whole: Array, newest: Array, opening: Array, earlier: Array, since: Array) -> None:
+    def fill(self, observations: Array, newest: Array, opening: Array, earlier: Array, since: Array) -> None:
         """Write the observations at slots `earlier` [B, 0] of one seed into `whole` [B].
 
         `newest` [slots] are the stored frames. `opening` [slots] are whole observations at which a stack starts anew.
         `earlier` [B, k] holds each slot and those before it. `since` [B] is the number of steps since the stack started
         anew.
         """
-        for name, into, frames, stacks in _parts(whole, newest, opening):
+        for name, into, frames, stacks in _parts(observations, newest, opening):
             if name not in self._stacks:
                 into[...] = frames[earlier[:, 0]]
                 continue
@@ -67,9 +67,9 @@ class Frames:
                 at = (count - 1 - back) * depth
                 into[..., at : at + depth] = frames[earlier[:, back]]
             for item in np.flatnonzero(since < count - 1):  # its oldest frames are only in the opening's stack
-                begun = int(since[item])
-                stack = stacks[earlier[item, begun]]
-                into[item][..., : (count - 1 - begun) * depth] = stack[..., begun * depth : (count - 1) * depth]
+                steps = int(since[item])
+                stack = stacks[earlier[item, steps]]
+                into[item][..., : (count - 1 - steps) * depth] = stack[..., steps * depth : (count - 1) * depth]
 
 
 def _parts(*arrays: Array) -> Iterator[tuple[Any, ...]]:

@@ -58,19 +58,19 @@ class Added(NamedTuple):
 def of(batch: Batch, rows: slice, device: str) -> Tensors:
     """Return the transitions of the seed rows `rows` on the learner's device."""
 
-    def own(array: Array) -> Tensor:
+    def on_device(array: Array) -> Tensor:
         return tensor(array[rows], device)
 
     return Tensors(
         observation=tensors(batch.observation[rows], device),
-        action=own(batch.action),
-        reward=own(batch.reward),
+        action=on_device(batch.action),
+        reward=on_device(batch.reward),
         next_observation=tensors(batch.next_observation[rows], device),
-        terminated=own(batch.terminated),
-        weight=None if batch.weight is None else own(batch.weight),
-        success=None if batch.success is None else own(batch.success),
-        task_reward=None if batch.task_reward is None else own(batch.task_reward),
-        columns={name: own(array) for name, array in batch.columns.items()},
+        terminated=on_device(batch.terminated),
+        weight=None if batch.weight is None else on_device(batch.weight),
+        success=None if batch.success is None else on_device(batch.success),
+        task_reward=None if batch.task_reward is None else on_device(batch.task_reward),
+        columns={name: on_device(array) for name, array in batch.columns.items()},
     )
 
 
@@ -90,11 +90,11 @@ def added(
     `groups` are those that the update changes, name -> their parameters. A loss that may add to none of them is not
     called. UserError, naming the part that adds it, for a term that cannot be added.
     """
-    found: dict[str, Added] = {}
+    sums: dict[str, Added] = {}
     for loss in losses:
         mine = [group for group in loss.groups if group in groups]
         for group in mine:
-            found.setdefault(group, Added(torch.zeros_like(batch.reward[:, 0]), [None] * len(groups[group])))
+            sums.setdefault(group, Added(torch.zeros_like(batch.reward[:, 0]), [None] * len(groups[group])))
         if not mine:
             continue
         terms = loss.terms(batch, networks)
@@ -105,16 +105,18 @@ def added(
         for group in due:
             term, parameters = terms[group], groups[group]
             _check(loss.who, group, term, len(batch.reward))
-            own = torch.autograd.grad(term.sum(), list(parameters), retain_graph=group != due[-1], allow_unused=True)
-            if all(gradient is None for gradient in own):
+            loss_gradients = torch.autograd.grad(
+                term.sum(), list(parameters), retain_graph=group != due[-1], allow_unused=True
+            )
+            if all(gradient is None for gradient in loss_gradients):
                 raise UserError(
                     f"the loss that {loss.who} adds to {group!r} does not depend on that group's networks; compute it "
                     f"by the functions of `networks`"
                 )
-            before = found[group]
-            both = [*zip(before.gradients, own, strict=True)]
-            found[group] = Added(before.value + term.detach(), [_sum(*gradients) for gradients in both])
-    return found
+            before = sums[group]
+            both = [*zip(before.gradients, loss_gradients, strict=True)]
+            sums[group] = Added(before.value + term.detach(), [_sum(*gradients) for gradients in both])
+    return sums
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
@@ -141,9 +143,9 @@ def _check(who: str, group: str, term: object, seeds: int) -> None:
 def warn_of_infinite(values: Mapping[str, Array], losses: Sequence[Loss], seeds: Sequence[int], moved: Array) -> None:
     """Warn of every added loss that is not finite and so stops its seed: group -> [S]; `moved` [S] selects the seeds in
     training."""
-    for group, each in values.items():
+    for group, totals in values.items():
         who = " and ".join(loss.who for loss in losses if group in loss.groups)
-        for seed, value, moves in zip(seeds, each, moved, strict=True):
+        for seed, value, moves in zip(seeds, totals, moved, strict=True):
             if moves and not abs(value) < float("inf"):
                 message = f"the loss that {who} adds to {group!r} is {value} for seed {seed}, which so stops"
                 warnings.warn(Notice(message), stacklevel=2)

@@ -26,11 +26,11 @@ class Moments:
     def add(self, row: int, values: Array) -> None:
         """Count vectors [n, width] of one seed, by joining the sums of squares of two samples (Chan et al. 1979)."""
         values = values.astype(np.float64)
-        own, mean = len(values), values.mean(0)
-        before, total = int(self.count[row]), int(self.count[row]) + own
+        count, mean = len(values), values.mean(0)
+        before, total = int(self.count[row]), int(self.count[row]) + count
         away = mean - self.mean[row]
-        self._squares[row] += ((values - mean) ** 2).sum(0) + away**2 * before * own / total
-        self.mean[row] += away * own / total
+        self._squares[row] += ((values - mean) ** 2).sum(0) + away**2 * before * count / total
+        self.mean[row] += away * count / total
         self.count[row] = total
 
     def state(self, row: int) -> State:

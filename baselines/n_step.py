@@ -59,7 +59,7 @@ def folded(stretch: Stretch) -> Batch:
     batch, length = stretch.batch, stretch.length
     seeds, size = length.shape
     steps = batch.reward.shape[1] // size
-    rewards, ended = (each.reshape(seeds, size, steps) for each in (batch.reward, batch.terminated))
+    rewards, ended = (array.reshape(seeds, size, steps) for array in (batch.reward, batch.terminated))
     counted = np.ones((seeds, size), bool)
     total, used = np.zeros((seeds, size)), np.zeros((seeds, size), np.int64)
     for step in range(steps):  # in float64, and rounded once

@@ -63,8 +63,8 @@ class ToOne(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         inputs, weight = ctx.saved_tensors
-        found = torch.bmm(gradient.mT, inputs).mT if ctx.needs_input_grad[1] else None
-        return gradient * weight.mT, found, gradient.sum(1)
+        weight_gradient = torch.bmm(gradient.mT, inputs).mT if ctx.needs_input_grad[1] else None
+        return gradient * weight.mT, weight_gradient, gradient.sum(1)
 
 
 class AddedTo(torch.autograd.Function):
@@ -79,9 +79,9 @@ class AddedTo(torch.autograd.Function):
         ctx.save_for_backward(inputs)
         seeds, batch, out = common.shape
         ctx.shape = (seeds, batch, -1, out)
-        found = torch.bmm(inputs, weight)
-        found.view(ctx.shape).add_(common.unsqueeze(2))
-        return found
+        outputs = torch.bmm(inputs, weight)
+        outputs.view(ctx.shape).add_(common.unsqueeze(2))
+        return outputs
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
@@ -142,16 +142,16 @@ class MLP:
             inputs = self._activated(parameters, layer, linear(inputs, *_layer(parameters, name)))
         return self._last(parameters, inputs)
 
-    def over(self, parameters: Mapping[str, Tensor], shared: Tensor, own: Tensor) -> Tensor:
-        """Return the outputs [S, B, K, out] for inputs that join `shared` [S, B, D] to each of `own` [S, B, K, A].
+    def over(self, parameters: Mapping[str, Tensor], shared: Tensor, extra: Tensor) -> Tensor:
+        """Return the outputs [S, B, K, out] for inputs that join `shared` [S, B, D] to each of `extra` [S, B, K, A].
 
         The first layer multiplies `shared` once for all K.
         """
-        seeds, batch, count, _ = own.shape
+        seeds, batch, count, _ = extra.shape
         first, split = self.names[0], shared.shape[2]
         weight, bias = _layer(parameters, first)
         common = linear(shared, weight[:, :split], bias)
-        inputs: Tensor = AddedTo.apply(common, own.flatten(1, 2), weight[:, split:])
+        inputs: Tensor = AddedTo.apply(common, extra.flatten(1, 2), weight[:, split:])
         if len(self.names) > 1:
             inputs = self._activated(parameters, 0, inputs)
             for layer, name in enumerate(self.names[1:-1], 1):
@@ -195,9 +195,9 @@ ROWS = 1280
 """Rows of a product on a CPU, whose results of 256 numbers stay in a core's cache."""
 
 
-def ensemble_over(network: MLP, parameters: Mapping[str, Tensor], shared: Tensor, own: Tensor) -> Tensor:
-    """Return one number from each of N networks for each of K inputs, which join `shared` [S, B, D] to one of `own` [S,
-    B, K, A]: parameters [S·N, …] -> [S, N, B, K].
+def ensemble_over(network: MLP, parameters: Mapping[str, Tensor], shared: Tensor, extra: Tensor) -> Tensor:
+    """Return one number from each of N networks for each of K inputs, which join `shared` [S, B, D] to one of `extra`
+    [S, B, K, A]: parameters [S·N, …] -> [S, N, B, K].
 
     On a CPU, where S is 1, they are evaluated one after the other, with a few of the K inputs at a time.
     """
@@ -207,13 +207,13 @@ def ensemble_over(network: MLP, parameters: Mapping[str, Tensor], shared: Tensor
         def every(inputs: Tensor) -> Tensor:
             return inputs.unsqueeze(1).expand(-1, members, *inputs.shape[1:]).flatten(0, 1)
 
-        found = network.over(parameters, every(shared), every(own))
-        return found.view(len(shared), members, *own.shape[1:3])
+        outputs = network.over(parameters, every(shared), every(extra))
+        return outputs.view(len(shared), members, *extra.shape[1:3])
     single = {name: torch.split(values, 1) for name, values in parameters.items()}
-    pieces = torch.split(own, max(1, ROWS // own.shape[1]), 2)
+    pieces = torch.split(extra, max(1, ROWS // extra.shape[1]), 2)
     rows = [
         torch.cat(
-            [network.over({name: each[m] for name, each in single.items()}, shared, piece) for piece in pieces], 2
+            [network.over({name: views[m] for name, views in single.items()}, shared, piece) for piece in pieces], 2
         )
         for m in range(members)
     ]

@@ -43,9 +43,9 @@ def orthogonal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Return a random matrix of this shape with orthonormal columns, or rows if these are fewer, float64 (Saxe et al.
     2014; uniform, by the QR decomposition of a normal matrix)."""
     high, low = max(shape), min(shape)
-    found, upper = np.linalg.qr(generator.standard_normal((high, low)))
-    found = found * np.sign(np.diag(upper))
-    return np.asarray(found if shape == (high, low) else found.T)
+    basis, upper = np.linalg.qr(generator.standard_normal((high, low)))
+    basis = basis * np.sign(np.diag(upper))
+    return np.asarray(basis if shape == (high, low) else basis.T)
 
 
 class SeedBlock(NamedTuple):
@@ -87,9 +87,9 @@ class Parameters:
         """The same memory with one row per network, [S·N, P/N]."""
         self.flat = self.networks.view(rows, count * starts[-1])
         self.together = device != "cpu" if together is None else together
-        taken = [slice(0, rows)] if self.together else [slice(row, row + 1) for row in range(rows)]
+        row_slices = [slice(0, rows)] if self.together else [slice(row, row + 1) for row in range(rows)]
         self.blocks = [
-            SeedBlock(rows, self._look(self.networks[rows.start * count : rows.stop * count])) for rows in taken
+            SeedBlock(rows, self._look(self.networks[rows.start * count : rows.stop * count])) for rows in row_slices
         ]
         for block in self.blocks:
             for view in block.views.values():
@@ -146,19 +146,19 @@ class Parameters:
             places[row].append(position)
         results: Array | None = None
         for number, block in enumerate(self.blocks):
-            own = places[block.rows]
-            longest = max(map(len, own))
+            positions = places[block.rows]
+            longest = max(map(len, positions))
             if longest == 0:
                 continue
             # padding repeats an arbitrary input; its results are not read
-            chosen = np.array([index + [0] * (longest - len(index)) for index in own])
-            padded = [tensors(each[chosen], self.device) for each in (inputs, *more)]
+            chosen = np.array([index + [0] * (longest - len(index)) for index in positions])
+            padded = [tensors(array[chosen], self.device) for array in (inputs, *more)]
             with torch.no_grad():
-                found = function(number, *padded).cpu().numpy()
+                outputs = function(number, *padded).cpu().numpy()
             if results is None:
-                results = np.empty((len(rows), *found.shape[2:]), found.dtype)
-            for index, each in zip(own, found, strict=True):
-                results[index] = each[: len(index)]
+                results = np.empty((len(rows), *outputs.shape[2:]), outputs.dtype)
+            for index, output in zip(positions, outputs, strict=True):
+                results[index] = output[: len(index)]
         assert results is not None, "no inputs"
         return results
 
@@ -195,14 +195,14 @@ class Parameters:
 
     def load(self, row: int, arrays: Mapping[str, Array]) -> None:
         """Overwrite one seed's parameters; UserError if names or shapes differ from this network's."""
-        given = {name: tuple(np.shape(array)) for name, array in arrays.items()}
-        wanted = {name: self._shape(name) for name in self.specs}
-        if given != wanted:
-            wrong = sorted(name for name in given.keys() | wanted.keys() if given.get(name) != wanted.get(name))
+        shapes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
+        expected = {name: self._shape(name) for name in self.specs}
+        if shapes != expected:
+            wrong = sorted(name for name in shapes.keys() | expected.keys() if shapes.get(name) != expected.get(name))
             name = wrong[0]
             raise UserError(
-                f"stored parameters do not fit this network: {name!r} has shape {given.get(name, 'none')}, expected "
-                f"{wanted.get(name, 'none')} ({len(wrong)} differ); use the task and learner settings they came from"
+                f"stored parameters do not fit this network: {name!r} has shape {shapes.get(name, 'none')}, expected "
+                f"{expected.get(name, 'none')} ({len(wrong)} differ); use the task and learner settings they came from"
             )
         networks = self.flat[row].view(self.members or 1, -1)
         for name, piece in self._slices.items():
@@ -214,9 +214,9 @@ def gradients_of(block: int, loss: Tensor, *networks: tuple[Parameters, Paramete
     """Write the gradients of a block's loss [seeds] for several networks: pairs of a network and the `Parameters` for
     its gradient. `partial` is that of `Parameters.block_gradient`."""
     leaves = [view for parameters, _ in networks for view in parameters.blocks[block].views.values()]
-    wanted = [view for _, out in networks for view in out.blocks[block].views.values()]
-    found = torch.autograd.grad(loss.sum(), leaves, allow_unused=partial, materialize_grads=partial)
-    for view, gradient in zip(wanted, found, strict=True):
+    targets = [view for _, out in networks for view in out.blocks[block].views.values()]
+    gradients = torch.autograd.grad(loss.sum(), leaves, allow_unused=partial, materialize_grads=partial)
+    for view, gradient in zip(targets, gradients, strict=True):
         view.copy_(gradient)
 
 

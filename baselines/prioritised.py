@@ -24,6 +24,6 @@ def importance_weight(tree: SumTree, index: Array, beta: float) -> Array:
     return np.asarray(weight, np.float32)
 
 
-def overwrite(tree: SumTree, index: Array, priority: Array, known: Array) -> None:
-    """Set the tree's priorities of slots [S, B] where `known` [S, B]; the others are unchanged."""
-    tree.set(index, priority if known.all() else np.where(known, priority, tree.get(index)))
+def overwrite(tree: SumTree, index: Array, priority: Array, valid: Array) -> None:
+    """Set the tree's priorities of slots [S, B] where `valid` [S, B]; the others are unchanged."""
+    tree.set(index, priority if valid.all() else np.where(valid, priority, tree.get(index)))

@@ -25,9 +25,9 @@ def returns_to_go(rewards: Array, discount: float, after: float = 0.0) -> Array:
     by a time limit, 0 counts only the observed rewards, and the value of the last observation, such as max_a Q(s_T, a),
     bootstraps the returns.
     """
-    found = np.empty(len(rewards), np.float32)
+    returns = np.empty(len(rewards), np.float32)
     following = float(after)
     for step in range(len(rewards) - 1, -1, -1):  # in float64, and rounded once
         following = float(rewards[step]) + discount * following
-        found[step] = following
-    return found
+        returns[step] = following
+    return returns

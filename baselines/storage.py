@@ -39,7 +39,7 @@ class Storage:
     ) -> None:
         """Create columns for the build's spaces, for the guide (`guided`: they are in every batch if `batched`) and for
         others (`extra`), in `folder` of each seed's directory."""
-        own = (*guided, *extra)
+        extra_columns = (*guided, *extra)
         self.capacity = build.capacity
         self.size = build.slots
         self.written = 0
@@ -48,11 +48,11 @@ class Storage:
         self._stacked = bool(self._frames)
         discrete = build.actions.discrete
         action_shape: tuple[int, ...] = () if discrete else build.actions.shape
-        whole = (build.observations.shape, build.observations.numpy)
+        observation_layout = (build.observations.shape, build.observations.numpy)
         columns: dict[str, tuple[tuple[int, ...], str | np.dtype[Any]]] = {
             # first, since they determine which values of the sparse columns are valid
             "ended": ((), "bool"),
-            **({"opens": ((), "bool"), "opening": whole} if self._stacked else {}),
+            **({"opens": ((), "bool"), "opening": observation_layout} if self._stacked else {}),
             **({"breaks": ((), "bool"), "before": self._frames.newest} if broken else {}),
             "observation": self._frames.newest,
             "final_observation": self._frames.newest,
@@ -61,23 +61,25 @@ class Storage:
             "terminated": ((), "bool"),
             "success": ((), "bool"),
         }
-        self._own = {column.name: column for column in own}
-        for column in own:
-            if column.name in columns or self._own[column.name] != column:
+        self._extra_columns = {column.name: column for column in extra_columns}
+        for column in extra_columns:
+            if column.name in columns or self._extra_columns[column.name] != column:
                 raise UserError(f"two columns of stored transitions are called {column.name!r}; rename that of a part")
-        columns |= {column.name: (column.shape, column.dtype) for column in own if column.kind != "mutable"}
+        columns |= {column.name: (column.shape, column.dtype) for column in extra_columns if column.kind != "mutable"}
         self._batched = tuple(column.name for column in guided if column.batched)
         self._mutable = {
             column.name: np.full((build.rows, self.size, *column.shape), column.initial, column.dtype)
-            for column in own
+            for column in extra_columns
             if column.kind == "mutable"
         }
         # Which late values are valid: the file may be newer than the checkpoint, this mask never is.
         self._applied = {
-            column.name: np.zeros((build.rows, self.size), bool) for column in own if column.kind == "late"
+            column.name: np.zeros((build.rows, self.size), bool) for column in extra_columns if column.kind == "late"
         }
         # Which transitions already have a value in the fixed columns that others write later.
-        self._given = {column.name: np.zeros((build.rows, self.size), bool) for column in own if column.kind == "fixed"}
+        self._has_value = {
+            column.name: np.zeros((build.rows, self.size), bool) for column in extra_columns if column.kind == "fixed"
+        }
         layout = {name: ((self.size, *shape), dtype) for name, (shape, dtype) in columns.items()}
         self._places = list(build.directories)
         self._amiss = [_amiss(directory, folder, layout) for directory in build.directories]
@@ -112,9 +114,9 @@ class Storage:
         slot = self.written % self.size
         columns = self._columns
         ended = transition.terminated | transition.truncated
-        seen = self._frames.of(transition.observation)
+        stored = self._frames.of(transition.observation)
         for row in range(len(ended)):
-            columns["observation"][row][slot] = seen[row]
+            columns["observation"][row][slot] = stored[row]
             columns["action"][row][slot] = transition.action[row]
             columns["reward"][row][slot] = transition.reward[row]
             columns["terminated"][row][slot] = transition.terminated[row]
@@ -123,10 +125,10 @@ class Storage:
             if ended[row]:
                 columns["final_observation"][row][slot] = self._frames.of(transition.next_observation[row])
             for name, column in self._mutable.items():
-                column[row, slot] = self._own[name].initial
+                column[row, slot] = self._extra_columns[name].initial
             for mask in self._applied.values():
                 mask[row, slot] = False
-            for mask in self._given.values():
+            for mask in self._has_value.values():
                 mask[row, slot] = False
             if self._broken:
                 columns["breaks"][row][slot] = self._cut
@@ -191,12 +193,12 @@ class Storage:
         opens = self._take("opens", earlier.reshape(len(index), -1)).reshape(earlier.shape)
         # Number of steps before a slot for which single frames are stored; older frames are in the opening's stack.
         since = np.where(opens.any(-1), opens.argmax(-1), self._frames.most)
-        whole = np.empty(index.shape + self._frames.whole[0], self._frames.whole[1])
-        for row, stacks in enumerate(whole):
+        observations = np.empty(index.shape + self._frames.whole[0], self._frames.whole[1])
+        for row, stacks in enumerate(observations):
             self._frames.fill(
                 stacks, self._columns["observation"][row], self._columns["opening"][row], earlier[row], since[row]
             )
-        return whole
+        return observations
 
     def column(self, name: str, index: Array) -> Array:
         """Return the values of a column at slots `index` [S, B]; a missing late value reads as its initial value. The
@@ -208,7 +210,7 @@ class Storage:
         values = self._take(name, index)
         if name in self._applied:
             applied = np.stack([mask[slots] for mask, slots in zip(self._applied[name], index, strict=True)])
-            values[~applied] = self._own[name].initial
+            values[~applied] = self._extra_columns[name].initial
         if name == "ended" and self._broken:
             follows = index != (self.written - 1) % self.size
             values |= self._take("breaks", (index + 1) % self.size) & follows
@@ -229,19 +231,19 @@ class Storage:
             if column in self._applied:
                 self._applied[column][row, slots] = True
                 self._late[row][column].wrote(slots)
-            elif column in self._given:
-                self._given[column][row, slots] = True
+            elif column in self._has_value:
+                self._has_value[column][row, slots] = True
 
     def apply(self, column: str, row: int, numbers: Array, values: Array) -> None:
         """Set values of a late or mutable column by transition number (`harness.interfaces.Store`)."""
-        own = self._own.get(column)
-        if own is None or own.kind == "fixed":
-            known = ", ".join(name for name, each in self._own.items() if each.kind != "fixed") or "none"
-            raise UserError(f"no late or mutable column is called {column!r} (those of this run: {known})")
+        target = self._extra_columns.get(column)
+        if target is None or target.kind == "fixed":
+            names = ", ".join(name for name, extra in self._extra_columns.items() if extra.kind != "fixed") or "none"
+            raise UserError(f"no late or mutable column is called {column!r} (those of this run: {names})")
         numbers, values = np.asarray(numbers), np.asarray(values)
-        if values.dtype != own.dtype or values.shape != (*numbers.shape, *own.shape):
+        if values.dtype != target.dtype or values.shape != (*numbers.shape, *target.shape):
             raise UserError(
-                f"the column {column!r} takes {own.dtype} {[*numbers.shape, *own.shape]} for {numbers.size} "
+                f"the column {column!r} takes {target.dtype} {[*numbers.shape, *target.shape]} for {numbers.size} "
                 f"transitions, and was given {values.dtype} {[*values.shape]}"
             )
         if numbers.dtype != np.int64 or numbers.ndim != 1 or ((numbers < 0) | (numbers >= self.written)).any():
@@ -249,8 +251,8 @@ class Storage:
                 f"the column {column!r} was given values for transitions {numbers.tolist()!s:.80} ({numbers.dtype} "
                 f"{[*numbers.shape]}); expected int64 [n], from 0 to {self.written - 1}, the last that was stored"
             )
-        held = self.holds(numbers)
-        self.write(column, row, self.slot(numbers[held]), values[held])
+        may_be_drawn = self.holds(numbers)
+        self.write(column, row, self.slot(numbers[may_be_drawn]), values[may_be_drawn])
 
     def holds(self, number: Array) -> Array:
         """Return which transitions, numbered in the order of storage from 0, may still be drawn."""
@@ -317,11 +319,11 @@ class Storage:
 
     def _known_up_to(self, name: str, row: int) -> int:
         """Return the first transition whose value of a fixed column is still to be written."""
-        if name not in self._given:
+        if name not in self._has_value:
             return self.written
         start = max(self._checksums[row][name].upto, self.written - self.live.count)
-        given = self._given[name][row][np.arange(start, self.written) % self.size]
-        return start + (len(given) if given.all() else int(given.argmin()))
+        has_value = self._has_value[name][row][np.arange(start, self.written) % self.size]
+        return start + (len(has_value) if has_value.all() else int(has_value.argmin()))
 
     def _stored(self, name: str, row: int, start: int, end: int) -> Array:
         """Return a column's values of adjacent transitions; for a sparse column, only the values present."""
@@ -355,11 +357,11 @@ def _path(directory: Path, folder: str, column: str) -> Path:
 def _amiss(directory: Path, folder: str, layout: Mapping[str, tuple[tuple[int, ...], str | np.dtype[Any]]]) -> str:
     """Return what is missing or of the wrong size in a run's ring, or ""."""
     for name, (shape, dtype) in layout.items():
-        path, wanted = _path(directory, folder, name), _bytes(shape, dtype)
+        path, expected = _path(directory, folder, name), _bytes(shape, dtype)
         if not path.exists():
             return f"{_path(Path(), folder, name)} is not there"
-        if (size := path.stat().st_size) != wanted:
-            return f"{_path(Path(), folder, name)} has {size:,} bytes and not {wanted:,}"
+        if (size := path.stat().st_size) != expected:
+            return f"{_path(Path(), folder, name)} has {size:,} bytes and not {expected:,}"
     return ""
 
 
@@ -376,8 +378,8 @@ def _bytes(shape: Sequence[int], dtype: str | np.dtype[Any]) -> int:
 
 def _open(path: Path, shape: Sequence[int], dtype: str | np.dtype[Any]) -> np.memmap:
     path.parent.mkdir(parents=True, exist_ok=True)
-    wanted = _bytes(shape, dtype)
-    if not path.exists() or path.stat().st_size != wanted:
+    expected = _bytes(shape, dtype)
+    if not path.exists() or path.stat().st_size != expected:
         with open(path, "wb") as file:
-            file.truncate(wanted)  # sparse: only touched pages take room
+            file.truncate(expected)  # sparse: only touched pages take room
     return np.memmap(path, dtype=np.dtype(dtype), mode="r+", shape=tuple(shape))

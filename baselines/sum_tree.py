@@ -76,9 +76,9 @@ class SumTree:
 
     def forget(self, index: int, live: Span) -> None:
         """Set the priority of the transition evicted from `live` by the one at slot `index`, if any, to 0."""
-        left = (live.start - 1) % live.size
-        if left != index:
-            self.set_all_rows(left, 0.0)
+        evicted = (live.start - 1) % live.size
+        if evicted != index:
+            self.set_all_rows(evicted, 0.0)
 
     def find(self, mass: Array) -> Array:
         """Return the slots, int64 [rows, B], in whose interval of the cumulative priorities `mass` [rows, B] falls.
@@ -171,11 +171,11 @@ def _total(nodes: Array, starts: Array) -> Array:
 
 @njit(cache=True)
 def _get(nodes: Array, index: Array) -> Array:
-    found = np.empty(index.shape)
+    priorities = np.empty(index.shape)
     for row in range(len(index)):
         for item in range(index.shape[1]):
-            found[row, item] = nodes[row, index[row, item]]
-    return found
+            priorities[row, item] = nodes[row, index[row, item]]
+    return priorities
 
 
 @njit(cache=True)
@@ -204,16 +204,16 @@ def _rebuild(row: Array, starts: Array) -> None:
 def _find(nodes: Array, starts: Array, mass: Array) -> Array:
     """Search level by level for the whole batch and without branches, so that the memory waits of many draws
     overlap."""
-    found = np.zeros(mass.shape, np.int64)
-    left = mass.copy()
+    slots = np.zeros(mass.shape, np.int64)
+    remaining = mass.copy()
     top = len(starts) - 2
     for line in range(len(mass)):
         row = nodes[line]
         for level in range(top, -1, -1):
             count = starts[level + 1] - starts[level] if level == top else FAN
             for item in range(mass.shape[1]):
-                first = starts[level] + found[line, item] * FAN
-                share = left[line, item]
+                first = starts[level] + slots[line, item] * FAN
+                share = remaining[line, item]
                 end, before, child = 0.0, 0.0, 0
                 for node in range(first, first + count):
                     end += row[node]
@@ -225,8 +225,8 @@ def _find(nodes: Array, starts: Array, mass: Array) -> Array:
                     child -= 1
                     while child > 0 and row[first + child] == 0.0:
                         child -= 1
-                    left[line, item] = np.nextafter(row[first + child], 0.0)
+                    remaining[line, item] = np.nextafter(row[first + child], 0.0)
                 else:
-                    left[line, item] = share - before
-                found[line, item] = found[line, item] * FAN + child
-    return found
+                    remaining[line, item] = share - before
+                slots[line, item] = slots[line, item] * FAN + child
+    return slots

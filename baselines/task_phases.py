@@ -19,7 +19,7 @@ class TaskPhases:
 
     def __init__(self, rows: int, events: tuple[str, ...]) -> None:
         self.events = events
-        self._seen = np.zeros((rows, len(events)), bool)
+        self._happened = np.zeros((rows, len(events)), bool)
         self._stored = np.zeros((rows, len(events) + 1), np.int64)
         """Number of drawable transitions by task phase; the last entry counts those after all events."""
 
@@ -28,13 +28,13 @@ class TaskPhases:
         phase = self._phase()
         rows = np.arange(len(phase))
         if self._stored[0].sum() == live.count:  # full: one transition was evicted
-            left = np.full((len(phase), 1), (live.start - 1) % live.size)
-            self._stored[rows, store.column("phase", left)[:, 0]] -= 1
+            evicted = np.full((len(phase), 1), (live.start - 1) % live.size)
+            self._stored[rows, store.column("phase", evicted)[:, 0]] -= 1
         self._stored[rows, phase] += 1
         for row in rows:
             store.write("phase", int(row), np.array([index]), phase[row])
-        self._seen |= transition.events
-        self._seen[transition.terminated | transition.truncated] = False
+        self._happened |= transition.events
+        self._happened[transition.terminated | transition.truncated] = False
 
     def metrics(self, index: Array, store: Store) -> Metrics:
         """Return the share of each task phase among the draws [S, B] and among all drawable transitions."""
@@ -45,10 +45,10 @@ class TaskPhases:
         return shares | {f"stored/{event}": stored[:, number] for number, event in enumerate(self.events)}
 
     def state(self, row: int) -> State:
-        return {"seen": self._seen[row].copy(), "stored": self._stored[row].copy()}
+        return {"seen": self._happened[row].copy(), "stored": self._stored[row].copy()}
 
     def load_state(self, row: int, state: State) -> None:
-        self._seen[row], self._stored[row] = state["seen"], state["stored"]
+        self._happened[row], self._stored[row] = state["seen"], state["stored"]
 
     def _phase(self) -> Array:
-        return np.where(self._seen.all(axis=1), len(self.events), self._seen.argmin(axis=1))
+        return np.where(self._happened.all(axis=1), len(self.events), self._happened.argmin(axis=1))

@@ -35,17 +35,17 @@ def tensor(array: Array, device: str | torch.device) -> Tensor:
     return copy if device == "cpu" else copy.to(device)
 
 
-def cloned(seen: ObservationTensors) -> ObservationTensors:
+def cloned(source: ObservationTensors) -> ObservationTensors:
     """Return a copy in its own memory."""
-    return seen.clone() if isinstance(seen, Tensor) else {name: each.clone() for name, each in seen.items()}
+    return source.clone() if isinstance(source, Tensor) else {name: part.clone() for name, part in source.items()}
 
 
-def overwrite(own: ObservationTensors, seen: ObservationTensors) -> None:
-    """Copy `seen` into the memory of `own`."""
-    if isinstance(own, Tensor):
-        assert isinstance(seen, Tensor)
-        own.copy_(seen)
+def overwrite(target: ObservationTensors, source: ObservationTensors) -> None:
+    """Copy `source` into the memory of `target`."""
+    if isinstance(target, Tensor):
+        assert isinstance(source, Tensor)
+        target.copy_(source)
         return
-    assert not isinstance(seen, Tensor)
-    for name, each in own.items():
-        each.copy_(seen[name])
+    assert not isinstance(source, Tensor)
+    for name, part in target.items():
+        part.copy_(source[name])

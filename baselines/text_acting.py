@@ -80,20 +80,20 @@ class RecallingAgent(StandardAgent):
 
     def value(self, observation: Array, rows: Array) -> Array | None:
         """Return value estimates [n]; NaN for observations whose texts the seed has not met, since nothing is asked."""
-        seen, known = self.recall(observation, rows)
-        found = super().value(seen, rows)
-        return None if found is None else np.where(known, found, np.nan)
+        learner_observation, are_known = self.recall(observation, rows)
+        estimates = super().value(learner_observation, rows)
+        return None if estimates is None else np.where(are_known, estimates, np.nan)
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
         """Return the learnt rewards [n], as `value` does; None without any."""
-        seen, known = self.recall(observation, rows)
-        found = super().reward(seen, rows)
-        return None if found is None else np.where(known, found, np.nan)
+        learner_observation, are_known = self.recall(observation, rows)
+        rewards = super().reward(learner_observation, rows)
+        return None if rewards is None else np.where(are_known, rewards, np.nan)
 
 
 class TextAgent(RecallingAgent):
-    """The standard agent whose learner, replay and guide get, instead of an observation's sentences, what a model says
-    of them, for S seeds."""
+    """The standard agent whose learner, replay and guide get a model's arrays in place of an observation's sentences,
+    for S seeds."""
 
     def __init__(
         self,
@@ -127,15 +127,15 @@ class TextAgent(RecallingAgent):
 
     def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
         texts = self.texts(observation, rows.tolist())
-        found, known = self.text_arrays.look_up(texts, [*rows.tolist()] * (len(texts) // len(rows)))
-        return self.join_arrays(observation, found), np.asarray(known.reshape(-1, len(rows)).all(0))
+        arrays, are_known = self.text_arrays.look_up(texts, [*rows.tolist()] * (len(texts) // len(rows)))
+        return self.join_arrays(observation, arrays), np.asarray(are_known.reshape(-1, len(rows)).all(0))
 
     def act(self, observation: Array, ctx: Context) -> Array:
         return self.act_on(self.read(observation, _training(ctx.rows), ctx), ctx)
 
-    def act_on(self, seen: Array, ctx: Context) -> Array:
+    def act_on(self, observation: Array, ctx: Context) -> Array:
         """Return the standard agent's actions for the learner's observations."""
-        return super().act(seen, ctx)
+        return super().act(observation, ctx)
 
     def actor(self, places: Sequence[Place]) -> Actor:
         """Return an actor that reads the sentences of these episodes."""
@@ -143,19 +143,23 @@ class TextAgent(RecallingAgent):
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         places = _training(np.arange(len(self.active)))
-        before, after = (self.read(each, places, ctx) for each in (transition.observation, transition.next_observation))
+        before, after = (
+            self.read(observation, places, ctx) for observation in (transition.observation, transition.next_observation)
+        )
         super().observe(transition._replace(observation=before, next_observation=after), ctx)
 
     def learn(
-        self, learner: Learner, experience: Experience | Uneven, ctx: Context, **given: Any
+        self, learner: Learner, experience: Experience | Uneven, ctx: Context, **arguments: Any
     ) -> tuple[Drawn, Update]:
-        here = self.read(ctx.observation, _training(np.arange(len(self.active))), ctx)
-        return super().learn(learner, experience, ctx, **{"observation": here, **given})
+        current = self.read(ctx.observation, _training(np.arange(len(self.active))), ctx)
+        return super().learn(learner, experience, ctx, **{"observation": current, **arguments})
 
     def update(self, ctx: Context) -> Metrics:
-        told = super().update(ctx)
+        metrics = super().update(ctx)
         return (
-            {**told, "texts/distinct": self.text_arrays.met, "texts/failed": self.text_arrays.failed} if told else told
+            {**metrics, "texts/distinct": self.text_arrays.met, "texts/failed": self.text_arrays.failed}
+            if metrics
+            else metrics
         )
 
     def state(self, row: int) -> State:

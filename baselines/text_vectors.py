@@ -28,8 +28,8 @@ class TextVector:
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
     ) -> Array | None:
         """Return the vector of the text `content`, float32 [1, d]; None if the model gave none."""
-        found = await ask(EmbedCall((content,)))
-        return None if found.failure else np.asarray(found.value)
+        reply = await ask(EmbedCall((content,)))
+        return None if reply.failure else np.asarray(reply.value)
 
 
 def spec(width: int) -> ArraySpec:

@@ -2,7 +2,7 @@
 and the way to it.
 
 `BELONGS` and `HEIGHTS` were written from common sense, without the suite's tables: a language model would bring such
-knowledge. The tilt of the head for a height is that of a camera at `EYE`. Nobody here knows a way around furniture.
+knowledge. The tilt of the head for a height is that of a camera at `EYE`. No substitute knows a way around furniture.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ class Room(NamedTuple):
         Room(receptacles=(Spot(metres=0.9, side='left', name='sink'),), objects=(('mug', Spot(metres=1.0, side='left',
         name='sink')),), held='', tilt=20.0)
         """
-        seen = re.findall(rf"([a-z ]+) {PLACE}", _part(state, r"^you see (.+?\))\."))
+        receptacles = re.findall(rf"([a-z ]+) {PLACE}", _part(state, r"^you see (.+?\))\."))
         lying = re.findall(rf"(?:^|\. )([a-z ]+?) (?:on|in) ([a-z ]+) {PLACE}", state)
         held = _part(state, r"you hold (.+?)\.")
         degrees, way = (re.findall(r"you look (\d+) degrees (up|down)", state) or [("0", "up")])[0]
         return cls(
-            tuple(Spot(float(metres), side, at.strip()) for at, metres, side in seen),
+            tuple(Spot(float(metres), side, at.strip()) for at, metres, side in receptacles),
             tuple((name, Spot(float(metres), side, at.strip())) for name, at, metres, side in lying),
             "" if held == "nothing" else held,
             float(degrees) if way == "up" else -float(degrees),
@@ -137,5 +137,5 @@ class Room(NamedTuple):
 
 def _part(text: str, pattern: str) -> str:
     """Return the group of a pattern in a text, or ""."""
-    found = re.search(pattern, text)
-    return found[1] if found else ""
+    match = re.search(pattern, text)
+    return match[1] if match else ""

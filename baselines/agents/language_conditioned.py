@@ -70,15 +70,15 @@ class LanguageConditioned(Standard):
         return observations.joined(**{TEXT: vector, **({GOAL: vector} if self.goal else {})})
 
     def spawn(self, build: Build) -> Agent:
-        seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
-        return LanguageAgent(self, seen, *self.built(seen))
+        vector_build = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
+        return LanguageAgent(self, vector_build, *self.built(vector_build))
 
     def fits(self, there: There) -> str:
         """Return why this agent cannot work there, or ""."""
-        told = there.suite.spaces(there.task)[0]
-        if reason := untold(told):
+        observations = there.suite.spaces(there.task)[0]
+        if reason := untold(observations):
             return reason
-        if self.goal and GOAL in told.parts:
+        if self.goal and GOAL in observations.parts:
             return "the task's observations have a part 'goal' of their own; set agent.goal=false"
         return super().fits(there)
 
@@ -88,9 +88,9 @@ class LanguageConditioned(Standard):
 
     def at_most(self, there: There, role: str) -> Sequence[Most]:
         """Return a bound: the vector of each text is asked for once, and that of the goal."""
-        told = there.suite.spaces(there.task)[0]
+        observations = there.suite.spaces(there.task)[0]
         goal = len(there.suite.make(there.task).instruction.encode()) if self.goal else 0
-        return [Most(readings(there), prompt=room(told)), Most(int(self.goal), prompt=goal)]
+        return [Most(readings(there), prompt=room(observations)), Most(int(self.goal), prompt=goal)]
 
     def array(self, there: There, role: str) -> ArraySpec | None:
         """Return the declaration of a vector."""
@@ -117,8 +117,8 @@ class LanguageAgent(TextAgent):
 
     def texts(self, observation: Array, rows: Sequence[int]) -> list[bytes]:
         """Return the sentences of observations [n, …], and after all of them the instruction of each seed row."""
-        told = super().texts(observation, rows)
-        return [*told, *(self._instructions[row] for row in rows)] if self._goal else told
+        sentences = super().texts(observation, rows)
+        return [*sentences, *(self._instructions[row] for row in rows)] if self._goal else sentences
 
     def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return observations [n, …] with the vectors, [n, width] of sentences and then [n, width] of goals."""

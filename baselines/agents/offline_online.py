@@ -82,11 +82,12 @@ class OfflineOnline(AgentPart):
 
         if there.task in there.suite.scores:
             return
-        found = datasets.obtain(datasets.Wanted(ROLE, there[ROLE], there.suite, there.task))
-        if not any(episode.success.any() for episode in found.episodes):
+        dataset = datasets.obtain(datasets.Wanted(ROLE, there[ROLE], there.suite, there.task))
+        if not any(episode.success.any() for episode in dataset.episodes):
             raise UserError(
-                f"none of the {len(found.episodes)} episodes of the dataset {ROLE!r} has a success on {there.task!r}, "
-                f"so that nothing in it shows how to solve the task; take more episodes, less noise, or another dataset"
+                f"none of the {len(dataset.episodes)} episodes of the dataset {ROLE!r} has a success on "
+                f"{there.task!r}, so that nothing in it shows how to solve the task; take more episodes, less "
+                f"noise, or another dataset"
             )
 
 
@@ -121,39 +122,39 @@ class OfflineOnlineAgent(GuidedAgent):
 
     def update(self, ctx: Context) -> Metrics:
         due = self.learner.updates_due(ctx.step, ctx.phase.updates)
-        told: Metrics = {}
+        metrics: Metrics = {}
         for _ in range(due):
-            told = self._update(ctx)
-        return told
+            metrics = self._update(ctx)
+        return metrics
 
     def _update(self, ctx: Context) -> Metrics:
         """Take one gradient step on a batch of the dataset, and of what the run has collected once there is enough of
         it: as many transitions as its part of a batch holds [choice]."""
         size = self.learner.batch_size
-        given = int(size * self.config.mixing)
-        if ctx.phase.source != "environment" or (self.experience.stored < size - given).any():
-            given = size
-        sources = [(self.offline, given), (self.experience, size - given)]
-        drawn = [
+        offline_count = int(size * self.config.mixing)
+        if ctx.phase.source != "environment" or (self.experience.stored < size - offline_count).any():
+            offline_count = size
+        sources = [(self.offline, offline_count), (self.experience, size - offline_count)]
+        samples = [
             (experience, experience.sample(count, ctx, n_step=self.learner.n_step))
             for experience, count in sources
             if count
         ]
-        batch = joined([each.shaped(self.guide.shape) for _, each in drawn])
+        batch = joined([sample.shaped(self.guide.shape) for _, sample in samples])
         reducible = self.offline.wants_reducible
         update = self.learn_from(self.learner, batch, self.active, ctx.step, reducible)
         start = 0
-        for experience, each in drawn:
-            own = slice(start, start := start + each.draw.index.shape[1])
-            experience.feedback(each, part(update, own))
+        for experience, sample in samples:
+            span = slice(start, start := start + sample.draw.index.shape[1])
+            experience.feedback(sample, part(update, span))
         stored = {"collected": self.experience.stored.astype(np.float64)}
-        told = {**self.offline.metrics(ctx.step), **self.experience.metrics(ctx.step), **self.guide.metrics()}
-        return {**update.metrics, **stored, **told}
+        metrics = {**self.offline.metrics(ctx.step), **self.experience.metrics(ctx.step), **self.guide.metrics()}
+        return {**update.metrics, **stored, **metrics}
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Return batches of the same seeds, [S, b, …] each, as one [S, Σ b, …]. Numbers of transitions, which tell those of
-    several stores not apart, are left out."""
+    """Return batches of the same seeds, [S, b, …] each, as one [S, Σ b, …]. Transition numbers are
+    left out, since several stores use the same ones."""
     first = batches[0]
     if len(batches) == 1:
         return first
@@ -167,10 +168,10 @@ def joined(batches: list[Batch]) -> Batch:
     return first._replace(**{**fields, "columns": columns, "number": None})
 
 
-def part(update: Update, own: slice) -> Update:
-    """Return the update of the transitions `own` of its batch."""
-    less = None if update.reducible is None else update.reducible[:, own]
-    return Update(update.td_error[:, own], update.metrics, less)
+def part(update: Update, span: slice) -> Update:
+    """Return the part of an update that concerns the transitions `span` of its batch."""
+    less = None if update.reducible is None else update.reducible[:, span]
+    return Update(update.td_error[:, span], update.metrics, less)
 
 
 SMOKE: Layer = {

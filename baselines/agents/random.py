@@ -73,7 +73,7 @@ class RandomActor:
             return np.array([rng.uniform(-1, 1, self._actions.shape) for rng in rngs], np.float32)
         count = self._actions.count or 0
         choices = admitted(observation[self._mask]) if self._mask else [np.arange(count)] * len(rngs)
-        return np.array([rng.choice(own) for rng, own in zip(rngs, choices, strict=True)])
+        return np.array([rng.choice(allowed) for rng, allowed in zip(rngs, choices, strict=True)])
 
     def end(self, numbers: Array, ctx: Context) -> None:
         """Do nothing."""

@@ -92,11 +92,11 @@ class Relay(Standard):
                 f"{there.actions.count} discrete ones; choose another task or agent=standard"
             )
         for name in SHARED:
-            own, other = (getattr(there[role], name, None) for role in ("learner", "explorer"))
-            if own != other:
+            learner_setting, explorer_setting = (getattr(there[role], name, None) for role in ("learner", "explorer"))
+            if learner_setting != explorer_setting:
                 return (
-                    f"learner and explorer learn from the same batches, and learner.{name}={own} differs from "
-                    f"explorer.{name}={other}; give both the same value"
+                    f"learner and explorer learn from the same batches, and learner.{name}={learner_setting} differs "
+                    f"from explorer.{name}={explorer_setting}; give both the same value"
                 )
         learner, explorer = there["learner"], there["explorer"]
         if getattr(learner, "n_step", None) is not None and learner.discount != explorer.discount:
@@ -208,7 +208,8 @@ class RelayAgent(StandardAgent):
                 self.turns[row].period = int(self._periods[row].choice(self.config.periods))
 
     def act(self, observation: Array, ctx: Context) -> Array:
-        """Return in training the actions of the one whose turn it is in each seed, in evaluation the learner's."""
+        """Return the actions: in training those of learner or explorer, whichever has its turn in each seed; in
+        evaluation the learner's."""
         if ctx.mode is not Mode.TRAIN:
             return super().act(observation, ctx)
         exploring = np.array([self.turns[row].exploring for row in ctx.rows.tolist()], bool)
@@ -244,24 +245,26 @@ class RelayAgent(StandardAgent):
             self.turns[episode.row].end()
 
     def update(self, ctx: Context) -> Metrics:
-        self.explorer.updates_due(ctx.step, ctx.phase.updates)  # it hears what the phase wants, as the learner does
-        told = super().update(ctx)
-        return {**told, **self._progress()} if told else told
+        self.explorer.updates_due(ctx.step, ctx.phase.updates)  # so that it knows the updates that the phase asks for
+        metrics = super().update(ctx)
+        return {**metrics, **self._progress()} if metrics else metrics
 
     def _update_due(self, ctx: Context) -> tuple[Drawn, Metrics]:
         """Update the learner, then the explorer on the same batch without guidance (`Guide.unguided`). Further gradient
         steps that a guide asks for are the learner's alone."""
-        drawn, told = super()._update_due(ctx)
+        drawn, metrics = super()._update_due(ctx)
         relaying = self.active & drawn.ready & ~np.array([turns.over for turns in self.turns])
         if not relaying.any():
-            return drawn, told
+            return drawn, metrics
         # an update draws the random numbers of all seeds; those whose relay is over get theirs back
-        kept = {row: self._branches[row].state() for row in np.flatnonzero(~relaying).tolist()}
+        stream_states = {row: self._branches[row].state() for row in np.flatnonzero(~relaying).tolist()}
         update = self.learn_from(self.explorer, drawn.shaped(self.guide.unguided), relaying, ctx.step)
-        for row, state in kept.items():
+        for row, state in stream_states.items():
             self._branches[row].load_state(state)
-        own = {f"explorer/{name}": np.where(relaying, values, np.nan) for name, values in update.metrics.items()}
-        return drawn, {**told, **own}
+        explorer_metrics = {
+            f"explorer/{name}": np.where(relaying, values, np.nan) for name, values in update.metrics.items()
+        }
+        return drawn, {**metrics, **explorer_metrics}
 
     def _progress(self) -> Metrics:
         """Return whether each seed's relay is over, its count, and the explorer's share of its last episode."""

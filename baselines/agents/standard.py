@@ -59,8 +59,8 @@ class Standard(AgentPart):
     def fits(self, there: There) -> str:
         """Return why these parts cannot work together, or ""."""
         replay, role = there["replay"], _judge(there["replay"])
-        asking = (name for name, part in there.parts.items() if isinstance(part, AskingPart) and role in part.needs)
-        if replay.judged_transitions and (who := next(asking, "")):
+        askers = (name for name, part in there.parts.items() if isinstance(part, AskingPart) and role in part.needs)
+        if replay.judged_transitions and (who := next(askers, "")):
             return (
                 f"the replay and the {who} both ask in the role {role!r}, whose answers go to the replay alone; have "
                 f"the {who} need its judge in a role of another name"
@@ -97,20 +97,20 @@ class StandardAgent(GuidedAgent):
             self.guide.answered(answers, self.experience.store, ctx)
 
     def update(self, ctx: Context) -> Metrics:
-        found = self.guide.before_update(self.experience.store, self.learner, ctx)
-        further = np.broadcast_to(found, self.active.shape)
+        extra_steps = self.guide.before_update(self.experience.store, self.learner, ctx)
+        further = np.broadcast_to(extra_steps, self.active.shape)
         due = self.learner.updates_due(ctx.step, ctx.phase.updates)
         if further.any():
             self._update_further(further, max(1, due), ctx)
         if not due:
             return {}
         for _ in range(due):
-            drawn, told = self._update_due(ctx)
-        metrics = {**told, **self.experience.metrics(ctx.step), **self.guide.metrics()}
+            drawn, update_metrics = self._update_due(ctx)
+        metrics = {**update_metrics, **self.experience.metrics(ctx.step), **self.guide.metrics()}
         return {**metrics, **self.experience.spread(drawn)}
 
     def _update_due(self, ctx: Context) -> tuple[Drawn, Metrics]:
-        """One of the gradient steps that are due, of the seeds that are active."""
+        """Take one of the due gradient steps for the active seeds."""
         drawn, update = self._update(self.active, ctx.step, ctx)
         return drawn, update.metrics
 
@@ -129,14 +129,14 @@ class StandardAgent(GuidedAgent):
         steps are restored afterwards.
         """
         sampler = self.experience.sampler
-        kept: dict[int, tuple[State, State, State]] = {}
+        saved_states: dict[int, tuple[State, State, State]] = {}
         for number in range(further.max()):
             for row in np.flatnonzero(self.active & (further <= number)).tolist():
-                if row not in kept:
+                if row not in saved_states:
                     states = ctx.streams[row].state(), sampler.state(row), self.guide.state(row)
-                    kept[row] = copy.deepcopy(states)
+                    saved_states[row] = copy.deepcopy(states)
             self._update(self.active & (further > number), number // due, ctx)
-        for row, (streams, sampled, guide) in kept.items():
+        for row, (streams, sampled, guide) in saved_states.items():
             ctx.streams[row].load_state(streams)
             sampler.load_state(row, sampled)
             self.guide.load_state(row, guide)

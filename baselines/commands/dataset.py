@@ -36,27 +36,31 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.plan import matrix
 
     plan = matrix.plan(args.overrides)
-    found = dict.fromkeys(what for cell in plan.trained for seed in plan.seeds for what in datasets.wanted(cell, seed))
-    if not found:
+    requests = dict.fromkeys(
+        request for cell in plan.trained for seed in plan.seeds for request in datasets.wanted(cell, seed)
+    )
+    if not requests:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
         raise UserError(f"no chosen method learns from a dataset ({methods}); name one that does, such as method=bc")
     if args.minari is not None:
-        _check(args.minari, found)
-    told = []
-    for what in found:
-        dataset = datasets.obtain(what)
-        said = _described(what, dataset)
+        _check(args.minari, requests)
+    descriptions = []
+    for request in requests:
+        dataset = datasets.obtain(request)
+        description = _described(request, dataset)
         if args.minari is not None:
-            said["minari"] = _export(args.minari, what, dataset, " ".join(["bench", "dataset", *args.overrides]))
-        told.append(said)
+            description["minari"] = _export(
+                args.minari, request, dataset, " ".join(["bench", "dataset", *args.overrides])
+            )
+        descriptions.append(description)
         if not args.json:
-            print(_in_words(said))
+            print(_in_words(description))
     if args.json:
-        print(json.dumps(told, indent=1))
+        print(json.dumps(descriptions, indent=1))
     return 0
 
 
-def _check(id: str, found: Mapping[Wanted, None]) -> None:
+def _check(id: str, requests: Mapping[Wanted, None]) -> None:
     """Raise UserError, before anything is gathered, for an export that cannot be written."""
     from importlib.util import find_spec
 
@@ -66,46 +70,49 @@ def _check(id: str, found: Mapping[Wanted, None]) -> None:
 
     if not ID.fullmatch(id):
         raise UserError(f"--minari {id!r} is no name of a Minari dataset; expected one such as bins/sorting-v0")
-    if len(found) > 1:
-        named = ", ".join(f"{what} on {what.task!r}" for what in found)
-        raise UserError(f"--minari writes one dataset, and the command has {len(found)} ({named}); choose one of them")
+    if len(requests) > 1:
+        named = ", ".join(f"{request} on {request.task!r}" for request in requests)
+        raise UserError(
+            f"--minari writes one dataset, and the command has {len(requests)} ({named}); choose one of them"
+        )
     if find_spec("h5py") is None:
         raise extras.missing("--minari needs the package h5py", "minari")
     if (home() / id).exists():
         raise UserError(f"{home() / id} is there already; choose another id, or remove it")
 
 
-def _export(id: str, what: Wanted, dataset: Dataset, command: str) -> str:
+def _export(id: str, request: Wanted, dataset: Dataset, command: str) -> str:
     from guidebench.baselines.datasets.minari import home, writing
 
-    about = f"Episodes of the suite {type(what.suite).__name__}, written by guidebench: {command}"
-    return str(writing.write(dataset, what.suite, what.task, home() / id, id, about))
+    about = f"Episodes of the suite {type(request.suite).__name__}, written by guidebench: {command}"
+    return str(writing.write(dataset, request.suite, request.task, home() / id, id, about))
 
 
-def _described(what: Wanted, dataset: Dataset) -> dict[str, Any]:
+def _described(request: Wanted, dataset: Dataset) -> dict[str, Any]:
     episodes = dataset.episodes
     return {
-        "role": what.role,
-        "part": type(what.part).__name__,
-        "task": what.task,
+        "role": request.role,
+        "part": type(request.part).__name__,
+        "task": request.task,
         "episodes": len(episodes),
         "transitions": dataset.length,
         "tasks": dict(Counter(episode.task for episode in episodes)),
         "successes": sum(bool(episode.success.any()) for episode in episodes),
         "openings": sum(episode.opening is not None for episode in episodes),
-        "bytes": what.file.with_suffix(".safetensors").stat().st_size,
+        "bytes": request.file.with_suffix(".safetensors").stat().st_size,
         "sha256": dataset.digest,
-        "file": str(what.file),
+        "file": str(request.file),
     }
 
 
-def _in_words(said: Mapping[str, Any]) -> str:
-    tasks = ", ".join(f"{count} of {task}" for task, count in said["tasks"].items())
+def _in_words(description: Mapping[str, Any]) -> str:
+    tasks = ", ".join(f"{count} of {task}" for task, count in description["tasks"].items())
+    size = description["bytes"] / description["transitions"]
     lines = [
-        f"{said['role']} ({said['part']}) on {said['task']}: {said['episodes']} episodes ({tasks}), "
-        f"{said['successes']} with a success; {said['transitions']:,} transitions of "
-        f"{said['bytes'] / said['transitions']:,.0f} bytes ({said['sha256'][:10]}); {said['file']}"
+        f"{description['role']} ({description['part']}) on {description['task']}: {description['episodes']} episodes "
+        f"({tasks}), {description['successes']} with a success; {description['transitions']:,} transitions of "
+        f"{size:,.0f} bytes ({description['sha256'][:10]}); {description['file']}"
     ]
-    if "minari" in said:
-        lines.append(f"written to {said['minari']}")
+    if "minari" in description:
+        lines.append(f"written to {description['minari']}")
     return "\n".join(lines)

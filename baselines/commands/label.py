@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     study = StudyDirectory(args.study)
     if args.list:
-        print(json.dumps([_listed(each) for each in _open(_waiting(study))], indent=1))
+        print(json.dumps([_listed(question) for question in _open(_waiting(study))], indent=1))
         return 0
     with _held(_waiting(study)) as waiting:
         _remark(waiting)
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
             _take(args.answers, waiting)
         else:
             _converse(_open(waiting), frames=not args.no_frames)
-        left = len(_open(waiting))
-    if left:
-        print(f"{_count(left, 'question')} left; go on with: bench label {shlex.quote(str(args.study))}")
+        open_count = len(_open(waiting))
+    if open_count:
+        print(f"{_count(open_count, 'question')} left; go on with: bench label {shlex.quote(str(args.study))}")
     elif waiting:
         print(f"no question is left; continue the study with: {_command(study)}")
     else:
@@ -91,19 +91,19 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
     from guidebench.harness.errors import UserError
     from guidebench.harness.loop import checkpoints
 
-    found, asked = [], False
+    waiting, asks_person = [], False
     for entry, run in study.runs():
         if not (run.path / questions.QUESTIONS).is_dir():
             continue
-        asked = True
+        asks_person = True
         checkpoint = None if run.status == "finished" else checkpoints.newest(run.path)
         flying = checkpoint.state["loop"]["asks"].get("human", {}).get("asks", ()) if checkpoint else ()
-        mine = {int(each["ordinal"]): questions.read(run.path, int(each["ordinal"])) for each in flying}
+        mine = {int(ask["ordinal"]): questions.read(run.path, int(ask["ordinal"])) for ask in flying}
         if mine:
-            found.append(Waiting(f"{entry['directory']}/{run.home.name}", run.home, run.path, mine))
-    if not asked:
+            waiting.append(Waiting(f"{entry['directory']}/{run.home.name}", run.home, run.path, mine))
+    if not asks_person:
         raise UserError(f"no run of {study.path} has asked a person; a study does with `bench run … teacher=human`")
-    return found
+    return waiting
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
     from guidebench.harness.records import leases
     from guidebench.harness.records.leases import Lease
 
-    locks, found = [], []
+    locks, locked = [], []
     try:
         for run in runs:
             lock = Lease(run.home, "run")
@@ -123,10 +123,10 @@ def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
                 _say(f"{run.name} is being trained or labelled by another process; its questions are left out")
                 continue
             locks.append(lock)
-            found.append(run)
-        if runs and not found:
+            locked.append(run)
+        if runs and not locked:
             raise UserError("every run that waits for answers is being trained or labelled by another process")
-        yield found
+        yield locked
     finally:
         for lock in locks:
             lock.release()
@@ -144,9 +144,9 @@ def _open(runs: Sequence[Waiting]) -> list[Open]:
     ]
 
 
-def _listed(each: Open) -> dict[str, Any]:
-    question = each.question
-    return {"run": each.name, "ordinal": question.ordinal, "step": question.step, "content": question.content}
+def _listed(open_question: Open) -> dict[str, Any]:
+    question = open_question.question
+    return {"run": open_question.name, "ordinal": question.ordinal, "step": question.step, "content": question.content}
 
 
 def _remark(runs: Sequence[Waiting]) -> None:
@@ -154,24 +154,24 @@ def _remark(runs: Sequence[Waiting]) -> None:
     from guidebench.baselines.teachers.human import files as questions
 
     for run in runs:
-        seen: dict[int, int] = {}
+        lines: dict[int, int] = {}
         for answer in questions.answers(run.path):
-            where = f"{run.path / questions.ANSWERS}, line {answer.line}"
-            asked = run.questions.get(answer.ordinal)
-            if asked is not None and answer.digest != asked.digest:
+            place = f"{run.path / questions.ANSWERS}, line {answer.line}"
+            question = run.questions.get(answer.ordinal)
+            if question is not None and answer.digest != question.digest:
                 _say(
-                    f"{where}: answers another question {answer.ordinal} than the one that is asked; it does not count"
+                    f"{place}: answers another question {answer.ordinal} than the one that is asked; it does not count"
                 )
-            elif asked is None and not questions.file_of(run.path, answer.ordinal).exists():
-                _say(f"{where}: there is no question {answer.ordinal}; it does not count")
-            elif answer.ordinal in seen:
+            elif question is None and not questions.file_of(run.path, answer.ordinal).exists():
+                _say(f"{place}: there is no question {answer.ordinal}; it does not count")
+            elif answer.ordinal in lines:
                 _say(
-                    f"{where}: answers question {answer.ordinal} again, as line {seen[answer.ordinal]} does; it counts"
+                    f"{place}: answers question {answer.ordinal} again, as line {lines[answer.ordinal]} does; it counts"
                 )
-            seen[answer.ordinal] = answer.line
+            lines[answer.ordinal] = answer.line
 
 
-def _converse(asked: Sequence[Open], frames: bool) -> None:
+def _converse(open_questions: Sequence[Open], frames: bool) -> None:
     """Put the questions to the person at the terminal, until all are answered or the person quits."""
     from guidebench.baselines.teachers.human import display
     from guidebench.baselines.teachers.human import files as questions
@@ -180,10 +180,10 @@ def _converse(asked: Sequence[Open], frames: bool) -> None:
     pictures = display.Pictures() if frames else None
     meanings: Mapping[str, str] = {}
     at = 0
-    while at < len(asked):
-        name, question = asked[at]
+    while at < len(open_questions):
+        name, question = open_questions[at]
         pair = display.Pair(question)
-        print(f"\nquestion {at + 1} of {len(asked)}: {one_line(name)}, step {question.step:,}")
+        print(f"\nquestion {at + 1} of {len(open_questions)}: {one_line(name)}, step {question.step:,}")
         print(f"task: {one_line(pair.instruction)}")
         if pair.meanings != meanings:
             meanings = pair.meanings
@@ -227,28 +227,29 @@ def _take(file: Path, runs: Sequence[Waiting]) -> None:
 
     by_name = {run.name: run for run in runs}
     before = {(run.name, ordinal) for run in runs for ordinal, _ in questions.latest(run.path)}
-    taken: dict[tuple[str, int], tuple[PendingQuestion, float | None]] = {}
+    answers: dict[tuple[str, int], tuple[PendingQuestion, float | None]] = {}
     for line, row in _rows(file):
-        where = f"{file}, line {line}"
+        place = f"{file}, line {line}"
         if row is None or not {"run", "ordinal", "label"} <= row.keys():
-            raise UserError(f"{where}: expected run, ordinal and label, as `bench label --help` tells")
+            raise UserError(f"{place}: expected run, ordinal and label, as `bench label --help` tells")
         run, ordinal, label = row["run"], row["ordinal"], row["label"]
         if not isinstance(run, str) or run not in by_name:
             names = ", ".join(by_name) or "none"
-            raise UserError(f"{where}: {_short(run)} is no run that waits for answers (those that do: {names})")
+            raise UserError(f"{place}: {_short(run)} is no run that waits for answers (those that do: {names})")
         if type(ordinal) is not int or ordinal not in by_name[run].questions:
-            known = ", ".join(map(str, by_name[run].questions))
-            raise UserError(f"{where}: {run} waits for no answer to question {_short(ordinal)} (it does to {known})")
+            ordinals = ", ".join(map(str, by_name[run].questions))
+            raise UserError(f"{place}: {run} waits for no answer to question {_short(ordinal)} (it does to {ordinals})")
         if not questions.is_label(label):
-            raise UserError(f"{where}: label {_short(label)} is none of 0, 1, 0.5 and null")
-        if (run, ordinal) in taken:
-            _say(f"{where}: question {ordinal} of {run} is answered again; this answer counts")
-        taken[run, ordinal] = by_name[run].questions[ordinal], label
-    for question, label in taken.values():
+            raise UserError(f"{place}: label {_short(label)} is none of 0, 1, 0.5 and null")
+        if (run, ordinal) in answers:
+            _say(f"{place}: question {ordinal} of {run} is answered again; this answer counts")
+        answers[run, ordinal] = by_name[run].questions[ordinal], label
+    for question, label in answers.values():
         questions.answer(question, label)
-    replaced = len(before & taken.keys())
+    replaced = len(before & answers.keys())
     print(
-        f"{_count(len(taken), 'answer')} taken" + (f", {replaced} of them in place of earlier ones" if replaced else "")
+        f"{_count(len(answers), 'answer')} taken"
+        + (f", {replaced} of them in place of earlier ones" if replaced else "")
     )
 
 
@@ -277,18 +278,18 @@ def _each_row(file: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
         reader = csv.DictReader(io.StringIO(text, newline=""))
         try:
             for cells in reader:
-                told = {str(name).strip(): str(cell or "").strip() for name, cell in cells.items()}
-                yield reader.line_num, {name: cell if name == "run" else _number(cell) for name, cell in told.items()}
+                fields = {str(name).strip(): str(cell or "").strip() for name, cell in cells.items()}
+                yield reader.line_num, {name: cell if name == "run" else _number(cell) for name, cell in fields.items()}
         except csv.Error as error:
             raise UserError(f"{file}, line {reader.line_num}: {error}") from None
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                found = json.loads(line)
+                content = json.loads(line)
             except (ValueError, RecursionError):
-                found = None
-            row = found if isinstance(found, dict) else None
+                content = None
+            row = content if isinstance(content, dict) else None
             yield number, {**row, "label": None} if row and row.get("label") == "skip" else row
 
 
@@ -313,8 +314,8 @@ def _short(value: Any) -> str:
     return ascii(value)[:80]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _say(text: str) -> None:

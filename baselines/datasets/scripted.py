@@ -52,18 +52,20 @@ class Scripted(DatasetPart):
         return self.episodes * max(1, len(self.tasks))
 
     def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
-        found: list[Trajectory] = []
-        for each in self.tasks or (task,):
-            played: Any = suite.make(each)
+        episodes: list[Trajectory] = []
+        for name in self.tasks or (task,):
+            played: Any = suite.make(name)
             if isinstance(played, HasExpert):
-                found += [self._played(played, each, suite.spaces(each)[1], number) for number in range(self.episodes)]
+                actions = suite.spaces(name)[1]
+                episodes += [self._played(played, name, actions, number) for number in range(self.episodes)]
             elif isinstance(suite, Demonstrates):
-                found += self._demonstrated(suite, played, each)
+                episodes += self._demonstrated(suite, played, name)
             else:
-                raise UserError(f"task {each!r} has no scripted policy to gather a dataset of; name another dataset")
-        if len({None if each.opening is None else each.opening.size for each in found}) > 1:  # of different tasks
-            return [each._replace(opening=None) for each in found]
-        return found
+                raise UserError(f"task {name!r} has no scripted policy to gather a dataset of; name another dataset")
+        sizes = {None if episode.opening is None else episode.opening.size for episode in episodes}
+        if len(sizes) > 1:  # of different tasks
+            return [episode._replace(opening=None) for episode in episodes]
+        return episodes
 
     def _played(self, task: Any, name: str, actions: Any, number: int) -> Trajectory:
         """Return the episode played in layout `number`."""
@@ -97,11 +99,11 @@ class Scripted(DatasetPart):
                 f"the solver of task {task!r} plans whole episodes and cannot act at random in between: set the "
                 f"dataset's noise=0"
             )
-        found = []
+        episodes = []
         for number in range(self.episodes):
             layout = np.random.SeedSequence(ENTROPY, spawn_key=(number,)).spawn(1)[0]
             seed = int(layout.generate_state(1)[0] >> 1)
-            if (shown := suite.demonstrate(task, seed)) is not None:
+            if (demonstration := suite.demonstrate(task, seed)) is not None:
                 played.reset(seed)
-                found.append(of_demonstration(task, shown)._replace(opening=played.snapshot().copy()))
-        return found
+                episodes.append(of_demonstration(task, demonstration)._replace(opening=played.snapshot().copy()))
+        return episodes

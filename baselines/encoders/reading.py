@@ -43,11 +43,11 @@ class Reading:
 
     def span(self, name: str) -> slice:
         """Return which of the features are those of a named part."""
-        widths = {part: encoder_of(seen).width(seen, self.sizes) for part, seen in self.observations.parts.items()}
+        widths = {part: encoder_of(space).width(space, self.sizes) for part, space in self.observations.parts.items()}
         before = sum(widths[part] for part in itertools.takewhile(lambda part: part != name, widths))
         return slice(before, before + widths[name])
 
-    def widened(self, policy: Mapping[str, Array], own: Mapping[str, Array], name: str) -> Mapping[str, Array]:
+    def widened(self, policy: Mapping[str, Array], parameters: Mapping[str, Array], name: str) -> Mapping[str, Array]:
         """Return the parameters `policy` of a network that does not read a named part as those of one that does, whose
         present parameters are `own`: layers that read the features have the weights 0 for the part's, so that both
         networks give the same values."""
@@ -55,7 +55,11 @@ class Reading:
         new, without = part.stop - part.start, self.width - (part.stop - part.start)
 
         def wider(key: str, values: Array) -> Array:
-            grows = key in own and (*own[key].shape,) == (self.width, *values.shape[1:]) and len(values) == without
+            grows = (
+                key in parameters
+                and (*parameters[key].shape,) == (self.width, *values.shape[1:])
+                and len(values) == without
+            )
             added = np.zeros((new, *values.shape[1:]), values.dtype)
             return np.concatenate([values[: part.start], added, values[part.start :]]) if grows else values
 
@@ -103,17 +107,17 @@ def encoder_of(part: Observations) -> Encoder:
         if not named.reads(part):
             raise UserError(f"its encoder {part.encoder!r} reads {named.reading}")
         return named
-    if (own := _own(part)) is not None:
-        return own
-    known: dict[str, Encoder] = {name: registry.get("encoder", name)() for name in registry.names("encoder")}
-    told = "; ".join(f"{name}, {encoder.reading}" for name, encoder in known.items())
-    others = [name for name, encoder in known.items() if encoder.reads(part)]
+    if (builtin := _builtin_encoder(part)) is not None:
+        return builtin
+    encoders: dict[str, Encoder] = {name: registry.get("encoder", name)() for name in registry.names("encoder")}
+    descriptions = "; ".join(f"{name}, {encoder.reading}" for name, encoder in encoders.items())
+    others = [name for name, encoder in encoders.items() if encoder.reads(part)]
     mend = f"; name encoder={others[0]!r} in its Observations" if others else ""
-    raise UserError(f"no encoder reads it{' unnamed' if others else ''} (known: {told}){mend}")
+    raise UserError(f"no encoder reads it{' unnamed' if others else ''} (known: {descriptions}){mend}")
 
 
 @registry.cached()
-def _own(part: Observations) -> Encoder | None:
+def _builtin_encoder(part: Observations) -> Encoder | None:
     """Return the first built-in encoder that reads a part; cached like `read`."""
     ours = [name for name in registry.registered("encoder") if registry.home("encoder", name).startswith(OURS)]
     encoders: list[Encoder] = [registry.get("encoder", name)() for name in ours]
@@ -130,6 +134,6 @@ def unread(observations: Observations) -> str:
         try:
             encoder_of(part)
         except UserError as error:
-            told = f"part {name!r} of the observations is" if name else "the observations are"
-            return f"{told} {part.dtype} of shape {part.shape}{' of codes' if part.categories else ''}: {error}"
+            subject = f"part {name!r} of the observations is" if name else "the observations are"
+            return f"{subject} {part.dtype} of shape {part.shape}{' of codes' if part.categories else ''}: {error}"
     return ""

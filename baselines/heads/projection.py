@@ -43,12 +43,12 @@ class Heads:
     def of_row(self, row: int, kind: str, vectors: Tensor) -> Tensor:
         """Return E_kind of vectors [n, width] of one seed row, [n, out], without gradients."""
         block, rows = next((block, rows) for block, rows in enumerate(self.blocks) if rows.start <= row < rows.stop)
-        own = {
+        parameters = {
             name: view[row - rows.start : row - rows.start + 1]
             for name, view in self.parameters.blocks[block].views.items()
         }
         with torch.no_grad():
-            return self.networks[kind](own, vectors.unsqueeze(0))[0]
+            return self.networks[kind](parameters, vectors.unsqueeze(0))[0]
 
     def evaluate(self, function: Callable[[int, slice], Tensor]) -> Tensor:
         """Return `function(block, its seed rows)` of all blocks side by side, [S, …], without gradients."""

@@ -34,11 +34,11 @@ def verdict(answer: str) -> int:
     2
     """
     for line in reversed(answer[:LONGEST].splitlines()):
-        said = set(INTEGER.findall(ENUMERATED.sub("", line, count=1)))
-        if len(said) > 1:
+        numbers = set(INTEGER.findall(ENUMERATED.sub("", line, count=1)))
+        if len(numbers) > 1:
             raise Misread("unreadable", f"its last number is not the only one in its line: {line.strip()[:80]!r}")
-        if said:
-            (number,) = said
+        if numbers:
+            (number,) = numbers
             if number not in ("0", "1", "2"):
                 raise Misread("unreadable", f"it ends with {number[:20]}, which is none of 0, 1 and 2")
             if not _stated(line, number):
@@ -73,21 +73,21 @@ async def weigh(
     first = await prefer(0, 1)
     if first.fault == "failed":
         return first, None
-    found: dict[str, Any] = {"first": first.value, "second": None, "retries": first.retries}
+    answers: dict[str, Any] = {"first": first.value, "second": None, "retries": first.retries}
     if not first.value:
-        return first, found | {"outcome": first.fault or "equal"}
+        return first, answers | {"outcome": first.fault or "equal"}
     if twice:
         second = await prefer(1, 0)
-        found |= {"second": second.value, "retries": first.retries + second.retries}
+        answers |= {"second": second.value, "retries": first.retries + second.retries}
         if second.value != 3 - first.value:
-            return first, found | {"outcome": second.fault or "inconsistent"}
-    return first, found | {"outcome": "labelled"}
+            return first, answers | {"outcome": second.fault or "inconsistent"}
+    return first, answers | {"outcome": "labelled"}
 
 
-def concluded(found: dict[str, Any] | None) -> dict[str, Any] | Unusable | None:
+def concluded(answers: dict[str, Any] | None) -> dict[str, Any] | Unusable | None:
     """Return the result of `weigh` as a dialogue's answer: unusable if a verdict could not be read or did not come, so
     that the pair has no label."""
-    return Unusable(found) if found is not None and found["outcome"] in ("unreadable", "failed") else found
+    return Unusable(answers) if answers is not None and answers["outcome"] in ("unreadable", "failed") else answers
 
 
 def weighed(value: Any, twice: bool) -> Verdict:

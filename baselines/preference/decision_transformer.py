@@ -62,8 +62,8 @@ class DecisionTransformer(nn.Module):
         place = self.of_place[:steps]
         tokens = torch.stack([self.of_return(togo.unsqueeze(2)) + place, self.of_state(states) + place], 2)
         mask = nn.Transformer.generate_square_subsequent_mask(2 * steps)
-        found = self.body(tokens.view(batch, 2 * steps, WIDTH), mask=mask, is_causal=True)
-        moved: Tensor = states + self.step(found.view(batch, steps, 2, WIDTH)[:, :, 1])
+        outputs = self.body(tokens.view(batch, 2 * steps, WIDTH), mask=mask, is_causal=True)
+        moved: Tensor = states + self.step(outputs.view(batch, steps, 2, WIDTH)[:, :, 1])
         return moved
 
     def _train(self, episodes: Sequence[ExpertTrajectory], returns: Sequence[Array], updates: int) -> None:
@@ -95,6 +95,6 @@ class DecisionTransformer(nn.Module):
         for step in range(1, self.length):
             following = self(torch.full((1, step), self._goal), states)[:, -1:]
             states = torch.cat([states, following], 1)
-        found = states[0].numpy() * self._std + self._mean
-        found[0] = start
-        return np.asarray(found, np.float32)
+        segment = states[0].numpy() * self._std + self._mean
+        segment[0] = start
+        return np.asarray(segment, np.float32)

@@ -32,16 +32,16 @@ def neighbour_distance(states: Tensor, stored: Tensor, k: int) -> Tensor:
     padded[: len(stored)] = stored - centre
     half = 0.5 * padded.square().sum(1)
     half[len(stored) :] = torch.inf
-    found = []
+    distances = []
     for first in range(0, len(states), ROWS):
-        own = states[first : first + ROWS] - centre
-        far = torch.addmm(half, own, padded.T, alpha=-1).view(len(own), groups, GROUP)
+        centred = states[first : first + ROWS] - centre
+        far = torch.addmm(half, centred, padded.T, alpha=-1).view(len(centred), groups, GROUP)
         near = far.amin(2).topk(min(k, groups), 1, largest=False, sorted=False).indices
         members = far.gather(1, near.unsqueeze(2).expand(-1, -1, GROUP)).flatten(1)
         places = members.topk(k, 1, largest=False, sorted=False).indices
         index = near.gather(1, places // GROUP) * GROUP + places % GROUP
-        found.append((own.unsqueeze(1) - padded[index]).square().sum(2).amax(1).sqrt())
-    return torch.cat(found)
+        distances.append((centred.unsqueeze(1) - padded[index]).square().sum(2).amax(1).sqrt())
+    return torch.cat(distances)
 
 
 class Intrinsic(Protocol):

@@ -162,5 +162,5 @@ class ConvNet:
             x = F.conv2d(x, weight.flatten(0, 1), bias.flatten(), stride, groups=networks).relu_()
         features = x.reshape(batch, networks, -1).transpose(0, 1)
         last = f"reward.{len(LAYERS)}"
-        found: Tensor = ToOne.apply(features, parameters[f"{last}.weight"], parameters[f"{last}.bias"])
-        return found
+        rewards: Tensor = ToOne.apply(features, parameters[f"{last}.weight"], parameters[f"{last}.bias"])
+        return rewards

@@ -78,10 +78,10 @@ class RewardEnsemble:
     def reward(self, states: Array) -> Array:
         """Return r̂ of states [S, B, …], [S, B]."""
         with torch.no_grad():
-            found = [
+            rewards = [
                 self._reward(n, self._tensor(states[block.rows])) for n, block in enumerate(self.parameters.blocks)
             ]
-            return torch.cat(found).cpu().numpy()
+            return torch.cat(rewards).cpu().numpy()
 
     def reward_of(self, states: Array, rows: Array) -> Array:
         """Return r̂ of states [n, …] of the seed rows `rows` [n], [n]."""
@@ -91,8 +91,8 @@ class RewardEnsemble:
         """Return each member's Σ_t r̂(s_t) for pairs of segments [n, 2, H, …] of one seed, [N, n, 2]."""
         states = self._tensor(pairs).flatten(0, 2)
         with torch.no_grad():
-            found = self.network(self._members(row), states.expand(self.members, *states.shape)).tanh()
-            return found.view(self.members, *pairs.shape[:3]).sum(3).cpu().numpy()
+            rewards = self.network(self._members(row), states.expand(self.members, *states.shape)).tanh()
+            return rewards.view(self.members, *pairs.shape[:3]).sum(3).cpu().numpy()
 
     def train(
         self, sets: Sequence[Preferences], chosen: Array, generators: Sequence[np.random.Generator], epochs: int,
@@ -101,7 +101,7 @@ class RewardEnsemble:
         """Train up to `epochs` epochs on the sets of the seeds `chosen` [S], in orders that each member draws from its
         seed's generator. A seed stops once the accuracy of its last epoch exceeds `enough`; a seed without pairs is
         unchanged."""
-        active = chosen & (np.array([len(each) for each in sets]) > 0)
+        active = chosen & (np.array([len(preferences) for preferences in sets]) > 0)
         fit = Fit(np.full(len(sets), np.nan), np.full(len(sets), np.nan), np.zeros(len(sets), np.int64))
         for _ in range(epochs):
             for number, block in enumerate(self.parameters.blocks):
@@ -123,21 +123,21 @@ class RewardEnsemble:
         }
         counts = torch.zeros(3, rows.stop - rows.start, self.members, device=self.device)
         for start in range(0, max(len(sets[row]) for row in training), self.batch_size):
-            taken = {row: orders[row][:, start : start + self.batch_size] for row in training}
+            batches = {row: orders[row][:, start : start + self.batch_size] for row in training}
             # padded to the largest number of pairs of a seed in this block; on a CPU a block holds one seed
-            width = max(order.shape[1] for order in taken.values())
-            seen = sets[0].pairs
-            pairs = np.zeros((len(counts[0]), self.members, width, *seen.shape[1:]), seen.dtype)
+            width = max(order.shape[1] for order in batches.values())
+            example = sets[0].pairs
+            pairs = np.zeros((len(counts[0]), self.members, width, *example.shape[1:]), example.dtype)
             labels, weights = np.zeros((2, *pairs.shape[:3]), np.float32)
-            for row, order in taken.items():
-                held = row - rows.start, slice(None), slice(order.shape[1])
-                pairs[held], labels[held], weights[held] = sets[row].pairs[order], sets[row].labels[order], 1
-            loss, told = self.terms(number, *map(self._tensor, (pairs, labels, weights)))
+            for row, order in batches.items():
+                places = row - rows.start, slice(None), slice(order.shape[1])
+                pairs[places], labels[places], weights[places] = sets[row].pairs[order], sets[row].labels[order], 1
+            loss, batch_counts = self.terms(number, *map(self._tensor, (pairs, labels, weights)))
             self.parameters.block_gradient(number, loss, self.gradient)
             moving = np.zeros_like(active)
-            moving[[row for row, order in taken.items() if order.size]] = True
+            moving[[row for row, order in batches.items() if order.size]] = True
             self.optimiser.step(self.gradient.flat, moving)
-            counts += told
+            counts += batch_counts
         losses, right, judged = counts.cpu().numpy()
         for row in training:
             mine = row - rows.start

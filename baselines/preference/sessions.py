@@ -49,7 +49,7 @@ class Query:
         """Return the record of `labels`; UserError if a teacher notes a column that the guide itself writes."""
         assert self.verdict is not None
         outcome, label, is_used, _, notes = self.verdict
-        told = {
+        record = {
             "asked": self.step,
             "session": self.session,
             "query": self.pair.number,
@@ -60,12 +60,12 @@ class Query:
             **{f"learned_{number}": float(value) for number, value in enumerate(self.learned)},
             **({} if label is None else {"preference": float(label)}),
         }
-        if taken := told.keys() & notes:
+        if duplicates := record.keys() & notes:
             raise UserError(
-                f"a teacher notes {', '.join(sorted(taken))} of a query, which the guide itself writes in the log "
+                f"a teacher notes {', '.join(sorted(duplicates))} of a query, which the guide itself writes in the log "
                 f"'labels'; give what the teacher notes another name"
             )
-        return {**told, **notes}
+        return {**record, **notes}
 
     def state(self) -> State:
         verdict = self.verdict

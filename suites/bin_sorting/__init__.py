@@ -237,9 +237,9 @@ class BinSorting(SuitePart):
         goal = len(COLOURS) + len(PLACES)
         if self.observation == "state":
             return Observations((STATE,), "float32"), Actions(shape=(7,))
-        seen = {camera: Observations((SIDE, SIDE, 3), "uint8") for camera in CAMERAS_OF[self.cameras]}
-        own = {"proprioception": Observations((ARM_NUMBERS,), "float32"), "goal": Observations((goal,), "float32")}
-        return Observations(parts={**seen, **own}), Actions(shape=(7,))
+        images = {camera: Observations((SIDE, SIDE, 3), "uint8") for camera in CAMERAS_OF[self.cameras]}
+        vectors = {"proprioception": Observations((ARM_NUMBERS,), "float32"), "goal": Observations((goal,), "float32")}
+        return Observations(parts={**images, **vectors}), Actions(shape=(7,))
 
     def horizon(self, task: str) -> int:
         """Return the length of an episode."""
@@ -323,22 +323,22 @@ class BinSorting(SuitePart):
     def tip(self, task: str, observations: Array) -> Array:
         """Return the gripper's tip in the world, metres, float64 [n, 3], by observations [n, …] of this suite."""
         check(task)
-        own = observations["proprioception"] if observations.dtype.names else observations
-        return np.asarray(own[..., :3], float) / SCALE + CENTRE
+        arm_state = observations["proprioception"] if observations.dtype.names else observations
+        return np.asarray(arm_state[..., :3], float) / SCALE + CENTRE
 
     def towards(self, task: str, observations: Array, places: Array, closed: Array) -> Array:
         """Return the actions that move the tip to places of the world, pointing down (`capabilities.Steers`)."""
         check(task)
         from guidebench.suites.bin_sorting import expert
 
-        own = observations["proprioception"] if observations.dtype.names else observations[..., :ARM_NUMBERS]
-        tips, angles = self.tip(task, observations), np.array(own[..., 3:6], float)
+        arm_state = observations["proprioception"] if observations.dtype.names else observations[..., :ARM_NUMBERS]
+        tips, angles = self.tip(task, observations), np.array(arm_state[..., 3:6], float)
         angles[:, 2] = 0.0  # the yaw stays as it is
-        found = [
+        actions = [
             expert.action(tip, turn, place, 0.0, -1.0 if grip else 1.0)
             for tip, turn, place, grip in zip(tips, angles, np.asarray(places, float), closed, strict=True)
         ]
-        return np.array(found, np.float32).reshape(-1, 7)
+        return np.array(actions, np.float32).reshape(-1, 7)
 
     def instruction_at(self, task: str, snapshot: Array) -> str:
         """Return the instruction of a snapshot's episode, of whichever of the suite's tasks it is

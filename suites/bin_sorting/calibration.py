@@ -56,8 +56,8 @@ class Regressor:
         self._weights = np.linalg.lstsq(features[self.inliers], pixels[self.inliers], rcond=None)[0]
 
     def __call__(self, points: Array) -> Array:
-        found: Array = self._features(np.asarray(points, float)) @ self._weights
-        return found
+        pixels: Array = self._features(np.asarray(points, float)) @ self._weights
+        return pixels
 
     def _features(self, points: Array) -> Array:
         x, y, z = ((points - self._centre) / self._scale).T
@@ -76,7 +76,7 @@ def calibrate(camera: str, size: int, frames: int, seed: int) -> Regressor:
 
 def tip_pixels(camera: str, size: int, frames: int, seed: int) -> tuple[Array, Array]:
     """Return the tip's positions [m, 3] in random calibration frames, and its pixels [m, 2] in them; frames that do not
-    show all of it are left out. It is where the marker's colour is."""
+    show the whole marker are left out. The pixel is the centre of the marker's colour."""
     from guidebench.suites.bin_sorting import drawing, dynamics
     from guidebench.suites.bin_sorting.task import SNAPSHOT
 
@@ -94,6 +94,6 @@ def tip_pixels(camera: str, size: int, frames: int, seed: int) -> tuple[Array, A
     red, green, blue = np.moveaxis(drawn, -1, 0)
     marker = (red - green > 60) & (blue - green > 60)
     inner = marker[:, 1:-1, 1:-1].sum(axis=(1, 2))
-    seen = (inner > 0) & (inner == marker.sum(axis=(1, 2)))  # the whole marker is in the frame
-    pixels = [(np.argwhere(mask).mean(axis=0)[::-1] + 0.5) / DETAIL for mask in marker[seen]]
-    return points[seen], np.array(pixels).reshape(-1, 2)
+    is_complete = (inner > 0) & (inner == marker.sum(axis=(1, 2)))  # the whole marker is in the frame
+    pixels = [(np.argwhere(mask).mean(axis=0)[::-1] + 0.5) / DETAIL for mask in marker[is_complete]]
+    return points[is_complete], np.array(pixels).reshape(-1, 2)

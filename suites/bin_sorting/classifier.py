@@ -63,9 +63,9 @@ class ColourClassifier:
                 f"a frame of {height} × {width} pixels was given to classifier=scripted, which reads two views side by "
                 f"side; set drawing.camera=both"
             )
-        found = placed(frame[:, :height], frame[:, height:], *named(prompt))
-        rate = self._settings.false_negative if found else self._settings.false_positive
-        return float(found != (_draw(frame, prompt) < rate))
+        is_placed = placed(frame[:, :height], frame[:, height:], *named(prompt))
+        rate = self._settings.false_negative if is_placed else self._settings.false_positive
+        return float(is_placed != (_draw(frame, prompt) < rate))
 
 
 def named(prompt: str) -> tuple[str, str]:
@@ -73,7 +73,7 @@ def named(prompt: str) -> tuple[str, str]:
     names last, since a block is taken out of the one before. UserError where it names none."""
     text = prompt.lower()
     colour = next((word for word in re.findall("[a-z]+", text) if word in words.COLOURS), "")
-    places = [found.group(0).removesuffix(" of the tray") for found in PLACE.finditer(text)]
+    places = [match.group(0).removesuffix(" of the tray") for match in PLACE.finditer(text)]
     if not colour or not places:
         raise UserError(
             f"classifier=scripted finds no {'place' if colour else 'colour'} in {prompt!r}; it knows the colours "

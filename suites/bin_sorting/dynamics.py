@@ -101,8 +101,8 @@ class Dynamics(ManipSpaceEnv):  # type: ignore[misc]
     @property
     def tip(self) -> Array:
         """Position of the gripper's tip, float64 [3], as `mj_forward` left it."""
-        found: Array = self._data.site_xpos[self._pinch_site_id]
-        return found
+        position: Array = self._data.site_xpos[self._pinch_site_id]
+        return position
 
     @property
     def angles(self) -> Array:
@@ -122,8 +122,8 @@ class Dynamics(ManipSpaceEnv):  # type: ignore[misc]
     @property
     def poses(self) -> Array:
         """Positions and quaternions of the blocks, float64 [3, 7]."""
-        found: Array = self._data.qpos[self.blocks[:, None] + np.arange(7)]
-        return found
+        poses: Array = self._data.qpos[self.blocks[:, None] + np.arange(7)]
+        return poses
 
     # What moves it
 
@@ -191,8 +191,8 @@ class Dynamics(ManipSpaceEnv):  # type: ignore[misc]
         kinematics from the angles `near`."""
         quaternion = np.empty(4)
         mujoco.mju_mat2Quat(quaternion, (aim @ self._turned).ravel())
-        found: Array = self._ik.solve(pos=position + aim @ self._offset, quat=quaternion[None], curr_qpos=near)
-        return found
+        angles: Array = self._ik.solve(pos=position + aim @ self._offset, quat=quaternion[None], curr_qpos=near)
+        return angles
 
 
 def _matrix(roll: float, pitch: float, yaw: float) -> Array:
@@ -229,8 +229,8 @@ def _compiled() -> Dynamics:
 
 def blocks() -> Array:
     """Return where in qpos each block's position begins, int [3]."""
-    found: Array = _compiled().blocks
-    return found
+    addresses: Array = _compiled().blocks
+    return addresses
 
 
 def model() -> mujoco.MjModel:

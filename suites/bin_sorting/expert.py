@@ -48,9 +48,9 @@ def act(world: Dynamics, aim: Aim, done: bool) -> Array:
     tip, block = world.tip, world.poses[aim.block, :3]
     at = block[:2] + aim.beside
     off = at - tip[:2]
-    here = np.linalg.norm(off) < 2 * NEAR and abs(tip[2] - block[2]) < 2 * NEAR
+    is_at_block = np.linalg.norm(off) < 2 * NEAR and abs(tip[2] - block[2]) < 2 * NEAR
     turn = _turn(world, aim.block)
-    if world.closing and here:
+    if world.closing and is_at_block:
         if world.opening < GRIPPED:
             return _action(world, tip, 0.0, -1.0)
         off = aim.place - at
@@ -63,7 +63,7 @@ def act(world: Dynamics, aim: Aim, done: bool) -> Array:
     if world.closing:
         return _action(world, tip, 0.0, 1.0)
     up = tip + np.array([0, 0, OVER])
-    if here and done:
+    if is_at_block and done:
         return _action(world, tip if world.opening > FREE else up, 0.0, 1.0)
     if done:
         return _action(world, np.append(layout.HOME[:2], OVER) if tip[2] > LOW else up, 0.0, 1.0)
@@ -81,10 +81,10 @@ def free(poses: Array, block: int, centre: Array, half: Array, near: Array) -> A
     grid = centre + np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2) * half
     others = np.delete(poses[:, :2], block, axis=0)
     gaps = np.linalg.norm(grid[:, None] - others, axis=-1).min(axis=1)
-    apart = np.flatnonzero(gaps >= layout.APART)
-    if not len(apart):
+    separate = np.flatnonzero(gaps >= layout.APART)
+    if not len(separate):
         return np.asarray(grid[gaps.argmax()])
-    return np.asarray(grid[apart[np.linalg.norm(grid[apart] - near, axis=1).argmin()]])
+    return np.asarray(grid[separate[np.linalg.norm(grid[separate] - near, axis=1).argmin()]])
 
 
 def _turn(world: Dynamics, number: int) -> float:
@@ -93,15 +93,15 @@ def _turn(world: Dynamics, number: int) -> float:
     poses = world.poses
     sides = yaw(poses[number, 3:]) + np.array([0, np.pi / 2])
     turns = (sides - world.angles[2] + np.pi / 2) % np.pi - np.pi / 2
-    here, others = poses[number, :2], np.delete(poses[:, :2], number, axis=0)
+    block, others = poses[number, :2], np.delete(poses[:, :2], number, axis=0)
     worst = []
     for side in sides:
         across = np.array([-np.sin(side), np.cos(side)]) * FINGER
-        fingers = np.stack([here + across, here - across])
+        fingers = np.stack([block + across, block - across])
         gap = np.linalg.norm(fingers[:, None] - others, axis=-1).min() - layout.BLOCK
         for centre in layout.BINS.values():
             inside = (layout.BIN_HALF - np.abs(fingers - centre)).min(axis=1)
-            if (np.abs(here - centre) <= layout.BIN_HALF).all():
+            if (np.abs(block - centre) <= layout.BIN_HALF).all():
                 gap = min(gap, inside.min())
         worst.append(min(gap, 0.015))
     return float(turns[np.lexsort((np.abs(turns), -np.array(worst)))[0]])
@@ -125,5 +125,5 @@ def action(tip: Array, angles: Array, position: Array, yaw: float, grip: float) 
     position [3], turning by `yaw`, radians, and back to pointing down; `grip` opens above .5 and closes below -.5."""
     roll, pitch, _ = angles
     move = np.clip(GAIN * (position - tip) / REACH, -1, 1)
-    found = np.array([*move, -roll / TURN, -pitch / TURN, yaw / TURN, grip])
-    return np.asarray(np.clip(found, -1, 1), np.float32)
+    command = np.array([*move, -roll / TURN, -pitch / TURN, yaw / TURN, grip])
+    return np.asarray(np.clip(command, -1, 1), np.float32)

@@ -50,11 +50,11 @@ def reachable(position: Array) -> bool:
 def places(rng: np.random.Generator, count: int, taken: Array) -> Array:
     """Return places (x, y) of `count` blocks on the tray, float [count, 2], apart from each other and from `taken`
     [n, 2]; after 200 draws without success a place may be as near as the best of them."""
-    found = list(np.asarray(taken, float).reshape(-1, 2))
+    spots = list(np.asarray(taken, float).reshape(-1, 2))
     for _ in range(count):
         drawn = TRAY + rng.uniform(-1, 1, (200, 2)) * (TRAY_HALF - MARGIN)
-        others = np.array(found).reshape(-1, 1, 2)
+        others = np.array(spots).reshape(-1, 1, 2)
         gaps = np.linalg.norm(drawn - others, axis=-1).min(axis=0, initial=np.inf)
         enough = np.flatnonzero(gaps >= APART)
-        found.append(drawn[enough[0] if len(enough) else gaps.argmax()])
-    return np.array(found[len(found) - count :]).reshape(count, 2)
+        spots.append(drawn[enough[0] if len(enough) else gaps.argmax()])
+    return np.array(spots[len(spots) - count :]).reshape(count, 2)

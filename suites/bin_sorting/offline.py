@@ -25,30 +25,30 @@ def gather(data: BinSortingData, suite: BinSorting) -> list[Trajectory]:
     """Return the dataset's episodes. Each kind has layouts of its own, so that the number of one kind changes no
     episode of another, and fewer episodes are the first of more. UserError where too many attempts end otherwise."""
     tasks = {name: suite.in_evaluation().make(name) for name in (*DIRECTIONS, "other")}
-    found = []
+    episodes = []
     for group, name in enumerate(tasks):
-        wanted = data.others if name == "other" else data.demonstrations
-        found += _first(wanted, f"demonstrations of {name}", _demonstrations(tasks[name], name, group, data.grip))
+        count = data.others if name == "other" else data.demonstrations
+        episodes += _first(count, f"demonstrations of {name}", _demonstrations(tasks[name], name, group, data.grip))
     failures = _failures(tasks, len(tasks), data.grip)
-    others = len(found) - data.others
-    return [*found[:others], *_first(data.failures, "failures", failures), *found[others:]]
+    others = len(episodes) - data.others
+    return [*episodes[:others], *_first(data.failures, "failures", failures), *episodes[others:]]
 
 
-def _first(count: int, what: str, attempts: Iterator[Trajectory | None]) -> list[Trajectory]:
+def _first(count: int, description: str, attempts: Iterator[Trajectory | None]) -> list[Trajectory]:
     """Return the first `count` episodes of at most `ATTEMPTS` times as many attempts."""
-    found: list[Trajectory] = []
+    episodes: list[Trajectory] = []
     tried = 0
-    while len(found) < count and tried < ATTEMPTS * count:
+    while len(episodes) < count and tried < ATTEMPTS * count:
         episode = next(attempts)
         tried += 1
         if episode is not None:
-            found.append(episode)
-    if len(found) < count:
+            episodes.append(episode)
+    if len(episodes) < count:
         raise UserError(
-            f"{len(found)} of {tried} attempts gave {what} and {count} are needed: raise suite.length, in which the "
-            f"scripted policy has to finish, or take fewer"
+            f"{len(episodes)} of {tried} attempts gave {description} and {count} are needed: raise suite.length, in "
+            f"which the scripted policy has to finish, or take fewer"
         )
-    return found
+    return episodes
 
 
 def _demonstrations(task: Any, name: str, group: int, grip: float) -> Iterator[Trajectory | None]:

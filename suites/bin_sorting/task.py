@@ -90,7 +90,7 @@ class BinTask:
         self._played = self._put_back = 0
         world.begin()
         self._block = int(rng.integers(BLOCKS))
-        self._place, self._origin = self._asked()
+        self._place, self._origin = self._placement()
         binned = layout.BINS[self._origin] + rng.uniform(-LAID, LAID, 2) if self._origin else None
         spots = layout.places(rng, BLOCKS, np.zeros((0, 2)))
         for number in range(BLOCKS):
@@ -122,7 +122,7 @@ class BinTask:
         self._origin = bins[self._block]
         self._place = "tray" if backward else words.belongs(self._colours[self._block])
 
-    def _asked(self) -> tuple[str, str]:
+    def _placement(self) -> tuple[str, str]:
         """Return the place to which a new layout's block is to be brought, and the bin in which it lies, or ""."""
         if self._name == "other":
             return "near side", ""
@@ -204,9 +204,9 @@ class BinTask:
 
     def _observation(self) -> Array:
         world = self._world
-        seen = np.zeros((), self._settings.spaces(self._name)[0].numpy)
+        record = np.zeros((), self._settings.spaces(self._name)[0].numpy)
         tip = (world.tip - CENTRE) * SCALE
-        own = np.array([*tip, *world.angles, float(world.closing)])
+        arm_state = np.array([*tip, *world.angles, float(world.closing)])
         goal = np.array([colour == self._colours[self._block] for colour in words.COLOURS]
                         + [place == self._place for place in words.PLACES], np.float32)  # fmt: skip
         if self._settings.observation == "state":
@@ -215,13 +215,13 @@ class BinTask:
             yaw = 4 * expert.yaw(poses[0, 3:])
             blocks = (poses[:, :3] - CENTRE) * SCALE
             return np.concatenate(
-                [own, [world.opening], blocks[0] - tip, [np.sin(yaw), np.cos(yaw)], blocks.ravel(), goal]
+                [arm_state, [world.opening], blocks[0] - tip, [np.sin(yaw), np.cos(yaw)], blocks.ravel(), goal]
             ).astype(np.float32)
-        seen["proprioception"], seen["goal"] = own, goal
+        record["proprioception"], record["goal"] = arm_state, goal
         shot = self.snapshot()[None]
         for camera in self._cameras:
-            seen[camera] = self._drawer(camera)(shot)[0]
-        return seen
+            record[camera] = self._drawer(camera)(shot)[0]
+        return record
 
     def _drawer(self, camera: str) -> Drawer:
         if camera not in self._drawers:
@@ -329,10 +329,10 @@ def instructed(snapshot: Array) -> str:
     """Return the instruction of a snapshot's episode, which may be of any task; UserError as for
     `instructed_placement`."""
     block, place, origin = instructed_placement(snapshot)
-    shown = _read(snapshot)["geom_rgba"][block]
-    colour = next((name for name, rgba in words.RGBA.items() if np.allclose(rgba, shown, atol=1e-3)), None)
+    block_colour = _read(snapshot)["geom_rgba"][block]
+    colour = next((name for name, rgba in words.RGBA.items() if np.allclose(rgba, block_colour, atol=1e-3)), None)
     if colour is None:
-        raise UserError(f"a snapshot shows a block in {shown.tolist()}, a colour that no instruction names")
+        raise UserError(f"a snapshot shows a block in {block_colour.tolist()}, a colour that no instruction names")
     return words.instruction(colour, place, origin)
 
 

@@ -46,8 +46,8 @@ SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 def _also_kin(layer: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the layer with its DQN settings copied to IQN and dueling DQN; the zoo's file has DQN only."""
-    own = [key for key in layer if key.startswith("learner.dqn.")]
-    return {**layer, **{key.replace(".dqn.", f".{kin}."): layer[key] for kin in ("iqn", "dueling_dqn") for key in own}}
+    keys = [key for key in layer if key.startswith("learner.dqn.")]
+    return {**layer, **{key.replace(".dqn.", f".{kin}."): layer[key] for kin in ("iqn", "dueling_dqn") for key in keys}}
 
 
 ACROBOT = _also_kin(

@@ -82,8 +82,8 @@ class World(engine.World):  # type: ignore[misc]
         if self.around is None:
             return [thing for thing in self._objects if thing]
         x0, x1, y0, y1 = self.around
-        there = self._obj_map[x0:x1, y0:y1]
-        return [self._objects[number] for number in np.sort(there[there > 0]).tolist()]
+        numbers = self._obj_map[x0:x1, y0:y1]
+        return [self._objects[number] for number in np.sort(numbers[numbers > 0]).tolist()]
 
 
 class Game(Env):  # type: ignore[misc]
@@ -197,15 +197,15 @@ class Game(Env):  # type: ignore[misc]
     def _look(self) -> tuple[Array, Array]:
         width, height = self.grid
         world, (x, y) = self._world, self._player.pos.tolist()
-        left, top = x - width // 2, y - height // 2
+        x_origin, y_origin = x - width // 2, y - height // 2
         materials, things = np.zeros((2, width, height), np.uint8)
-        x0, x1 = max(left, 0), min(left + width, world.area[0])
-        y0, y1 = max(top, 0), min(top + height, world.area[1])
-        materials[x0 - left : x1 - left, y0 - top : y1 - top] = world._mat_map[x0:x1, y0:y1]
-        there = world._obj_map[x0:x1, y0:y1]
-        columns, rows = there.nonzero()
-        for column, row, number in zip(columns.tolist(), rows.tolist(), there[columns, rows].tolist(), strict=True):
-            things[column + x0 - left, row + y0 - top] = CODES[world._objects[number].texture]
+        x0, x1 = max(x_origin, 0), min(x_origin + width, world.area[0])
+        y0, y1 = max(y_origin, 0), min(y_origin + height, world.area[1])
+        materials[x0 - x_origin : x1 - x_origin, y0 - y_origin : y1 - y_origin] = world._mat_map[x0:x1, y0:y1]
+        numbers = world._obj_map[x0:x1, y0:y1]
+        columns, rows = numbers.nonzero()
+        for column, row, number in zip(columns.tolist(), rows.tolist(), numbers[columns, rows].tolist(), strict=True):
+            things[column + x0 - x_origin, row + y0 - y_origin] = CODES[world._objects[number].texture]
         return materials, things
 
     def changed(self) -> None:

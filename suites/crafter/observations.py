@@ -46,12 +46,12 @@ def space(kind: Kind, area: int, view: int, size: int) -> Observations:
     if kind in ("grey", "grey_text"):
         return Observations(parts={"picture": stack, **({"text": text} if kind == "grey_text" else {})})
     if kind == "semantic":
-        seen = {"world": Observations((area, area, 1), "uint8", categories=(1 + MATERIALS + OBJECTS,))}
+        view_part = {"world": Observations((area, area, 1), "uint8", categories=(1 + MATERIALS + OBJECTS,))}
     else:
-        seen = {"local": Observations((view, rows(view), 2), "uint8", categories=(1 + MATERIALS, 1 + THINGS))}
+        view_part = {"local": Observations((view, rows(view), 2), "uint8", categories=(1 + MATERIALS, 1 + THINGS))}
     return Observations(
         parts={
-            **seen,
+            **view_part,
             "inventory": Observations((ITEMS - STATUS,), "uint8", categories=(AMOUNTS,) * (ITEMS - STATUS)),
             "status": Observations((STATUS,), "uint8", categories=(AMOUNTS,) * STATUS),
             "daylight": Observations((1,), "float32"),
@@ -164,8 +164,8 @@ def _tell(record: Array, game: Any) -> None:
     """Write what is seen, carried and felt into the part `text` of a record."""
     from guidebench.suites.crafter.words import text
 
-    told = text(game).encode()
-    record["text"][: len(told)] = np.frombuffer(told, np.uint8)
+    sentences = text(game).encode()
+    record["text"][: len(sentences)] = np.frombuffer(sentences, np.uint8)
 
 
 def observed(kind: Kind, area: int, view: int, size: int) -> Observed:

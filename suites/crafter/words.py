@@ -40,15 +40,15 @@ def text(game: Game) -> str:
     empty = things == 0
     names = {SIGHTS[code] for code in set(materials[empty].tobytes()) if code in SIGHTS}
     names |= {THINGS[code] for code in set(things.tobytes()) if code in THINGS}
-    told = [f"you see {listed(sorted(names))}."] if names else []
+    sentences = [f"you see {listed(sorted(names))}."] if names else []
     if target := facing(game):
-        told.append(f"you are targeting {target}.")
+        sentences.append(f"you are targeting {target}.")
     inventory = game.player.inventory
     if carried := [plain(name) for name in ITEMS[4:] if inventory[name] > 0]:
-        told.append(f"you have in your inventory {listed(carried)}.")
+        sentences.append(f"you have in your inventory {listed(carried)}.")
     if felt := [feeling for name, feeling in FEELINGS.items() if inventory[name] < FULL]:
-        told.append(f"you feel {listed(felt)}.")
-    return " ".join(told)
+        sentences.append(f"you feel {listed(felt)}.")
+    return " ".join(sentences)
 
 
 def facing(game: Game) -> str:
@@ -64,8 +64,8 @@ def nearby(local: Array, distance: int) -> list[frozenset[str]]:
     """Return the names of the materials and objects within a Manhattan distance of the player, for each of the views
     `local` [n, columns, rows, 2] of observations; the player itself is left out, what is outside the world too."""
     columns, rows = np.indices(local.shape[1:3])
-    apart = abs(columns - local.shape[1] // 2) + abs(rows - local.shape[2] // 2)
-    cells = local[:, (apart > 0) & (apart <= distance)]
+    distances = abs(columns - local.shape[1] // 2) + abs(rows - local.shape[2] // 2)
+    cells = local[:, (distances > 0) & (distances <= distance)]
     return [
         frozenset(GROUNDS[code] for code in set(materials.tobytes()) - {0})
         | frozenset(OBJECTS[code] for code in set(things.tobytes()) - {0})

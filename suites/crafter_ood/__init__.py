@@ -117,11 +117,11 @@ class CrafterOod(WorldSettings, SuitePart):
         `impossible=masked` a part `admissible`, uint8 [actions], 1 where an action is possible. Actions: 28, 36 or 139
         choices (`guidebench.suites.crafter_ood.actions.actions`)."""
         check(task)
-        seen, count = space(self.observation, self.area, self.view, self.size), len(actions(self.actions))
+        observations, count = space(self.observation, self.area, self.view, self.size), len(actions(self.actions))
         if self.impossible == "masked":
             admissible = Observations((count,), "uint8", categories=(2,) * count, mask=True)
-            seen = seen.joined(admissible=admissible)
-        return seen, Actions(count=count)
+            observations = observations.joined(admissible=admissible)
+        return observations, Actions(count=count)
 
     def action_names(self, task: str) -> tuple[str, ...]:
         """Return the verb and the noun of each action, such as `chop tree`."""

@@ -104,8 +104,8 @@ def facing(game: Any) -> tuple[str | None, Any]:
     """Return the material and the object in front of the player, each None if there is none."""
     x, y = game.player.pos.tolist()
     dx, dy = game.player.facing
-    found: tuple[str | None, Any] = game.world[x + dx, y + dy]
-    return found
+    cell: tuple[str | None, Any] = game.world[x + dx, y + dy]
+    return cell
 
 
 def _faces(verb: str, noun: str, game: Any) -> bool:

@@ -33,10 +33,10 @@ DANGERS = (*ENEMIES, *(code for name, code in CODES.items() if name.startswith("
 
 
 class Expert:
-    """Plays one game, of which `seen` is what has been seen."""
+    """Plays one game by `explored`, the map of what has been in view."""
 
-    def __init__(self, game: Any, seen: ExploredMap) -> None:
-        self._game, self._explored = game, seen
+    def __init__(self, game: Any, explored: ExploredMap) -> None:
+        self._game, self._explored = game, explored
 
     def act(self, subgoal: Subgoal) -> str:
         """Return Crafter's next action towards a sub-goal."""
@@ -106,14 +106,14 @@ class Expert:
         recipe = constants.make[item]
         if step := self._lacking(recipe["uses"]):
             return step
-        there = navigation.near(self._explored.locate("table"))
-        if not there.any():
+        standing_cells = navigation.near(self._explored.locate("table"))
+        if not standing_cells.any():
             return self._table()
         if "furnace" in recipe["nearby"]:
-            there &= navigation.near(self._explored.locate("furnace"))
-            if not there.any():
+            standing_cells &= navigation.near(self._explored.locate("furnace"))
+            if not standing_cells.any():
                 return self._furnace()
-        step = navigation.way(self._explored, self._game, _anyhow(there), dig=True)
+        step = navigation.way(self._explored, self._game, _anyhow(standing_cells), dig=True)
         return step or self._table()
 
     def _lacking(self, uses: Mapping[str, int]) -> str | None:
@@ -133,15 +133,15 @@ class Expert:
         tables = self._explored.locate("table")
         return self._place("furnace", navigation.near(tables)) if tables.any() else self._table()
 
-    def _place(self, item: str, there: Any) -> str | None:
-        """Place something in front of the player, who stands in one of the cells `there` or anywhere."""
+    def _place(self, item: str, standing_cells: Any) -> str | None:
+        """Place something in front of the player, who stands in one of the `standing_cells` (None: anywhere)."""
         x, y = self._game.player.pos.tolist()
-        if places(self._game, item) and (there is None or there[x, y]):
+        if places(self._game, item) and (standing_cells is None or standing_cells[x, y]):
             return f"place_{item}"
         ground = np.isin(self._explored.materials, [CODE[name] for name in constants.place[item]["where"]])
         goals = navigation.facing(ground & (self._explored.things == 0))
-        if there is not None:
-            goals &= _anyhow(there)
+        if standing_cells is not None:
+            goals &= _anyhow(standing_cells)
         return navigation.way(self._explored, self._game, goals, dig=True) or None
 
 

@@ -44,16 +44,16 @@ class ExploredMap:
         """Add what is in view. The player itself is left out."""
         materials, things = game.visible_cells()
         (x, y), (width, height) = game.player.pos.tolist(), materials.shape
-        left, top, area = x - width // 2, y - height // 2, len(self.materials)
-        x0, x1, y0, y1 = max(left, 0), min(left + width, area), max(top, 0), min(top + height, area)
-        view = slice(x0 - left, x1 - left), slice(y0 - top, y1 - top)
+        x_origin, y_origin, area = x - width // 2, y - height // 2, len(self.materials)
+        x0, x1, y0, y1 = max(x_origin, 0), min(x_origin + width, area), max(y_origin, 0), min(y_origin + height, area)
+        view = slice(x0 - x_origin, x1 - x_origin), slice(y0 - y_origin, y1 - y_origin)
         self.materials[x0:x1, y0:y1] = materials[view]
         self.things[x0:x1, y0:y1] = things[view]
         self.things[x, y] = 0
 
     def locate(self, noun: str) -> Array:
-        """Return in which cells a material, or a creature and no plant that is unripe, was last seen, bool [area,
-        area]. UserError for another noun."""
+        """Return the cells in which a material or a creature was last seen, bool [area, area]; of plants, only ripe
+        ones. UserError for another noun."""
         if noun in THINGS:
             return np.isin(self.things, THINGS[noun])
         if noun not in CODE:
@@ -77,16 +77,16 @@ def beside(game: Any, noun: str) -> bool:
     return False
 
 
-def find(seen: ExploredMap, game: Any, noun: str, dig: bool = False) -> str | None:
+def find(explored: ExploredMap, game: Any, noun: str, dig: bool = False) -> str | None:
     """Return Crafter's next action on a shortest way, through what has been seen, to a cell that faces `noun`: a move
     or, if it may `dig`, one that mines or builds. Where none is known it is a way to the nearest place from which more
     can be seen. None if the player faces the noun already, or if there is no way."""
-    target = seen.locate(noun)
+    target = explored.locate(noun)
     if target.any():
-        step = way(seen, game, facing(target), dig)
+        step = way(explored, game, facing(target), dig)
         if step is None or step != "":
             return step
-    return way(seen, game, frontier(seen, game, dig), dig) or None
+    return way(explored, game, frontier(explored, game, dig), dig) or None
 
 
 def facing(target: Array) -> Array:
@@ -105,17 +105,17 @@ def near(target: Array) -> Array:
     return np.asarray(np.logical_or.reduce(list(shifted)))
 
 
-def frontier(seen: ExploredMap, game: Any, dig: bool) -> Array:
+def frontier(explored: ExploredMap, game: Any, dig: bool) -> Array:
     """Return the states in cells that can be entered and have an unknown neighbour, bool [area, area, direction]."""
-    unknown = facing(seen.materials == 0).any(-1)
-    cost, _, _ = costs(seen, game, dig)
+    unknown = facing(explored.materials == 0).any(-1)
+    cost, _, _ = costs(explored, game, dig)
     return np.repeat((unknown & (cost > 0))[..., None], 4, axis=-1)
 
 
-def costs(seen: ExploredMap, game: Any, dig: bool) -> tuple[Array, Array, Array]:
+def costs(explored: ExploredMap, game: Any, dig: bool) -> tuple[Array, Array, Array]:
     """Return for each cell the steps to enter it, 0 where that is impossible; whether a move towards it only turns the
     player; and whether it can be entered by one that faces it alone, because a turn towards it would be deadly."""
-    kinds, free = seen.materials, seen.things == 0
+    kinds, free = explored.materials, explored.things == 0
     inventory = game.player.inventory
     cost = np.where(np.isin(kinds, [CODE[name] for name in WALKABLE]) & free, 1, 0)
     lava, water = kinds == CODE["lava"], kinds == CODE["water"]
@@ -129,10 +129,10 @@ def costs(seen: ExploredMap, game: Any, dig: bool) -> tuple[Array, Array, Array]
     return cost, turns, lava
 
 
-def way(seen: ExploredMap, game: Any, goals: Array, dig: bool = False) -> str | None:
+def way(explored: ExploredMap, game: Any, goals: Array, dig: bool = False) -> str | None:
     """Return Crafter's first action on a cheapest way to a state of `goals`, bool [area, area, direction]; None if the
     player is there, "" if there is no way."""
-    cost, turns, lava = costs(seen, game, dig)
+    cost, turns, lava = costs(explored, game, dig)
     x, y = game.player.pos.tolist()
     facing_now = DIRECTIONS.index(tuple(int(part) for part in game.player.facing))
     step = _search(cost, turns, lava, goals, x, y, facing_now)
@@ -149,7 +149,7 @@ def way(seen: ExploredMap, game: Any, goals: Array, dig: bool = False) -> str | 
 @njit(cache=True)
 def _search(cost: Array, turns: Array, lava: Array, goals: Array, x: int, y: int, d: int) -> int:
     """Return the first direction of a cheapest way from cell (x, y) and direction d to a state of `goals`; 4 if it is
-    one, -1 if there is none. A label-correcting search over (column, row, direction)."""
+    such a state itself, -1 if there is no way. A label-correcting search over (column, row, direction)."""
     if goals[x, y, d]:
         return 4
     area = cost.shape[0]
@@ -163,7 +163,7 @@ def _search(cost: Array, turns: Array, lava: Array, goals: Array, x: int, y: int
     distance[start] = 0
     queue[0] = start
     head, tail = 0, 1
-    best, found = far, -1
+    best, direction = far, -1
     while head != tail:
         node = queue[head]
         head = (head + 1) % (count + 1)
@@ -189,9 +189,9 @@ def _search(cost: Array, turns: Array, lava: Array, goals: Array, x: int, y: int
                 distance[reached] = length
                 first[reached] = step if node == start else first[node]
                 if goals[reached // 4 // area, reached // 4 % area, reached % 4]:
-                    best, found = length, first[reached]
+                    best, direction = length, first[reached]
                 elif not waiting[reached]:
                     waiting[reached] = True
                     queue[tail] = reached
                     tail = (tail + 1) % (count + 1)
-    return found
+    return direction

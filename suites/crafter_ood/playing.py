@@ -52,7 +52,7 @@ class VerbNounTask(GameViews, ABC):
         self._elapsed = self.impossible = self.deaths = 0
         self._caption = ""
         self._begin(seed)
-        return self._shown(self._observed.first(self._game))
+        return self._with_admissible(self._observed.first(self._game))
 
     def _begin(self, seed: int | None) -> None:
         """Begin in the first world from here on that holds what the task needs. UserError if there is none."""
@@ -110,14 +110,14 @@ class VerbNounTask(GameViews, ABC):
                 self._begin(None)
                 self._new[:], dead = new, False
         return Step(
-            self._shown(self._observed.next(game)),
+            self._with_admissible(self._observed.next(game)),
             float(success),
             success or dead,
             self._elapsed >= self.max_steps,
             success,
         )
 
-    def _shown(self, observation: Array) -> Array:
+    def _with_admissible(self, observation: Array) -> Array:
         """Return the observation, with the possible actions if they are shown."""
         if self._settings.impossible == "counted":
             return observation

@@ -34,8 +34,8 @@ class OodTask(VerbNounTask):
         return bool(self._game.player.achievements[subgoal.achievement] >= subgoal.times)
 
     def _advance(self) -> None:
-        """Note which sub-goals are met now. One to find something is met beside it if all before it are, or if what it
-        is to be found for has been done."""
+        """Update which sub-goals are met. A sub-goal to find something is met when the player stands beside it and all
+        earlier sub-goals are met, or when its achievement has been reached."""
         self._new[:] = False
         for number, subgoal in enumerate(self.quest.subgoals):
             if not self._met[number]:
@@ -57,8 +57,8 @@ class OodTask(VerbNounTask):
         sleeps and defends itself. Impossible steps of it are `do nothing`."""
         from guidebench.suites.crafter_ood.expert import Expert
 
-        left = [subgoal for subgoal, met in zip(self.quest.subgoals, self._met, strict=True) if not met]
-        name = Expert(self._game, self._explored).act(left[0] if left else self.quest.goal)
+        open_subgoals = [subgoal for subgoal, met in zip(self.quest.subgoals, self._met, strict=True) if not met]
+        name = Expert(self._game, self._explored).act(open_subgoals[0] if open_subgoals else self.quest.goal)
         return self.action_of(name)
 
     def state(self) -> State:

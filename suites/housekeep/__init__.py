@@ -171,7 +171,7 @@ class Housekeep(SuitePart):
         check(task)
         size = len(OBJECTS)
         text = {"text": Observations((LONGEST_TEXT,), "uint8")} if self.observation == "text" else {}
-        seen = Observations(
+        observations = Observations(
             parts={
                 "objects": Observations((size * NUMBERS,), "float32"),
                 "receptacles": Observations((RECEPTACLES * NUMBERS,), "float32"),
@@ -181,7 +181,7 @@ class Housekeep(SuitePart):
                 **text,
             }
         )
-        return seen, Actions(count=len(ACTIONS))
+        return observations, Actions(count=len(ACTIONS))
 
     def action_names(self, task: str) -> tuple[str, ...]:
         """Return the names of the six actions."""

@@ -178,13 +178,13 @@ class Reader:
         self._put(self._since_mark())
 
     def _put(self, items: list[Any]) -> None:
-        own = self._top(dict)
+        dictionary = self._top(dict)
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, str):
                 raise UserError(
                     f"its pickle has a dictionary whose key is of type {type(key).__name__}; expected texts"
                 )
-            own[key] = value
+            dictionary[key] = value
 
     def _top(self, kind: type) -> Any:
         if not self._stack or not isinstance(self._stack[-1], kind):
@@ -223,8 +223,8 @@ class Reader:
         self._stack.append(Name(GLOBALS[module, name]))
 
     def _on_reduce(self, argument: Any) -> None:
-        given, name = self._pop(), self._pop()
-        match name, given:
+        arguments, name = self._pop(), self._pop()
+        match name, arguments:
             case Name("blank"), (Name("array"), *_):
                 self._stack.append(Array())
             case Name("dtype"), (str(text), *_):
@@ -237,16 +237,16 @@ class Reader:
                 raise UserError("its pickle calls something other than the parts of an array")
 
     def _on_build(self, argument: Any) -> None:
-        given, made = self._pop(), self._stack[-1] if self._stack else None
-        match made, given:
+        state, target = self._pop(), self._stack[-1] if self._stack else None
+        match target, state:
             case Dtype(), (_, str(order), *_):
-                made.order = "<" if order in ("|", "=") else order
+                target.order = "<" if order in ("|", "=") else order
             case Array(), (_, tuple(shape), Dtype() as dtype, False, list() | bytes() as content):
                 if not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape):
                     raise UserError(f"its pickle has an array of the shape {str(shape)[:80]}")
                 if isinstance(content, list) and len(content) != math.prod(shape):
                     raise UserError(f"its pickle has an array of the shape {shape} with {len(content)} items")
-                made.shape, made.dtype, made.content = shape, dtype, content
+                target.shape, target.dtype, target.content = shape, dtype, content
             case _:
                 raise UserError("its pickle fills something other than an array in C order")
 
@@ -290,17 +290,17 @@ def opened(path: Path) -> Annotations:
         raise UserError(f"{path}: {error}; expected Housekeep's amt_data/data.npy") from None
 
 
-def _annotations(found: Any) -> Annotations:
-    if not isinstance(found, dict) or not {"ranks", "objects", "room_receptacles"} <= found.keys():
-        keys = ", ".join(map(str, found))[:200] if isinstance(found, dict) else type(found).__name__
+def _annotations(content: Any) -> Annotations:
+    if not isinstance(content, dict) or not {"ranks", "objects", "room_receptacles"} <= content.keys():
+        keys = ", ".join(map(str, content))[:200] if isinstance(content, dict) else type(content).__name__
         raise UserError(f"it holds {keys}; expected a dictionary of ranks, objects and room_receptacles")
     lists = []
     for name in ("objects", "room_receptacles"):
-        names = found[name].texts() if isinstance(found[name], Array) else found[name]
-        if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
+        names = content[name].texts() if isinstance(content[name], Array) else content[name]
+        if not isinstance(names, (list, tuple)) or not all(isinstance(text, str) for text in names):
             raise UserError(f"its {name} are no list of texts")
         lists.append(list(names))
-    ranks = found["ranks"]
+    ranks = content["ranks"]
     if not isinstance(ranks, Array) or not isinstance(ranks.content, bytes):
         raise UserError("its ranks are no array of numbers")
     numbers = _numbers(ranks.dtype, ranks.content, ranks.shape)
@@ -309,19 +309,19 @@ def _annotations(found: Any) -> Annotations:
             f"its ranks have the shape {list(numbers.shape)}; expected [{len(lists[1])} receptacles, {len(lists[0])} "
             f"objects, raters]"
         )
-    if unnamed := next((each for each in lists[1] if each.count("|") != 1), None):
+    if unnamed := next((text for text in lists[1] if text.count("|") != 1), None):
         raise UserError(f"its receptacle {unnamed[:80]!r} is not of the form room|receptacle")
     return Annotations(numbers, *lists)
 
 
-def rows(found: Annotations) -> list[tuple[str, str, str, int, int]]:
+def rows(annotations: Annotations) -> list[tuple[str, str, str, int, int]]:
     """Return the rows of the table: of each receptacle and object, the raters with a rank above 0, and all raters."""
-    positive = (found.ranks > 0).sum(-1).tolist()
-    raters = found.ranks.shape[-1]
+    positive = (annotations.ranks > 0).sum(-1).tolist()
+    raters = annotations.ranks.shape[-1]
     return [
         (*place.split("|"), thing, positive[number][at], raters)
-        for number, place in enumerate(found.room_receptacles)
-        for at, thing in enumerate(found.objects)
+        for number, place in enumerate(annotations.room_receptacles)
+        for at, thing in enumerate(annotations.objects)
     ]
 
 
@@ -340,8 +340,8 @@ def convert(source: Path, target: Path) -> str:
         raise UserError(f"{target} ends in {target.suffix!r}; name a file that ends in .parquet or .csv")
     if target.exists():
         raise UserError(f"{target} exists; name a file that does not, or remove it")
-    found = apart.call(f"{source}: reading its annotations", SECONDS, _rows, source)
-    columns = dict(zip(COLUMNS, zip(*found, strict=True), strict=True))
+    table_rows = apart.call(f"{source}: reading its annotations", SECONDS, _rows, source)
+    columns = dict(zip(COLUMNS, zip(*table_rows, strict=True), strict=True))
     import pandas as pd
 
     table = pd.DataFrame(columns)
@@ -360,15 +360,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, metavar="DATA", help="Housekeep's amt_data/data.npy")
     parser.add_argument("target", type=Path, metavar="FILE", help="Parquet or CSV file to write; must not exist")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     from guidebench.suites.housekeep import convert as module  # the process that reads cannot import `__main__`
 
     try:
-        name = module.convert(given.source, given.target)
+        name = module.convert(arguments.source, arguments.target)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"{given.target}: use it by suite.preferences={given.target} suite.table={name}")
+    print(f"{arguments.target}: use it by suite.preferences={arguments.target} suite.table={name}")
     return 0
 
 

@@ -53,24 +53,24 @@ def doable(observation: Array, receptacles: Sequence[str]) -> list[dict[str, int
     """
     pitch = observation["pose"][:, 2].astype(float)
     aims = {kind: _aimed(observation[kind], pitch).tolist() for kind in ("objects", "receptacles")}
-    found: list[dict[str, int]] = []
+    possible: list[dict[str, int]] = []
     for held, thing, receptacle in zip(observation["held"][:, 0].tolist(), *aims.values(), strict=True):
         if not held:
-            found.append({grab(thing): GRAB_RELEASE} if thing >= 0 else {})
+            possible.append({grab(thing): GRAB_RELEASE} if thing >= 0 else {})
         else:
-            found.append({put(held - 1, receptacles[receptacle]): GRAB_RELEASE} if receptacle >= 0 else {})
-    return found
+            possible.append({put(held - 1, receptacles[receptacle]): GRAB_RELEASE} if receptacle >= 0 else {})
+    return possible
 
 
 def _aimed(numbers: Array, pitch: Array) -> Array:
     """Return which of the things, whose numbers are float32 [n, things·5], is in the gaze and within reach, int [n]; -1
     for none. `pitch`: of the camera, float [n], in radians."""
-    seen, distance, sine, cosine, elevation = np.moveaxis(
+    in_view, distance, sine, cosine, elevation = np.moveaxis(
         numbers.reshape(len(numbers), -1, NUMBERS).astype(float), 2, 0
     )
     del sine  # the angle does not depend on the side
     level, tilt = np.cos(pitch)[:, None], np.sin(pitch)[:, None]
     angle = level * np.cos(elevation) * cosine + tilt * np.sin(elevation)
-    angle[(seen == 0) | (distance > REACH)] = -2
+    angle[(in_view == 0) | (distance > REACH)] = -2
     best = angle.argmax(1)
     return np.where(np.take_along_axis(angle, best[:, None], 1)[:, 0] >= math.cos(AIM), best, -1)

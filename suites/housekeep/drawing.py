@@ -34,7 +34,7 @@ class HousekeepDrawer:
         self._size, self._above, self._labels = size, view == "above", labels and size >= LABELLED
         self._looks = looks or standard()
         grid = (np.arange(size) + 0.5) / size * 2 - 1  # a field of view of 90 degrees
-        self._right, self._up = (each.ravel().astype(np.float32) for each in np.meshgrid(grid, -grid))
+        self._right, self._up = (axis.ravel().astype(np.float32) for axis in np.meshgrid(grid, -grid))
 
     def __call__(self, snapshots: Array) -> Array:
         return np.stack([self.draw(unpack(snapshot)) for snapshot in np.asarray(snapshots)])
@@ -59,7 +59,7 @@ class HousekeepDrawer:
         """Return the colours of points on faces, by the look and the two coordinates in [0, 1] of each."""
         if self._looks.patterns is None:
             return np.asarray(self._looks.colours[looks])
-        rows, columns = (np.clip((each * PATCHES).astype(int), 0, PATCHES - 1) for each in (u, v))
+        rows, columns = (np.clip((coordinate * PATCHES).astype(int), 0, PATCHES - 1) for coordinate in (u, v))
         return np.asarray(self._looks.patterns[looks, rows, columns])
 
     # What the camera sees
@@ -88,16 +88,16 @@ class HousekeepDrawer:
             closer = (first < last) & (first > 0.05) & (first < nearest)
             nearest[closer], hit[closer], axis[closer] = first[closer], number, starts[:, closer].argmax(0)
         picture = self._room(scene, eye, inverse)
-        found = hit >= 0
-        at, across = hit[found], axis[found]
-        points = eye[:, None] + way[:, found] * nearest[found]
+        is_hit = hit >= 0
+        at, across = hit[is_hit], axis[is_hit]
+        points = eye[:, None] + way[:, is_hit] * nearest[is_hit]
         share = (points - boxes[at, 0].T) / (boxes[at, 1] - boxes[at, 0]).T
         others = np.array([(1, 2), (0, 2), (0, 1)])[across]
         every = np.arange(len(at))
         colours = self._face(looks[at], share[others[:, 0], every], share[others[:, 1], every])
-        picture[found] = colours * np.array(SHADE)[across][:, None]
-        shown = picture.reshape(self._size, self._size, 3).astype(np.uint8)
-        return self._named(shown, hit.reshape(self._size, self._size), looks) if self._labels else shown
+        picture[is_hit] = colours * np.array(SHADE)[across][:, None]
+        frame = picture.reshape(self._size, self._size, 3).astype(np.uint8)
+        return self._named(frame, hit.reshape(self._size, self._size), looks) if self._labels else frame
 
     def _room(self, scene: Scene, eye: Array, inverse: Array) -> Array:
         """Return the colours of floor, walls and ceiling along rays, float [pixels, 3]."""
@@ -148,13 +148,13 @@ class HousekeepDrawer:
         return _written(picture, written) if self._labels else picture
 
 
-def _boxes(scene: Scene, shown: Array) -> tuple[Array, Array]:
+def _boxes(scene: Scene, visible: Array) -> tuple[Array, Array]:
     """Return the boxes of receptacles and of the objects that are shown, float32 [n, 2, 3], and their looks, int
     [n]."""
-    points = scene.points[shown]
+    points = scene.points[visible]
     cubes = np.stack([points - SIDE / 2, points + SIDE / 2], 1)
     boxes = np.concatenate([np.stack([scene.low, scene.high], 1), cubes]).astype(np.float32)
-    return boxes, np.concatenate([scene.kinds, KIND + scene.things[shown]])
+    return boxes, np.concatenate([scene.kinds, KIND + scene.things[visible]])
 
 
 def _written(picture: Array, names: list[tuple[str, float, float]]) -> Array:
@@ -164,7 +164,10 @@ def _written(picture: Array, names: list[tuple[str, float, float]]) -> Array:
     for name, x, y in names:
         if name:
             wide = draw.textlength(name)
-            left, top = min(max(x - wide / 2, 0), picture.shape[1] - wide), min(max(y - 6, 0), picture.shape[0] - 12)
-            draw.rectangle((left - 1, top, left + wide + 1, top + 11), fill=(255, 255, 255))
-            draw.text((left, top), name, fill=(0, 0, 0))
+            text_x, text_y = (
+                min(max(x - wide / 2, 0), picture.shape[1] - wide),
+                min(max(y - 6, 0), picture.shape[0] - 12),
+            )
+            draw.rectangle((text_x - 1, text_y, text_x + wide + 1, text_y + 11), fill=(255, 255, 255))
+            draw.text((text_x, text_y), name, fill=(0, 0, 0))
     return np.asarray(image).copy()

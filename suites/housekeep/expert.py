@@ -69,7 +69,7 @@ class Expert:
         x, y, turns, tilts = task.x, task.y, task.turns, task.tilts
         if action == tasks.FORWARD:
             x, y = moved(task.floor, x, y, task.heading)
-        turns = (turns + (action == tasks.LEFT) - (action == tasks.RIGHT)) % 18
+        turns = (turns + (action == tasks.TURN_LEFT) - (action == tasks.TURN_RIGHT)) % 18
         tilts = min(max(tilts + (action == tasks.UP) - (action == tasks.DOWN), tasks.LOWEST), tasks.HIGHEST)
         return self._bytes(x, y, turns, tilts)
 
@@ -87,8 +87,8 @@ class Expert:
             items = zip(task.rules.items, task.placed().tolist(), strict=True)
             targets = [thing for thing, right in items if not right]
         for target in self._nearest(targets):
-            if (found := self._way(target)) is not None:
-                return found
+            if (actions := self._way(target)) is not None:
+                return actions
         return []
 
     def _nearest(self, things: Iterable[int]) -> list[int]:
@@ -111,21 +111,21 @@ class Expert:
         came: dict[tuple[int, int, int], tuple[tuple[int, int, int] | None, int]] = {self._cell(start): (None, -1)}
         while waiting and len(came) < MOST:
             _, _, cost, (x, y, turns) = heapq.heappop(waiting)
-            here = self._cell((x, y, turns))
+            current_cell = self._cell((x, y, turns))
             heading = task.start.heading + turns * tasks.TURN
             if math.hypot(goal_x - x, goal_y - y) <= REACH:
                 tilts = self._aims(x, y, heading, target)
                 if tilts is not None:
-                    return self._back(came, here) + self._look(tilts) + [tasks.GRAB_RELEASE]
+                    return self._back(came, current_cell) + self._look(tilts) + [tasks.GRAB_RELEASE]
             ahead = moved(task.floor, x, y, heading)
             for action, after in (
                 (tasks.FORWARD, (*ahead, turns)),
-                (tasks.LEFT, (x, y, (turns + 1) % 18)),
-                (tasks.RIGHT, (x, y, (turns - 1) % 18)),
+                (tasks.TURN_LEFT, (x, y, (turns + 1) % 18)),
+                (tasks.TURN_RIGHT, (x, y, (turns - 1) % 18)),
             ):
                 cell = self._cell(after)
                 if cell not in came:
-                    came[cell] = (here, action)
+                    came[cell] = (current_cell, action)
                     ahead_of = cost + 1 + HASTE * rest(after[0], after[1])
                     heapq.heappush(waiting, (ahead_of, next(ticket), cost + 1, after))
         return None

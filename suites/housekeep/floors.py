@@ -77,8 +77,8 @@ def floor(names: tuple[str, ...], number: int) -> Floor:
         )
     random = np.random.default_rng([SALT, number])
     for attempt in range(TRIES):
-        if (found := _drawn(names, random, attempt / TRIES)) is not None:
-            return found
+        if (plan := _drawn(names, random, attempt / TRIES)) is not None:
+            return plan
     raise UserError(
         f"no floor plan holds the {len(names)} receptacles {', '.join(names)}; choose another suite.room, or a table "
         f"with fewer of them in it"

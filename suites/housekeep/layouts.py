@@ -57,21 +57,22 @@ def rules(task: str, room: str, table: Preferences, distractors: int) -> Rules:
     """Return a task's rules. UserError for a table that lacks the room, an item or enough distractors, and for an item
     that belongs on no receptacle of the room, or on every one."""
     names = table.receptacles(room)
-    told = f"in the room {room!r} of the table {table.source}"
+    context = f"in the room {room!r} of the table {table.source}"
     if not FEWEST <= len(names) <= MOST:
-        raise UserError(f"there are {len(names)} receptacles {told}; choose a suite.room with {FEWEST} to {MOST}")
-    known = table.votes[room, names[0]]
+        raise UserError(f"there are {len(names)} receptacles {context}; choose a suite.room with {FEWEST} to {MOST}")
+    votes = table.votes[room, names[0]]
     for item in TASKS[task]:
-        found = table.correct(room, item)
-        if not found or len(found) == len(names):
+        correct_places = table.correct(room, item)
+        if not correct_places or len(correct_places) == len(names):
+            which, state = ("every receptacle", "misplaced") if correct_places else ("no receptacle", "placed")
             raise UserError(
-                f"item {item!r} of task {task!r} belongs on {'every receptacle' if found else 'no receptacle'} {told}, "
-                f"so it cannot be {'misplaced' if found else 'placed'}; choose another suite.room (of "
+                f"item {item!r} of task {task!r} belongs on {which} {context}, so it cannot be {state}; choose another "
+                f"suite.room (of "
                 f"{', '.join(table.rooms)}), another task or another suite.preferences"
             )
     correct = np.zeros((len(OBJECTS), len(names)), bool)
     for number, thing in enumerate(OBJECTS):
-        if thing in known:
+        if thing in votes:
             places = set(table.correct(room, thing))
             correct[number] = [name in places for name in names]
     spare = tuple(
@@ -81,17 +82,17 @@ def rules(task: str, room: str, table: Preferences, distractors: int) -> Rules:
     )
     if len(spare) < distractors:
         raise UserError(
-            f"suite.distractors={distractors}, but {len(spare)} other objects have a place {told}; set it to at most "
-            f"{len(spare)}"
+            f"suite.distractors={distractors}, but {len(spare)} other objects have a place {context}; set it to "
+            f"at most {len(spare)}"
         )
     items = tuple(NUMBER[item] for item in TASKS[task])
     alone = _alone(correct, items, items), _alone(correct, spare, items)
     for at, name in enumerate(names):  # with two possible places for each of at most 24 objects there is always room
-        first, second = ([thing for thing, only in each.items() if only == at] for each in alone)
+        first, second = ([thing for thing, only in single_places.items() if only == at] for single_places in alone)
         if len(first) + min(distractors, len(second)) > SLOTS:
             raise UserError(
                 f"suite.distractors={distractors}, and {OBJECTS[(first + second)[0]]!r} and "
-                f"{len(first) + len(second) - 1} other objects can start on {name} only {told}, which holds {SLOTS} "
+                f"{len(first) + len(second) - 1} other objects can start on {name} only {context}, which holds {SLOTS} "
                 f"objects; set it to at most {max(0, SLOTS - len(first))}, or choose another suite.preferences"
             )
     return Rules(names, items, correct, spare)
@@ -104,20 +105,20 @@ def _alone(correct: Array, things: Iterable[int], items: Collection[int]) -> dic
     return {thing: int(places[0]) for thing, places in possible.items() if len(places) == 1}
 
 
-def layout(task: str, given: Rules, distractors: int, number: int) -> Layout:
+def layout(task: str, room_rules: Rules, distractors: int, number: int) -> Layout:
     """Return layout `number`: all items lie where they do not belong, distractors where they do."""
-    plan = floor(given.receptacles, number)
+    plan = floor(room_rules.receptacles, number)
     random = np.random.default_rng([SALT, list(TASKS).index(task), number])
     place, slot = np.full(len(OBJECTS), -1), np.full(len(OBJECTS), -1)
-    others = random.permutation(given.spare)[:distractors].tolist()
-    load = [0] * len(given.receptacles)
-    alone = _alone(given.correct, (*given.items, *others), given.items)
-    kept = Counter(alone.values())  # slots for objects that have no other place
-    for thing in (*given.items, *others):
-        wanted = given.correct[thing] if thing in others else ~given.correct[thing]
+    others = random.permutation(room_rules.spare)[:distractors].tolist()
+    load = [0] * len(room_rules.receptacles)
+    alone = _alone(room_rules.correct, (*room_rules.items, *others), room_rules.items)
+    reserved = Counter(alone.values())  # slots for objects that have no other place
+    for thing in (*room_rules.items, *others):
+        is_allowed = room_rules.correct[thing] if thing in others else ~room_rules.correct[thing]
         if thing in alone:
-            kept[alone[thing]] -= 1
-        room = [at for at in np.flatnonzero(wanted).tolist() if load[at] + kept[at] < SLOTS]
+            reserved[alone[thing]] -= 1
+        room = [at for at in np.flatnonzero(is_allowed).tolist() if load[at] + reserved[at] < SLOTS]
         chosen = _one([at for at in room if load[at] < CROWD] or room, random)
         place[thing], slot[thing] = chosen, load[chosen]
         load[chosen] += 1

@@ -67,9 +67,9 @@ class Preferences(NamedTuple):
     def correct(self, room: str, thing: str) -> tuple[str, ...]:
         """Return the receptacles of a room where an object belongs, sorted; UserError for an unknown object."""
         names = self.receptacles(room)
-        known = self.votes[room, names[0]]
-        if thing not in known:
-            raise unknown(f"object of the table {self.source}:", thing, known)
+        votes = self.votes[room, names[0]]
+        if thing not in votes:
+            raise unknown(f"object of the table {self.source}:", thing, votes)
         return tuple(name for name in names if self.votes[room, name][thing].correct)
 
 
@@ -85,8 +85,8 @@ def read(path: Path) -> Preferences:
             f"suite.preferences={path} is no file; give a CSV or Parquet file of preferences, which "
             f"`python -m guidebench.suites.housekeep.convert data.npy FILE` makes of Housekeep's"
         )
-    told = path.stat()
-    return _read(path.resolve(), told.st_mtime_ns, told.st_size)
+    status = path.stat()
+    return _read(path.resolve(), status.st_mtime_ns, status.st_size)
 
 
 @functools.lru_cache(maxsize=8)
@@ -106,11 +106,11 @@ def rows_of(path: Path) -> list[tuple[str, str, str, int, int]]:
 
         outside.check_parquet(path)
         table = pq.read_table(path, use_threads=False)
-        named, found = table.column_names, list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        named, records = table.column_names, list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     elif path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as file:
             lines = csv.reader(file)
-            named, found = next(lines, []), [tuple(line) for line in lines]
+            named, records = next(lines, []), [tuple(line) for line in lines]
     else:
         raise UserError(f"{path} ends in {path.suffix!r}; a table of preferences ends in .csv or .parquet")
     if list(named) != list(COLUMNS):
@@ -118,9 +118,9 @@ def rows_of(path: Path) -> list[tuple[str, str, str, int, int]]:
             f"{path} has the columns {', '.join(map(str, named))[:200]}; a table of preferences has "
             f"{', '.join(COLUMNS)}"
         )
-    if not found or len(found) > MOST_ROWS:
-        raise UserError(f"{path} has {len(found):,} rows; a table of preferences has 1 to {MOST_ROWS:,}")
-    return [_row(path, number, row) for number, row in enumerate(found, 1)]
+    if not records or len(records) > MOST_ROWS:
+        raise UserError(f"{path} has {len(records):,} rows; a table of preferences has 1 to {MOST_ROWS:,}")
+    return [_row(path, number, row) for number, row in enumerate(records, 1)]
 
 
 def _row(path: Path, number: int, row: Sequence[Any]) -> tuple[str, str, str, int, int]:
@@ -150,13 +150,13 @@ def _checked(source: str, rows: Iterable[tuple[str, str, str, int, int]], origin
     votes: dict[tuple[str, str], dict[str, Votes]] = {}
     objects: dict[str, None] = {}
     for room, receptacle, thing, positive, raters in rows:
-        own = votes.setdefault((room, receptacle), {})
-        if thing in own:
+        object_votes = votes.setdefault((room, receptacle), {})
+        if thing in object_votes:
             raise UserError(f"{source} has {thing!r} on {room}|{receptacle} twice; a table has each pair once")
-        own[thing] = Votes(positive, raters)
+        object_votes[thing] = Votes(positive, raters)
         objects[thing] = None
-    for (room, receptacle), own in votes.items():
-        if lacking := [thing for thing in objects if thing not in own]:
+    for (room, receptacle), object_votes in votes.items():
+        if lacking := [thing for thing in objects if thing not in object_votes]:
             raise UserError(
                 f"{source} lacks {lacking[0]!r} on {room}|{receptacle}; a table has each object on each receptacle"
             )
@@ -165,5 +165,9 @@ def _checked(source: str, rows: Iterable[tuple[str, str, str, int, int]], origin
 
 def digest(votes: Mapping[tuple[str, str], Mapping[str, Votes]]) -> str:
     """Return the hash of a table's content, 32 hexadecimal digits; it depends on no order of rows."""
-    rows = sorted([room, place, thing, *found] for (room, place), own in votes.items() for thing, found in own.items())
+    rows = sorted(
+        [room, place, thing, *counts]
+        for (room, place), object_votes in votes.items()
+        for thing, counts in object_votes.items()
+    )
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:32]

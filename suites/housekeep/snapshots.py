@@ -67,11 +67,11 @@ def pack(
     count = len(floor.names)
     saved["count"], saved["held"] = count, held + 1
     saved["kinds"][:count] = [KINDS.index(name) for name in floor.names]
-    there = place >= 0
-    saved["there"] = there * (1 + shut)
+    is_present = place >= 0
+    saved["there"] = is_present * (1 + shut)
     saved["size"], saved["pose"] = floor.size, (*at, heading, pitch)
     saved["low"][:count], saved["high"][:count] = floor.boxes[0].T, floor.boxes[1].T
-    saved["points"] = np.where(there[:, None], points, 0)
+    saved["points"] = np.where(is_present[:, None], points, 0)
     return np.frombuffer(saved.tobytes(), np.uint8)
 
 

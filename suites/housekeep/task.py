@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from guidebench.suites.housekeep import Housekeep
     from guidebench.suites.housekeep.expert import Expert
 
-FORWARD, LEFT, RIGHT, UP, DOWN, GRAB_RELEASE = range(6)
+FORWARD, TURN_LEFT, TURN_RIGHT, UP, DOWN, GRAB_RELEASE = range(6)
 TURN, TILT = math.radians(20), math.radians(10)
 START_TILT = -3
 """Pitch at the start in tilts: 30 degrees down (Housekeep's configuration)."""
@@ -109,9 +109,9 @@ class HousekeepTask:
             if to != (self.x, self.y):
                 self.x, self.y = to
                 self._went()
-        elif action == LEFT:
+        elif action == TURN_LEFT:
             self.turns = (self.turns + 1) % 18
-        elif action == RIGHT:
+        elif action == TURN_RIGHT:
             self.turns = (self.turns - 1) % 18
         elif action == UP:
             self.tilts = min(self.tilts + 1, HIGHEST)
@@ -237,25 +237,27 @@ class HousekeepTask:
         """Note which sub-goals are met now; each needs those of its item before it."""
         self._new[:] = False
         met = self._met
-        seen = self._visible
+        visible = self._visible
         now: list[tuple[int, int]] = []
         for number, thing in enumerate(self.rules.items):
-            own = met[number]
-            if not own[0]:
-                if not (seen[thing] or self.held == thing):
+            stages = met[number]
+            if not stages[0]:
+                if not (visible[thing] or self.held == thing):
                     continue
-                own[0] = True
+                stages[0] = True
                 now.append((number, 0))
             if self.held == thing:
-                if not own[1]:
-                    own[1] = True
+                if not stages[1]:
+                    stages[1] = True
                     now.append((number, 1))
-                if not own[2] and (seen[SIZE:] & self.rules.correct[thing]).any():
-                    own[2] = True
+                if not stages[2] and (visible[SIZE:] & self.rules.correct[thing]).any():
+                    stages[2] = True
                     now.append((number, 2))
-            elif own[1] and not own[3] and self.place[thing] >= 0 and self.rules.correct[thing, self.place[thing]]:
-                now += [(number, stage) for stage in (2, 3) if not own[stage]]
-                own[2:] = True
+            elif (
+                stages[1] and not stages[3] and self.place[thing] >= 0 and self.rules.correct[thing, self.place[thing]]
+            ):
+                now += [(number, stage) for stage in (2, 3) if not stages[stage]]
+                stages[2:] = True
         for entry in now:
             self._new[entry] = True
 
@@ -292,29 +294,31 @@ class HousekeepTask:
 
     def _observation(self) -> Array:
         record = np.zeros((), self._space)
-        seen, count = self._visible, len(self.floor.names)
-        things = np.empty((len(seen), 5), np.float32)
+        visible, count = self._visible, len(self.floor.names)
+        things = np.empty((len(visible), 5), np.float32)
         things[:, 0] = 1
         things[:, 1] = self._distance
         things[:, 2] = self._aside_sine
         things[:, 3] = self._aside_cosine
         things[:, 4] = self._elevation
-        things *= seen[:, None]
+        things *= visible[:, None]
         record["objects"] = things[:SIZE].ravel()
         record["receptacles"][: 5 * count] = things[SIZE:].ravel()
-        record["places"] = (self.place + 1) * seen[:SIZE]
+        record["places"] = (self.place + 1) * visible[:SIZE]
         record["held"] = self.held + 1
         heading = self.heading
         record["pose"] = (math.sin(heading), math.cos(heading), self.pitch)
         if self._settings.observation == "text":
-            told = self.text().encode()
-            record["text"][: len(told)] = np.frombuffer(told, np.uint8)
+            sentences = self.text().encode()
+            record["text"][: len(sentences)] = np.frombuffer(sentences, np.uint8)
         return record
 
     def visible(self) -> tuple[list[int], list[int]]:
         """Return the objects and the receptacles in view, by number."""
-        found = np.flatnonzero(self._visible).tolist()
-        return [thing for thing in found if thing < SIZE], [thing - SIZE for thing in found if thing >= SIZE]
+        visible_things = np.flatnonzero(self._visible).tolist()
+        return [thing for thing in visible_things if thing < SIZE], [
+            thing - SIZE for thing in visible_things if thing >= SIZE
+        ]
 
     def text(self) -> str:
         """Return what is in view and held, in sentences (`guidebench.suites.housekeep.words`)."""

@@ -23,7 +23,7 @@ def plain(name: str) -> str:
 def direction(aside: float, distance: float) -> str:
     """Return a direction and a distance in words.
 
-    >>> where(0.5, 1.26), where(-0.1, 2.0)
+    >>> direction(0.5, 1.26), direction(-0.1, 2.0)
     ('1.3 m left', '2.0 m ahead')
     """
     return f"{distance:.1f} m {'ahead' if abs(aside) <= AHEAD else 'left' if aside > 0 else 'right'}"
@@ -34,17 +34,17 @@ def text(task: HousekeepTask) -> str:
     receptacle that it lies on, what is held, and how the head is tilted."""
     objects, receptacles = task.visible()
     size = len(OBJECTS)
-    told = []
+    sentences = []
     if receptacles:
         named = [f"{task.floor.names[at]} ({direction(*task.side(size + at))})" for at in receptacles]
-        told.append(f"you see {', '.join(named)}.")
+        sentences.append(f"you see {', '.join(named)}.")
     for thing in objects:
         at = int(task.place[thing])
-        told.append(
+        sentences.append(
             f"{plain(OBJECTS[thing])} {'in' if task.floor.inside[at] else 'on'} {task.floor.names[at]} "
             f"({direction(*task.side(thing))})."
         )
-    told.append(f"you hold {plain(OBJECTS[task.held]) if task.held >= 0 else 'nothing'}.")
+    sentences.append(f"you hold {plain(OBJECTS[task.held]) if task.held >= 0 else 'nothing'}.")
     if task.tilts:
-        told.append(f"you look {abs(task.tilts) * 10} degrees {'up' if task.tilts > 0 else 'down'}.")
-    return " ".join(told) if receptacles or objects else " ".join(["you see nothing.", *told])
+        sentences.append(f"you look {abs(task.tilts) * 10} degrees {'up' if task.tilts > 0 else 'down'}.")
+    return " ".join(sentences) if receptacles or objects else " ".join(["you see nothing.", *sentences])

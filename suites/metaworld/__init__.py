@@ -267,17 +267,17 @@ class MetaWorld(SuitePart):
         """Return the gripper, the object and the target, where an observation holds them."""
         self._check(task)
         names = parts(task)
-        held = entries(names[0], self.state, len(names) > 1)
+        indices = entries(names[0], self.state, len(names) > 1)
 
         def at(first: int) -> tuple[int, ...]:
-            return tuple(held.index(first + axis) for axis in range(3) if first + axis in held)
+            return tuple(indices.index(first + axis) for axis in range(3) if first + axis in indices)
 
-        found = [
+        named = [
             Coordinates("tcp", GRIPPER, at(0), at(18), reach=REACH),
             Coordinates("obj", object_words(task), at(4), at(22), reach=REACH),
             Coordinates("target", target_words(task), at(36), constant=True),
         ]
-        return tuple(each for each in found if each.entries and (each.name, self.goal) != ("target", "hidden"))
+        return tuple(thing for thing in named if thing.entries and (thing.name, self.goal) != ("target", "hidden"))
 
     def rewards(self, task: str, observations: Array) -> Array:
         """Return the package's reward, float64 [n], of observations [n, D]; NaN where an observation lacks an input of

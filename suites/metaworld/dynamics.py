@@ -61,12 +61,12 @@ class Dynamics:
         env.reset_model()
         self._rehearsing = False
         mujoco.mj_resetData(self.model, self.data)
-        seen = env.reset_model()
-        self._prev_obs = seen[:WIDTH].copy()
-        seen[WIDTH : 2 * WIDTH] = self._prev_obs
+        observation = env.reset_model()
+        self._prev_obs = observation[:WIDTH].copy()
+        observation[WIDTH : 2 * WIDTH] = self._prev_obs
         self._keep()
         self.measured = np.zeros(len(MEASURES), np.float32)
-        return np.asarray(seen, np.float64)
+        return np.asarray(observation, np.float64)
 
     def advance(self, action: Array) -> tuple[Array, float, bool]:
         """Take an action float32 [4] in [-1, 1]; return the observation, float64 [39], the task's own reward, and
@@ -76,10 +76,10 @@ class Dynamics:
         env.set_xyz_action(action[:3])
         self._step_mujoco_simulation([action[-1], -action[-1]], self.frame_skip)
         mujoco.mj_forward(self.model, self.data)
-        seen = np.minimum(np.maximum(env._get_obs(), self._bounds[0]), self._bounds[1])
-        reward, info = env.evaluate_state(seen, action)
+        observation = np.minimum(np.maximum(env._get_obs(), self._bounds[0]), self._bounds[1])
+        reward, info = env.evaluate_state(observation, action)
         self.measured = np.array([info[name] for name in MEASURES], np.float32)
-        return seen, float(reward), bool(info["success"])
+        return observation, float(reward), bool(info["success"])
 
     def state(self) -> State:
         """Return the simulation's state and the attributes in which the package stores the episode's state. Attributes
@@ -111,8 +111,8 @@ class Dynamics:
     @functools.cached_property
     def _hand(self) -> tuple[Array, Array, Array]:
         """Positions [3] of the hand and of its two claws, as views that stay current."""
-        hand, right, left = (self.data.body(name).xpos for name in ("hand", "rightclaw", "leftclaw"))
-        return hand, right, left
+        hand, right_claw, left_claw = (self.data.body(name).xpos for name in ("hand", "rightclaw", "leftclaw"))
+        return hand, right_claw, left_claw
 
     def touching_object(self, object_geom_id: int) -> bool:
         """Return whether both finger pads press on that geom."""
@@ -143,17 +143,17 @@ class Dynamics:
 
     def _get_curr_obs_combined_no_goal(self) -> Array:
         env: Any = self
-        hand, right, left = self._hand
-        apart = right - left
-        seen = np.zeros(WIDTH)
-        seen[:3] = hand
-        seen[3] = min(max(math.sqrt(apart.dot(apart)) / 0.1, 0.0), 1.0)
+        hand, right_claw, left_claw = self._hand
+        offset = right_claw - left_claw
+        moment = np.zeros(WIDTH)
+        moment[:3] = hand
+        moment[3] = min(max(math.sqrt(offset.dot(offset)) / 0.1, 0.0), 1.0)
         places, turns = env._get_pos_objects(), env._get_quat_objects()
         for number in range(len(places) // 3):
             at = OBJECTS + 7 * number
-            seen[at : at + 3] = places[3 * number : 3 * number + 3]
-            seen[at + 3 : at + 7] = turns[4 * number : 4 * number + 4]
-        return seen
+            moment[at : at + 3] = places[3 * number : 3 * number + 3]
+            moment[at + 3 : at + 7] = turns[4 * number : 4 * number + 4]
+        return moment
 
 
 class Scene(NamedTuple):

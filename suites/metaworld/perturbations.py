@@ -18,12 +18,12 @@ DRAWN = 3
 
 def swap(model: mujoco.MjModel) -> None:
     """Draw the objects on the table with the arm's appearance, and the arm with that of the first object."""
-    seen = (model.geom_group < DRAWN) & (model.geom_rgba[:, 3] > 0)
+    is_drawn = (model.geom_group < DRAWN) & (model.geom_rgba[:, 3] > 0)
     roots = model.body_rootid[model.geom_bodyid]
-    arm = seen & (roots == model.body(ARM).id)
+    arm = is_drawn & (roots == model.body(ARM).id)
     room = np.isin(roots, [model.body(name).id for name in ROOM])
-    things = seen & ~room & ~arm
-    looks = seen & (model.geom_bodyid == model.body(LOOK).id)
+    things = is_drawn & ~room & ~arm
+    looks = is_drawn & (model.geom_bodyid == model.body(LOOK).id)
     of_arm, of_things = np.flatnonzero(looks)[0], np.flatnonzero(things)[0]
     for field in ("geom_matid", "geom_rgba"):
         values = getattr(model, field)

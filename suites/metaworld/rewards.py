@@ -92,33 +92,33 @@ class Rewarder:
     def _reward(self, observation: Array) -> float:
         if not np.isfinite(observation).all():
             return math.nan
-        seen, env = self._start.copy(), self._env
-        seen[self._entries] = observation
+        full_observation, env = self._start.copy(), self._env
+        full_observation[self._entries] = observation
         if self._settings.goal == "hidden":
-            seen[-3:] = self._start[-3:]
-        seen[3], before = np.clip(seen[[3, 21]], 0.0, 1.0)
-        shift = seen[-3:] - self._places["_target_pos"]
+            full_observation[-3:] = self._start[-3:]
+        full_observation[3], before = np.clip(full_observation[[3, 21]], 0.0, 1.0)
+        shift = full_observation[-3:] - self._places["_target_pos"]
         for name, place in self._places.items():
             setattr(env, name, place + shift)
-        env.pose = _moment(seen)
+        env.pose = _moment(full_observation)
         if self._door is not None:
-            self._door.turn(seen[4:7] - shift)
+            self._door.turn(full_observation[4:7] - shift)
         tells = 3 in self._entries
-        closes = tells and (seen[3] < CLOSED or before - seen[3] > CLOSING)
+        closes = tells and (full_observation[3] < CLOSED or before - full_observation[3] > CLOSING)
         action = np.array([0.0, 0.0, 0.0, 1.0 if closes else -1.0], np.float32)
-        reward, info = env.evaluate_state(seen, action)
+        reward, info = env.evaluate_state(full_observation, action)
         return float(reward) if self._settings.reward == "dense" else float(info["success"]) - 1.0
 
 
-def _moment(seen: Array) -> PosedState:
-    hand = seen[:3]
-    beside = PADS @ (seen[3], 1.0)
-    left, right = hand.copy(), hand.copy()
-    left[1] += beside[0]
-    right[1] += beside[1]
+def _moment(observation: Array) -> PosedState:
+    hand = observation[:3]
+    beside = PADS @ (observation[3], 1.0)
+    left_pad, right_pad = hand.copy(), hand.copy()
+    left_pad[1] += beside[0]
+    right_pad[1] += beside[1]
     tcp = hand + TIP
     tcp[1] += beside.mean()
-    return PosedState(tcp, left, right, seen[4:7])
+    return PosedState(tcp, left_pad, right_pad, observation[4:7])
 
 
 class _Door:

@@ -34,7 +34,7 @@ class MetaWorldTask:
         self._entries = [np.array(entries(name, settings.state, len(names) > 1)) for name in names]
         self._ids = np.eye(len(names), dtype=np.float32) if len(names) > 1 else np.zeros((1, 0), np.float32)
         self._records = [record(env.model) for env in self._envs]
-        self._length = max(each.itemsize for each in self._records)
+        self._length = max(dtype.itemsize for dtype in self._records)
         self.reset(0)
 
     def reset(self, seed: int | None = None) -> Array:
@@ -48,14 +48,14 @@ class MetaWorldTask:
         if self._settings.fixed:
             layout = np.random.default_rng(self._settings.layout)
         self.instruction = self._settings.instruction(self._names[self._number])
-        self._seen = self._env.begin(layout)
+        self._full_observation = self._env.begin(layout)
         self._elapsed = 0
         self._success = self._any = False
         self._events = np.zeros(1, bool)
         return self._observation()
 
     def step(self, action: Any) -> Step:
-        self._seen, reward, success = self._env.advance(np.asarray(action, np.float32))
+        self._full_observation, reward, success = self._env.advance(np.asarray(action, np.float32))
         self._events = np.array([success and not self._success])
         self._success, self._any = success, self._any or success
         self._elapsed += 1
@@ -68,11 +68,11 @@ class MetaWorldTask:
         return self._envs[self._number]
 
     def _observation(self) -> Array:
-        seen = self._seen
+        observation = self._full_observation
         if self._settings.goal == "hidden":
-            seen = seen.copy()
-            seen[-3:] = 0
-        return np.concatenate([seen[self._entries[self._number]], self._ids[self._number]], dtype=np.float32)
+            observation = observation.copy()
+            observation[-3:] = 0
+        return np.concatenate([observation[self._entries[self._number]], self._ids[self._number]], dtype=np.float32)
 
     def events(self) -> Array:
         """Return bool [1]: whether the last step was a success and the one before was not."""
@@ -87,14 +87,16 @@ class MetaWorldTask:
     def subgoals(self) -> dict[str, bool]:
         """Return `success_any`, whether any step of the episode so far was a success; for several tasks also, under the
         name of this episode's task, whether the last step was. Privileged, for evaluation only."""
-        told = {"success_any": self._any}
-        return {self._names[self._number]: self._success, **told} if len(self._names) > 1 else told
+        flags = {"success_any": self._any}
+        return {self._names[self._number]: self._success, **flags} if len(self._names) > 1 else flags
 
     def expert(self) -> Array:
         """Return the package's scripted policy's action, computed from the full current state, including the goal."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns that its action will be clipped
-            action = self._experts[self._number].get_action(self._seen.copy())  # some policies modify their input
+            action = self._experts[self._number].get_action(
+                self._full_observation.copy()
+            )  # some policies modify their input
         return np.asarray(np.clip(action, -1, 1), np.float32)
 
     def snapshot(self) -> Array:
@@ -119,7 +121,7 @@ class MetaWorldTask:
         return {
             "number": self._number,
             "dynamics": self._env.state(),
-            "seen": self._seen.copy(),
+            "seen": self._full_observation.copy(),
             "elapsed": self._elapsed,
             "success": self._success,
             "success_any": self._any,
@@ -130,7 +132,7 @@ class MetaWorldTask:
         """Restore the state; UserError for the state of another scene."""
         self._envs[number := int(state["number"])].load_state(state["dynamics"])
         self._number, self.instruction = number, self._settings.instruction(self._names[number])
-        self._seen = np.array(state["seen"])
+        self._full_observation = np.array(state["seen"])
         self._elapsed = int(state["elapsed"])
         self._success, self._any = bool(state["success"]), bool(state["success_any"])
         self._events = np.zeros(1, bool)

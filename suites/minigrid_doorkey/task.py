@@ -18,8 +18,8 @@ from minigrid.envs.doorkey import DoorKeyEnv
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State, Step
 
-LEFT, RIGHT, FORWARD, PICKUP, TOGGLE = range(5)
-MINIGRID_ACTION = {LEFT: 0, RIGHT: 1, FORWARD: 2, PICKUP: 3, TOGGLE: 5}
+TURN_LEFT, TURN_RIGHT, FORWARD, PICKUP, TOGGLE = range(5)
+MINIGRID_ACTION = {TURN_LEFT: 0, TURN_RIGHT: 1, FORWARD: 2, PICKUP: 3, TOGGLE: 5}
 EMPTY = bytes((OBJECT_TO_IDX["empty"], 0, 0))
 AGENT = tuple(np.array((OBJECT_TO_IDX["agent"], 0, direction), np.uint8) for direction in range(4))
 KEY, DOOR, GOAL = OBJECT_TO_IDX["key"], OBJECT_TO_IDX["door"], OBJECT_TO_IDX["goal"]
@@ -182,7 +182,7 @@ class DoorKey:
             ahead = (x + VECTORS[direction][0], y + VECTORS[direction][1])
             if ahead == target:
                 return first[pose]
-            moves = [(LEFT, (x, y, (direction - 1) % 4)), (RIGHT, (x, y, (direction + 1) % 4))]
+            moves = [(TURN_LEFT, (x, y, (direction - 1) % 4)), (TURN_RIGHT, (x, y, (direction + 1) % 4))]
             cell = self._env.grid.get(*ahead)
             if cell is None or cell.can_overlap():
                 moves.append((FORWARD, (*ahead, direction)))

@@ -10,9 +10,9 @@ from guidebench.suites.mujoco import gl
 gl.guard()
 
 
-def need(package: str, what: str) -> None:
-    """Raise UserError with the extra to install if `package`, which `what` needs, is missing, and for values of
+def need(package: str, needed_by: str) -> None:
+    """Raise UserError with the extra to install if `package`, which `needed_by` needs, is missing, and for values of
     MUJOCO_GL with which MuJoCo cannot be imported, or was imported too early (`gl.before_mujoco`)."""
     if importlib.util.find_spec(package) is None:
-        raise extras.missing(f"{what} needs the package {package}", "mujoco")
+        raise extras.missing(f"{needed_by} needs the package {package}", "mujoco")
     gl.before_mujoco()

@@ -23,13 +23,13 @@ def decimate(model: mujoco.MjModel, cell: float, groups: tuple[int, ...]) -> int
         _, chosen, cluster = np.unique(_numbers(corners), return_index=True, return_inverse=True)
         start, faces = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
         new = chosen[cluster.reshape(-1)][model.mesh_face[start : start + faces]]
-        whole = (new[:, 0] != new[:, 1]) & (new[:, 1] != new[:, 2]) & (new[:, 2] != new[:, 0])
-        _, once = np.unique(_numbers(np.sort(new[whole], axis=1)), return_index=True)
-        kept = np.flatnonzero(whole)[np.sort(once)]
+        is_whole = (new[:, 0] != new[:, 1]) & (new[:, 1] != new[:, 2]) & (new[:, 2] != new[:, 0])
+        _, once = np.unique(_numbers(np.sort(new[is_whole], axis=1)), return_index=True)
+        remaining = np.flatnonzero(is_whole)[np.sort(once)]
         for field, values in (("mesh_face", new), ("mesh_facenormal", None), ("mesh_facetexcoord", None)):
             rows = getattr(model, field)[start : start + faces]
-            rows[: len(kept)] = (rows if values is None else values)[kept]
-        model.mesh_facenum[mesh] = len(kept)
+            rows[: len(remaining)] = (rows if values is None else values)[remaining]
+        model.mesh_facenum[mesh] = len(remaining)
     return int(model.mesh_facenum.sum())
 
 

@@ -55,7 +55,9 @@ class ModelDrawer:
             model.vis.quality.offsamples = model.vis.quality.shadowsize = 0
         self._data = mujoco.MjData(model)
         self._snapshot, self._change = snapshot, change
-        self._shown = [name for name in snapshot.names or () if hasattr(self._data, name) or hasattr(model, name)]
+        self._drawn_fields = [
+            name for name in snapshot.names or () if hasattr(self._data, name) or hasattr(model, name)
+        ]
         self._rows = {field: _ids(model, field, names) for field, names in (rows or {}).items()}
         self._looks = {field: getattr(model, field).copy() for field in LOOKS}
         self._options, self._camera = mujoco.MjvOption(), _camera(model, camera)
@@ -92,7 +94,7 @@ class ModelDrawer:
         if self._change is not None:
             for field, pristine in self._looks.items():
                 getattr(model, field)[:] = pristine
-        for field in self._shown:
+        for field in self._drawn_fields:
             owner = data if hasattr(data, field) else model
             getattr(owner, field)[self._rows.get(field, ...)] = snapshot[field]
         if self._change is not None:

@@ -44,15 +44,15 @@ OTHERS = ("", "glfw", "glx", *("enable", "enabled", "on", "true", "1", "disable"
 def requested_backend() -> str:
     """Return the backend that the environment asks for, or "". Raise UserError for values with which MuJoCo cannot be
     imported."""
-    given, platform = os.environ.get("MUJOCO_GL", ""), os.environ.get("PYOPENGL_PLATFORM", "")
-    word = given.lower().strip()
+    choice, platform = os.environ.get("MUJOCO_GL", ""), os.environ.get("PYOPENGL_PLATFORM", "")
+    word = choice.lower().strip()
     if word not in (*BACKENDS, *OTHERS):
         raise UserError(
-            f"MUJOCO_GL={given}: MuJoCo knows no such way to draw; set it to egl (the driver of a GPU) or osmesa "
+            f"MUJOCO_GL={choice}: MuJoCo knows no such way to draw; set it to egl (the driver of a GPU) or osmesa "
             f"(software), or unset it"
         )
     if word in BACKENDS and platform.lower() not in ("", word):
-        raise UserError(f"MUJOCO_GL={given} and PYOPENGL_PLATFORM={platform} contradict each other; unset the latter")
+        raise UserError(f"MUJOCO_GL={choice} and PYOPENGL_PLATFORM={platform} contradict each other; unset the latter")
     return word if word in BACKENDS else ""
 
 
@@ -61,7 +61,7 @@ def backend() -> Literal["egl", "osmesa"]:
     """Return this process's backend; UserError, naming the package to install, if there is none. Call it before
     importing MuJoCo, which under `MUJOCO_GL=osmesa` loads Mesa at import."""
     before_mujoco()
-    if (wanted := requested_backend()) == "egl" or (wanted != "osmesa" and gpu()):
+    if (requested := requested_backend()) == "egl" or (requested != "osmesa" and gpu()):
         return "egl"
     if ctypes.util.find_library("OSMesa") is None:
         raise UserError(
@@ -83,12 +83,12 @@ def finding() -> Finding:
 def before_mujoco() -> None:
     """Do what must precede the import of MuJoCo. Raise UserError for values of MUJOCO_GL with which it cannot be
     imported, because there is no such way to draw or its library is missing, and as `before_mesa` does."""
-    if (wanted := requested_backend()) and ctypes.util.find_library(LIBRARIES[wanted]) is None:
+    if (requested := requested_backend()) and ctypes.util.find_library(LIBRARIES[requested]) is None:
         raise UserError(
-            f"MUJOCO_GL={wanted}, and {LIBRARIES[wanted]} is missing, so MuJoCo cannot be imported; unset the "
-            f"variable, or install the library (Debian, Ubuntu: apt-get install {PACKAGES[wanted]})"
+            f"MUJOCO_GL={requested}, and {LIBRARIES[requested]} is missing, so MuJoCo cannot be imported; unset the "
+            f"variable, or install the library (Debian, Ubuntu: apt-get install {PACKAGES[requested]})"
         )
-    if wanted == "osmesa":
+    if requested == "osmesa":
         before_mesa()
 
 

@@ -39,8 +39,8 @@ def exchange(pairs: Sequence[tuple[str, str]]) -> Change:
         for pair in pairs:
             (fields, row), (others, at) = (_looks(model, name) for name in pair)
             for field, other in zip(fields, others, strict=False):
-                here, there = getattr(model, field), getattr(model, other)
-                here[row], there[at] = there[at].copy(), here[row].copy()
+                first_field, second_field = getattr(model, field), getattr(model, other)
+                first_field[row], second_field[at] = second_field[at].copy(), first_field[row].copy()
 
     return change
 
@@ -52,9 +52,9 @@ def invert(names: Sequence[str], one: Colour, other: Colour) -> Change:
     def change(model: mujoco.MjModel) -> None:
         for (colour, *_), row in (_looks(model, name) for name in names):
             rgb = getattr(model, colour)[row, :3]
-            for seen, shown in ((one, other), (other, one)):
-                if np.allclose(rgb, seen, atol=1e-3):
-                    rgb[:] = shown
+            for old, new in ((one, other), (other, one)):
+                if np.allclose(rgb, old, atol=1e-3):
+                    rgb[:] = new
                     break
 
     return change

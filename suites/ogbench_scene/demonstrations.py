@@ -66,8 +66,8 @@ def window(goal: float) -> Aim:
 
 def cube(position: Sequence[float]) -> Aim:
     """Carry the cube to `position` (x, y, z)."""
-    told = {"target_block": 0, "target_block_pos": np.array(position), "target_block_yaw": np.zeros(1)}
-    return Aim(CubeMarkovOracle, lambda info: told)
+    target = {"target_block": 0, "target_block_pos": np.array(position), "target_block_yaw": np.zeros(1)}
+    return Aim(CubeMarkovOracle, lambda info: target)
 
 
 OPEN, CLOSED = -0.16, 0.0
@@ -88,11 +88,11 @@ class Expert:
     def __init__(self, task: Scene, solution: Sequence[Aim], seed: int) -> None:
         """`seed` determines where the arm withdraws to between two subgoals."""
         self._task, self._env, self._seed = task, task._env, seed
-        self._left = iter(enumerate(solution))
+        self._remaining_aims = iter(enumerate(solution))
         self._next()
 
     def _next(self) -> None:
-        number, aim = next(self._left, (-1, None))
+        number, aim = next(self._remaining_aims, (-1, None))
         if aim is None:
             return
         self._oracle, self._target = aim.oracle(env=self._env), aim.target

@@ -32,5 +32,5 @@ def drawer(
     UserError if there is no OpenGL.
     """
     model = dynamics.model() if model is None else model
-    seen = VIEWS[camera].free() if camera in VIEWS else camera
-    return ModelDrawer(model, SNAPSHOT, seen, (size, size), rows=ROWS, full=full, hidden=hidden, change=change)
+    view = VIEWS[camera].free() if camera in VIEWS else camera
+    return ModelDrawer(model, SNAPSHOT, view, (size, size), rows=ROWS, full=full, hidden=hidden, change=change)

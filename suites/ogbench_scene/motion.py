@@ -72,7 +72,7 @@ class Slide:
 
     def __call__(self, frames: Array) -> SlideMotion:
         """Return its state in frames uint8 [L, pixels, 3]."""
-        best, seen, votes = [], [], []
+        best, is_clear, votes = [], [], []
         for frame in _planes(frames[:, self._pixels]):
             agree = (np.abs(self._looks - frame) < TOLERANCE).all(axis=1)
             share = agree.mean(axis=1)
@@ -80,9 +80,9 @@ class Slide:
             place = state // 2
             locked, unlocked = agree[2 * place : 2 * place + 2, self._of_lock[place]].sum(axis=1)
             best.append(state)
-            seen.append(share[state] - share[self._far[place]].max() >= CLEAR)
+            is_clear.append(share[state] - share[self._far[place]].max() >= CLEAR)
             votes.append(int(unlocked) - int(locked))
-        position = np.where(seen, self._positions[np.array(best) // 2], np.nan)
+        position = np.where(is_clear, self._positions[np.array(best) // 2], np.nan)
         lock = np.where(np.abs(votes) >= TELLING, np.array(votes) > 0, np.nan)
         return SlideMotion(position, lock, self._red[best])
 
@@ -123,13 +123,13 @@ class MotionJudge:
         """Return the cube's position and whether it is pink, [L, 3]: the median pixel of red areas away from the
         `other` red objects, and 0 or 1; NaN where it is not visible."""
         near = binary_dilation(other, np.ones((1, 3, 3)), iterations=max(1, self._side // 66))
-        seen = np.full((len(frames), 3), np.nan)
-        for place, frame, red in zip(seen, frames, _red(frames) & ~near, strict=True):
+        positions = np.full((len(frames), 3), np.nan)
+        for place, frame, red in zip(positions, frames, _red(frames) & ~near, strict=True):
             if red.sum() >= max(1, FEWEST * self._side**2):
                 vivid = frame[red].astype(np.int16)
                 pink = np.median(vivid[:, 0] - vivid[:, 1]) < PINK
                 place[:] = *np.median(np.argwhere(red), axis=0), pink
-        return seen
+        return positions
 
 
 def _planes(pixels: Array) -> Array:

@@ -51,8 +51,8 @@ class Scene:
     def __init__(self, name: str) -> None:
         self._env = env = dynamics.make(name)
         self._shared = dynamics.written(env)
-        self._own: dict[str, Array] = {}
-        self._asked = np.isin(SUBGOALS, SINGLE.get(name, SUBGOALS))
+        self._saved_fields: dict[str, Array] = {}
+        self._is_subgoal = np.isin(SUBGOALS, SINGLE.get(name, SUBGOALS))
         self._geoms = [env.model.geom(geom).id for geom in DRAWN_GEOMS]
         self._materials = [env.model.material(material).id for material in DRAWN_MATERIALS]
         self._met = self._events = np.zeros(len(SUBGOALS), bool)
@@ -73,7 +73,7 @@ class Scene:
         self._put_back()
         observation = self._env.step(action)[0]
         before, self._met = self._met, self._env.successes
-        self._events = self._asked & self._met & ~before
+        self._events = self._is_subgoal & self._met & ~before
         self._elapsed += 1
         self._keep()
         potential = self._potential(self._met)
@@ -83,18 +83,18 @@ class Scene:
 
     def _potential(self, met: Array) -> float:
         """Return φ, the share of the task's subgoals that hold, in [0, 1]."""
-        return float(met[self._asked].mean())
+        return float(met[self._is_subgoal].mean())
 
     def _keep(self) -> None:
-        self._own = {name: field.copy() for name, field in self._shared.items()}
+        self._saved_fields = {name: field.copy() for name, field in self._shared.items()}
 
     def _put_back(self) -> None:
         for name, field in self._shared.items():
-            field[:] = self._own[name]
+            field[:] = self._saved_fields[name]
 
     def subgoals(self) -> dict[str, bool]:
         """Return which of the task's subgoals hold now; privileged, for evaluation only."""
-        return {name: bool(self._met[i]) for i, name in enumerate(SUBGOALS) if self._asked[i]}
+        return {name: bool(self._met[i]) for i, name in enumerate(SUBGOALS) if self._is_subgoal[i]}
 
     def outcomes(self) -> dict[str, float]:
         """Return `completion`, the share of the task's subgoals that hold now; privileged, for evaluation only."""
@@ -108,8 +108,8 @@ class Scene:
         """Return uint8 [352]; see `SNAPSHOT`."""
         data, drawn = self._env.data, np.zeros((), SNAPSHOT)
         drawn["qpos"], drawn["mocap_pos"], drawn["mocap_quat"] = data.qpos, data.mocap_pos, data.mocap_quat
-        drawn["geom_rgba"] = self._own["geom_rgba"][self._geoms]
-        drawn["mat_rgba"] = self._own["mat_rgba"][self._materials]
+        drawn["geom_rgba"] = self._saved_fields["geom_rgba"][self._geoms]
+        drawn["mat_rgba"] = self._saved_fields["mat_rgba"][self._materials]
         return np.frombuffer(drawn.tobytes(), np.uint8)
 
     def position(self) -> None:
@@ -140,5 +140,5 @@ class Scene:
 
     def info(self) -> dict[str, Any]:
         """Return the inputs of the package's scripted oracles; privileged, for demonstrations only."""
-        found: dict[str, Any] = self._env.compute_ob_info()
-        return found
+        inputs: dict[str, Any] = self._env.compute_ob_info()
+        return inputs

@@ -175,8 +175,8 @@ class PointMaze(SuitePart):
         check(task)
         rows = GRIDS[task]
         grid = "\n".join(f"[{', '.join(row)}]" for row in rows)
-        left, top = (1 - len(rows[0])) / 2, (len(rows) - 1) / 2
-        return Surroundings(SURROUNDINGS.format(grid=grid, left=left, top=top), AROUND)
+        left_x, top_y = (1 - len(rows[0])) / 2, (len(rows) - 1) / 2
+        return Surroundings(SURROUNDINGS.format(grid=grid, left=left_x, top=top_y), AROUND)
 
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
         """Return ball and target, in the plane."""

@@ -121,27 +121,31 @@ class Maze:
         """Return the scripted solver's action in the current state, float32 [2] in [-1, 1]: towards the middle of the
         next cell on a shortest path, and in the target's cell towards the target."""
         place, speed = self._env.data.qpos, self._env.data.qvel
-        here, there = self._cell(place), self._cell(self._env.goal)
-        aim = self._env.goal if here == there else self._env.maze.cell_rowcol_to_xy(np.array(self._after(here, there)))
+        ball_cell, target_cell = self._cell(place), self._cell(self._env.goal)
+        aim = (
+            self._env.goal
+            if ball_cell == target_cell
+            else self._env.maze.cell_rowcol_to_xy(np.array(self._after(ball_cell, target_cell)))
+        )
         return np.asarray(np.clip(STIFFNESS * (aim - place) - DAMPING * speed, -1, 1), np.float32)
 
     def _cell(self, place: Array) -> GridCell:
         row, column = self._env.maze.cell_xy_to_rowcol(place)
         return int(row), int(column)
 
-    def _after(self, here: GridCell, there: GridCell) -> GridCell:
+    def _after(self, start: GridCell, target: GridCell) -> GridCell:
         """Return the next cell on a shortest path (breadth-first search from its end)."""
         free = {cell for cell, kind in np.ndenumerate(np.array(self._env.maze.maze_map)) if kind != WALL}
-        queue, seen = deque([there]), {there}
+        queue, visited = deque([target]), {target}
         while queue:
             row, column = cell = queue.popleft()
             for near in ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)):
-                if near == here:
+                if near == start:
                     return cell
-                if near in free and near not in seen:
-                    seen.add(near)
+                if near in free and near not in visited:
+                    visited.add(near)
                     queue.append(near)
-        raise AssertionError(f"no way from {here} to {there}")
+        raise AssertionError(f"no way from {start} to {target}")
 
 
 def _vector(observed: dict[str, Array]) -> Array:

@@ -81,11 +81,11 @@ def test_seeds_that_store_unevenly_draw_what_they_draw_alone(tmp_path: Path, rep
 def test_a_step_that_is_not_stored_is_a_break(tmp_path: Path) -> None:
     """Seed 5 stores every third step: what follows in the store is not what followed."""
     found = uneven(build(tmp_path))
-    batch = found.each[1].store.gather(np.arange(10)[None])
+    batch = found.by_seed[1].store.gather(np.arange(10)[None])
     assert batch.observation[0, :, 0].tolist() == [500 + number for number in range(0, 30, 3)]
     assert batch.next_observation[0, :, 0].tolist() == [500.5 + number for number in range(0, 30, 3)]
     assert batch.terminated[0].tolist() == [number % 10 == 9 for number in range(0, 30, 3)]
-    first = found.each[0].store.gather(np.arange(30)[None])
+    first = found.by_seed[0].store.gather(np.arange(30)[None])
     ended = np.arange(30) % 10 == 9
     expected = np.where(ended, np.arange(30) + 0.5, np.arange(1, 31)) + 300
     expected[-1] = 329.5
@@ -168,7 +168,7 @@ def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: 
     assert asked == [(0, [0, 1, 2], "judge"), (1, [0, 1, 2], "judge"), (0, [3, 4, 5], "judge")]  # 1 broke off
     heard = []
     for row in range(2):
-        found.each[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
+        found.by_seed[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
             (row, at, slots.tolist(), score)
         )
     found.answered([Response(1, np.array([0, 1, 2]), 0.5), Response(0, np.array([0, 1, 2]), None)])

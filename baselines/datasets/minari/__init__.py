@@ -62,11 +62,11 @@ class Minari(FilePart, DatasetPart):
         if not (self.id or self.path):
             raise UserError("dataset=minari reads a dataset of Minari: name it with dataset.id=… or dataset.path=…")
         root = Path(self.path) if self.path else home() / self.id
-        found = next((place for place in (root / "data", root) if (place / METADATA).is_file()), None)
-        if found is None:
+        folder = next((place for place in (root / "data", root) if (place / METADATA).is_file()), None)
+        if folder is None:
             fetched = f"; `minari download {self.id}` fetches it" if self.id else ""
             raise UserError(f"no Minari dataset is in {root}: data/{METADATA} is not there{fetched}")
-        return found
+        return folder
 
     def ready(self) -> None:
         if importlib.util.find_spec("h5py") is None:

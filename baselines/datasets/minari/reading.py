@@ -48,8 +48,7 @@ class Reader:
 
     path: Path
     """File of the arrays."""
-    said: Mapping[str, Any]
-    """The metadata."""
+    metadata: Mapping[str, Any]
     task: str
     """Task of an episode that names none of `tasks`."""
     tasks: tuple[str, ...]
@@ -113,49 +112,51 @@ class Reader:
                 total += max(item.size, math.prod(item.chunks or ())) * item.dtype.itemsize
         return total
 
-    def _episode(self, group: Any, here: str, scaling: tuple[Array, Array] | None) -> Trajectory:
+    def _episode(self, group: Any, location: str, scaling: tuple[Array, Array] | None) -> Trajectory:
         """Return one episode of T steps, which has T + 1 observations."""
-        reward = _plain(group, "rewards", here).astype(np.float32)
+        reward = _plain(group, "rewards", location).astype(np.float32)
         if reward.ndim != 1:
-            raise UserError(f"{here}: rewards have shape {reward.shape}; expected one number a step")
+            raise UserError(f"{location}: rewards have shape {reward.shape}; expected one number a step")
         length = len(reward)
-        seen = self._observed(group, here)
-        if len(seen) != length + 1:
+        observations = self._observed(group, location)
+        if len(observations) != length + 1:
             raise UserError(
-                f"{here} has {count(len(seen), 'observation')} and {count(length, 'reward')}; expected one observation "
-                f"more"
+                f"{location} has {count(len(observations), 'observation')} and {count(length, 'reward')}; expected one "
+                f"observation more"
             )
-        terminated, truncated = (self._flags(group, name, length, here) for name in ("terminations", "truncations"))
+        terminated, truncated = (self._flags(group, name, length, location) for name in ("terminations", "truncations"))
         if length:
             truncated[-1] |= not terminated[-1]  # recording stopped before the episode ended
-        action, success = self._acted(group, here, scaling), self._succeeded(group, length, here)
-        opening = _plain(group, "opening", here) if "opening" in group else None
+        action, success = self._acted(group, location, scaling), self._succeeded(group, length, location)
+        opening = _plain(group, "opening", location) if "opening" in group else None
         named = group.attrs["task"] if "task" in group.attrs and group.attrs.get_id("task").shape == () else None
         task = named if isinstance(named, str) and named in self.tasks else self.task
-        return Trajectory(task, seen[:-1], action, reward, terminated, truncated, success, seen[1:], opening)
+        return Trajectory(
+            task, observations[:-1], action, reward, terminated, truncated, success, observations[1:], opening
+        )
 
-    def _observed(self, group: Any, here: str) -> Array:
+    def _observed(self, group: Any, location: str) -> Array:
         """Return the observations, [T + 1, …]."""
         if not self.observations.parts:
-            return _as_task(_plain(group, "observations", here), self.observations, f"{here}: observations")
+            return _as_task(_plain(group, "observations", location), self.observations, f"{location}: observations")
         item = group.get("observations")
         parts = {
-            name: _as_task(_plain(item, name, f"{here}, observations"), part, f"{here}: observations/{name}")
+            name: _as_task(_plain(item, name, f"{location}, observations"), part, f"{location}: observations/{name}")
             for name, part in self.observations.parts.items()
         }
-        found = np.zeros(len(next(iter(parts.values()))), self.observations.numpy)
+        record = np.zeros(len(next(iter(parts.values()))), self.observations.numpy)
         for name, values in parts.items():
-            found[name] = values
-        return found
+            record[name] = values
+        return record
 
-    def _acted(self, group: Any, here: str, scaling: tuple[Array, Array] | None) -> Array:
+    def _acted(self, group: Any, location: str, scaling: tuple[Array, Array] | None) -> Array:
         """Return the actions: discrete ones unchanged, vectors scaled from their range to [-1, 1]."""
-        values = _plain(group, "actions", here)
+        values = _plain(group, "actions", location)
         if scaling is None:
             return values
         if values.shape[1:] != self.actions.shape or values.dtype.kind != "f":
             raise UserError(
-                f"{here}: actions are {values.dtype} of shape {values.shape[1:]}; the task's are vectors of shape "
+                f"{location}: actions are {values.dtype} of shape {values.shape[1:]}; the task's are vectors of shape "
                 f"{self.actions.shape}"
             )
         middle, half = scaling
@@ -165,7 +166,7 @@ class Reader:
     def _scaling(self) -> tuple[Array, Array]:
         """Return the middle and half the width of the action range; UserError if it is unknown."""
         try:
-            space = json.loads(self.said["action_space"])
+            space = json.loads(self.metadata["action_space"])
             low, high = (np.broadcast_to(np.array(space[end], float), self.actions.shape) for end in ("low", "high"))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise UserError(
@@ -176,39 +177,40 @@ class Reader:
             raise UserError(f"the metadata beside {self.path} has actions from {low} to {high}; expected finite bounds")
         return (high + low) / 2, (high - low) / 2
 
-    def _flags(self, group: Any, name: str, length: int, here: str) -> Array:
-        found = _plain(group, name, here)
-        if found.shape != (length,):
-            raise UserError(f"{here}: {name} has shape {found.shape} and the episode {count(length, 'step')}")
-        return found.astype(bool)
+    def _flags(self, group: Any, name: str, length: int, location: str) -> Array:
+        flags = _plain(group, name, location)
+        if flags.shape != (length,):
+            raise UserError(f"{location}: {name} has shape {flags.shape} and the episode {count(length, 'step')}")
+        return flags.astype(bool)
 
-    def _succeeded(self, group: Any, length: int, here: str) -> Array:
+    def _succeeded(self, group: Any, length: int, location: str) -> Array:
         """Return the success of each step, bool [T]; infos may have one extra entry for the reset."""
         infos = group.get("infos")
         if infos is not None and not isinstance(infos, h5py.Group):
-            raise UserError(f"{here}: infos is {infos.dtype} of shape {infos.shape}; expected a group of arrays")
+            raise UserError(f"{location}: infos is {infos.dtype} of shape {infos.shape}; expected a group of arrays")
         if infos is None or self.success not in infos:
             return np.zeros(length, bool)
-        told = _plain(infos, self.success, f"{here}, infos").reshape(-1)
-        if len(told) not in (length, length + 1):
+        successes = _plain(infos, self.success, f"{location}, infos").reshape(-1)
+        if len(successes) not in (length, length + 1):
             raise UserError(
-                f"{here}: infos/{self.success} has {count(len(told), 'entry')} and the episode {count(length, 'step')}"
+                f"{location}: infos/{self.success} has {count(len(successes), 'entry')} and the episode "
+                f"{count(length, 'step')}"
             )
-        return told[len(told) - length :].astype(bool)
+        return successes[len(successes) - length :].astype(bool)
 
 
 def gathered(reader: Reader, most: int) -> Sequence[Trajectory]:
     """Return the first `most` episodes of a dataset, or all for 0, read in the separate process in parts of at most
     `TOGETHER` bytes, or of one episode; raise UserError as `Reader` does."""
-    what = f"{reader.path}: reading its episodes"
-    sizes = apart.read(what, reader.path, reader.declared, most)
+    activity = f"{reader.path}: reading its episodes"
+    sizes = apart.read(activity, reader.path, reader.declared, most)
     episodes: list[Trajectory] = []
     while len(episodes) < len(sizes):
         number = first = len(episodes)
         together = 0
         while number < len(sizes) and (number == first or together + sizes[number] <= TOGETHER):
             together, number = together + sizes[number], number + 1
-        episodes += apart.read(what, reader.path, reader.episodes, first, number - first)
+        episodes += apart.read(activity, reader.path, reader.episodes, first, number - first)
     return episodes
 
 
@@ -218,25 +220,25 @@ def _place(item: Any) -> tuple[int, int]:
     return info.fileno, info.addr
 
 
-def _plain(group: Any, name: str, here: str) -> Array:
+def _plain(group: Any, name: str, location: str) -> Array:
     """Return an array of numbers; UserError for anything else."""
     item = group.get(name) if isinstance(group, h5py.Group) else None
     if not isinstance(item, h5py.Dataset) or not item.shape or item.dtype.kind not in "fiub":
-        found = f"{item.dtype} of shape {item.shape}" if isinstance(item, h5py.Dataset) else "not there"
+        description = f"{item.dtype} of shape {item.shape}" if isinstance(item, h5py.Dataset) else "not there"
         raise UserError(
-            f"{here}: {name} is {found}; expected an array of numbers (images have to be written with "
+            f"{location}: {name} is {description}; expected an array of numbers (images have to be written with "
             f"jpeg_encoding=False)"
         )
     values: Array = item[()]
     return values
 
 
-def _as_task(values: Array, space: Observations, here: str) -> Array:
+def _as_task(values: Array, space: Observations, location: str) -> Array:
     """Return floats in the task's precision; UserError if any other dtype or the shape differs from the task's."""
-    wanted = np.dtype(space.dtype)
-    alike = values.dtype == wanted or (values.dtype.kind == "f" and wanted.kind == "f")
+    dtype = np.dtype(space.dtype)
+    alike = values.dtype == dtype or (values.dtype.kind == "f" and dtype.kind == "f")
     if values.shape[1:] != space.shape or not alike:
         raise UserError(
-            f"{here} are {values.dtype} of shape {values.shape[1:]}; the task's are {wanted} of shape {space.shape}"
+            f"{location} are {values.dtype} of shape {values.shape[1:]}; the task's are {dtype} of shape {space.shape}"
         )
-    return values.astype(wanted)
+    return values.astype(dtype)

@@ -39,31 +39,31 @@ def write(dataset: Dataset, suite: Suite, task: str, root: Path, id: str, about:
             if episode.opening is not None and isinstance(suite, InstructsBySnapshot):
                 group.attrs["instruction"] = suite.instruction_at(episode.task, episode.opening)
     observations, actions = suite.spaces(task)
-    said = {
+    metadata = {
         "total_episodes": len(dataset.episodes),
         "total_steps": dataset.length,
         "data_format": "hdf5",
         "jpeg_encoding": False,
-        "observation_space": json.dumps(_seen(observations)),
-        "action_space": json.dumps(_acted(actions)),
+        "observation_space": json.dumps(_observation_space(observations)),
+        "action_space": json.dumps(_action_space(actions)),
         "dataset_id": id,
         "minari_version": FORMAT,
         "dataset_size": round((data / ARRAYS).stat().st_size / 1e6, 1),
         "description": about,
     }
-    (data / METADATA).write_text(json.dumps(said), encoding="utf-8")
+    (data / METADATA).write_text(json.dumps(metadata), encoding="utf-8")
     unfinished.rename(root)
     return root
 
 
 def _put(group: Any, number: int, episode: Trajectory) -> None:
     group.attrs.update({"id": number, "total_steps": episode.length, "task": episode.task})
-    seen = np.concatenate([episode.observation, episode.next_observation[-1:]])
-    if seen.dtype.names:
-        for name in seen.dtype.names:
-            group[f"observations/{name}"] = seen[name]
+    observations = np.concatenate([episode.observation, episode.next_observation[-1:]])
+    if observations.dtype.names:
+        for name in observations.dtype.names:
+            group[f"observations/{name}"] = observations[name]
     else:
-        group["observations"] = seen
+        group["observations"] = observations
     group["actions"] = episode.action
     group["rewards"] = episode.reward
     group["terminations"], group["truncations"] = episode.terminated, episode.truncated
@@ -72,10 +72,13 @@ def _put(group: Any, number: int, episode: Trajectory) -> None:
         group["opening"] = episode.opening
 
 
-def _seen(observations: Observations) -> dict[str, Any]:
+def _observation_space(observations: Observations) -> dict[str, Any]:
     """Return the description of a space of observations, as Minari describes those of Gymnasium."""
     if observations.parts:
-        return {"type": "Dict", "subspaces": {name: _seen(part) for name, part in observations.parts.items()}}
+        return {
+            "type": "Dict",
+            "subspaces": {name: _observation_space(part) for name, part in observations.parts.items()},
+        }
     floats = np.issubdtype(observations.dtype, np.floating)
     low = -np.inf if floats else np.iinfo(observations.dtype).min
     high: Array | float = np.inf if floats else np.iinfo(observations.dtype).max
@@ -84,7 +87,7 @@ def _seen(observations: Observations) -> dict[str, Any]:
     return _box(observations.shape, observations.dtype, low, high)
 
 
-def _acted(actions: Actions) -> dict[str, Any]:
+def _action_space(actions: Actions) -> dict[str, Any]:
     if actions.count is not None:
         return {"type": "Discrete", "dtype": "int64", "start": 0, "n": actions.count}
     return _box(actions.shape, "float32", -1.0, 1.0)

@@ -67,19 +67,19 @@ class Apt(AskingPart):
     def fits(self, there: There) -> str:
         """Return why this guide cannot work in this cell, or ""."""
         if self.sample:
-            where, count, capacity = "guide.sample", self.sample, there["training"].capacity
+            setting, count, capacity = "guide.sample", self.sample, there["training"].capacity
             if count > capacity:
                 return (
                     f"guide.sample={count} is larger than training.capacity={capacity}, so that transitions would be "
                     f"drawn twice; lower guide.sample"
                 )
         elif (learner := there["learner"]) is not None:
-            where, count = "learner.batch_size", learner.batch_size
+            setting, count = "learner.batch_size", learner.batch_size
         else:
             return unread(there.observations)
         if self.k >= count:
             return (
-                f"guide.k={self.k} neighbours are not to be found among {where}={count} transitions without the one "
+                f"guide.k={self.k} neighbours are not to be found among {setting}={count} transitions without the one "
                 f"whose neighbours they are; set guide.k to at most {count - 1}, or guide.sample to more than "
                 f"{self.k}"
             )

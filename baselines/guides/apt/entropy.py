@@ -23,22 +23,22 @@ def nearest(points: Tensor, particles: Tensor, left_out: Tensor, k: int) -> Tens
     whose distances are nearly equal. The distances to those found are computed from the differences x − y.
     """
     seeds, size, width = particles.shape
-    found = min(k, size)
+    count = min(k, size)
     centre = particles.mean(1, keepdim=True)  # smaller numbers cancel with less error
     others = particles - centre
     centred = others if points is particles else points - centre
     squares, every = others.square().sum(2).unsqueeze(1), others.reshape(-1, width)
     first = size * torch.arange(seeds, device=points.device).view(-1, 1, 1)
     parts = []
-    for start in range(0, points.shape[1], step := max(1, FLOATS // (size + found * width))):
-        own = slice(start, start + step)
-        squared = torch.baddbmm(squares, centred[:, own], others.mT, alpha=-2.0)  # |x|² changes no order
-        close = squared.masked_fill_(left_out[:, own], torch.inf).topk(found, 2, largest=False, sorted=False)
+    for start in range(0, points.shape[1], step := max(1, FLOATS // (size + count * width))):
+        block = slice(start, start + step)
+        squared = torch.baddbmm(squares, centred[:, block], others.mT, alpha=-2.0)  # |x|² changes no order
+        close = squared.masked_fill_(left_out[:, block], torch.inf).topk(count, 2, largest=False, sorted=False)
         chosen = every.index_select(0, (close.indices + first).flatten()).view(*close.indices.shape, width)
-        away = torch.linalg.vector_norm(chosen.sub_(centred[:, own].unsqueeze(2)), dim=3)
+        away = torch.linalg.vector_norm(chosen.sub_(centred[:, block].unsqueeze(2)), dim=3)
         parts.append(away.masked_fill_(close.values == torch.inf, torch.inf))
     together = torch.cat(parts, 1)
-    return torch.nn.functional.pad(together, (0, k - found), value=torch.inf)
+    return torch.nn.functional.pad(together, (0, k - count), value=torch.inf)
 
 
 def reward(distances: Array, scale: Array, constant: float) -> Array:
@@ -52,10 +52,11 @@ def reward(distances: Array, scale: Array, constant: float) -> Array:
     return np.asarray(np.log(constant + mean / scale[:, None]))
 
 
-def not_counted(own: Array, numbers: Array) -> Array:
+def not_counted(points: Array, numbers: Array) -> Array:
     """Return which particles are left out for which point, bool [S, N, M]: the point itself, and further copies of a
-    particle. `own` [S, N] and `numbers` [S, M] are the numbers of the transitions."""
+    particle. `points` [S, N] and `numbers` [S, M] are the numbers of the points' and the particles'
+    transitions."""
     copies = np.ones(numbers.shape, bool)
-    for row, each in enumerate(numbers):
-        copies[row, np.unique(each, return_index=True)[1]] = False
-    return np.asarray((own[:, :, None] == numbers[:, None, :]) | copies[:, None, :])
+    for row, particles in enumerate(numbers):
+        copies[row, np.unique(particles, return_index=True)[1]] = False
+    return np.asarray((points[:, :, None] == numbers[:, None, :]) | copies[:, None, :])

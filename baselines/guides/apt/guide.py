@@ -47,7 +47,7 @@ class AptGuide(BaseGuide):
         """Mean of all distances to neighbours, by seed."""
         self._particles: tuple[list[Tensor], Array] | None = None
         """Of the sample: features [s, M, out] by block, and numbers of the transitions [S, M]."""
-        self._told = {name: np.full(build.rows, np.nan) for name in ("entropy", "distance", "forward", "inverse")}
+        self._metrics = {name: np.full(build.rows, np.nan) for name in ("entropy", "distance", "forward", "inverse")}
 
     @property
     def scale(self) -> Array:
@@ -73,45 +73,48 @@ class AptGuide(BaseGuide):
     def learn(self, batch: Batch) -> None:
         """Take one step of Adam on the mean of both losses over transitions [S, B, …], of every seed."""
         for block, (rows, views) in enumerate(self.networks.blocks):
-            seen, following = (
-                tensors(each[rows], self._device) for each in (batch.observation, batch.next_observation)
+            observations, following = (
+                tensors(array[rows], self._device) for array in (batch.observation, batch.next_observation)
             )
-            losses = self.icm.losses(views, seen, tensor(batch.action[rows], self._device), following)
+            losses = self.icm.losses(views, observations, tensor(batch.action[rows], self._device), following)
             forward, inverse = losses.forward.mean(1), losses.inverse.mean(1)
             self.networks.block_gradient(block, forward + inverse, self._gradient)
-            self._told["forward"][rows] = forward.detach().cpu().numpy()
-            self._told["inverse"][rows] = inverse.detach().cpu().numpy()
+            self._metrics["forward"][rows] = forward.detach().cpu().numpy()
+            self._metrics["inverse"][rows] = inverse.detach().cpu().numpy()
         self.optimiser.step(self._gradient.flat, np.ones(self._rows, bool))
 
     def shape(self, batch: Batch) -> Batch:
         """Return the batch with the entropy reward, and `task_weight` times the task's."""
-        own, numbers = self._features(batch.next_observation), _numbers(batch)
-        particles, others = self._particles or (own, numbers)
+        features, numbers = self._features(batch.next_observation), _numbers(batch)
+        particles, others = self._particles or (features, numbers)
         left_out = not_counted(numbers, others)
         away = np.concatenate([
             nearest(points, among, torch.from_numpy(left_out[rows]).to(self._device), self.config.k).cpu().numpy()
-            for (rows, _), points, among in zip(self.networks.blocks, own, particles, strict=True)
+            for (rows, _), points, among in zip(self.networks.blocks, features, particles, strict=True)
         ])  # fmt: skip
-        for row, each in enumerate(away):
-            found = each[each != np.inf]
-            if len(found):
-                self.distances.add(row, found[:, None])
-            self._told["distance"][row] = found.mean(dtype=np.float64) if len(found) else np.nan
+        for row, row_distances in enumerate(away):
+            finite = row_distances[row_distances != np.inf]
+            if len(finite):
+                self.distances.add(row, finite[:, None])
+            self._metrics["distance"][row] = finite.mean(dtype=np.float64) if len(finite) else np.nan
         entropy = reward(away, self.scale, self.config.constant)
-        self._told["entropy"] = entropy.mean(1)
-        kept = np.float32(self.config.task_weight) * batch.reward
-        return batch._replace(reward=kept + entropy.astype(np.float32))
+        self._metrics["entropy"] = entropy.mean(1)
+        task_reward = np.float32(self.config.task_weight) * batch.reward
+        return batch._replace(reward=task_reward + entropy.astype(np.float32))
 
-    def _features(self, seen: Array) -> list[Tensor]:
+    def _features(self, observations: Array) -> list[Tensor]:
         """Return the features of observations [S, B, …], a tensor [s, B, out] for each block of seeds."""
         with torch.no_grad():
-            return [self.icm.features(views, tensors(seen[rows], self._device)) for rows, views in self.networks.blocks]
+            return [
+                self.icm.features(views, tensors(observations[rows], self._device))
+                for rows, views in self.networks.blocks
+            ]
 
     def metrics(self) -> Metrics:
         """Return `guide/entropy` and `guide/distance`, the means of the entropy reward and of the distances to
         neighbours in the last batch; `guide/scale`, μ; and `guide/forward` and `guide/inverse`, the mean losses of the
         two models in their last batch."""
-        return {**{f"guide/{name}": values.copy() for name, values in self._told.items()}, "guide/scale": self.scale}
+        return {**{f"guide/{name}": values.copy() for name, values in self._metrics.items()}, "guide/scale": self.scale}
 
     def state(self, row: int) -> State:
         return {

@@ -30,8 +30,8 @@ class Trunk:
         return linear_specs("trunk", *self._widths, orthogonal=True) | norm
 
     def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        found = linear(inputs, parameters["trunk.weight"], parameters["trunk.bias"])
-        return layer_norm(found, parameters["trunk.scale"], parameters["trunk.shift"]).tanh()
+        outputs = linear(inputs, parameters["trunk.weight"], parameters["trunk.bias"])
+        return layer_norm(outputs, parameters["trunk.scale"], parameters["trunk.shift"]).tanh()
 
 
 class Losses(NamedTuple):
@@ -61,19 +61,23 @@ class Icm:
         return {**self.features.specs(), **self._forward.specs(), **self._inverse.specs()}
 
     def losses(
-        self, parameters: Mapping[str, Tensor], seen: ObservationTensors, action: Tensor, following: ObservationTensors
+        self,
+        parameters: Mapping[str, Tensor],
+        observation: ObservationTensors,
+        action: Tensor,
+        following: ObservationTensors,
     ) -> Losses:
         """Return the losses of transitions: observations [S, B, …], actions [S, B] or [S, B, …], next observations."""
-        here, there = self.features(parameters, seen), self.features(parameters, following)
-        told = self._inverse(parameters, torch.cat([here, there], 2))
+        features, next_features = self.features(parameters, observation), self.features(parameters, following)
+        prediction = self._inverse(parameters, torch.cat([features, next_features], 2))
         if self._count is not None:
-            taken = one_hot(action.long().unsqueeze(2), (self._count,))
-            missed = F.cross_entropy(told.flatten(0, 1), action.long().flatten(), reduction="none")
+            action_vector = one_hot(action.long().unsqueeze(2), (self._count,))
+            missed = F.cross_entropy(prediction.flatten(0, 1), action.long().flatten(), reduction="none")
             inverse = missed.view(action.shape)
         else:
-            taken = action.flatten(2)
-            inverse = torch.linalg.vector_norm(taken - told.tanh(), dim=2)
+            action_vector = action.flatten(2)
+            inverse = torch.linalg.vector_norm(action_vector - prediction.tanh(), dim=2)
         if not self._joint:
-            here, there = here.detach(), there.detach()
-        expected = self._forward(parameters, torch.cat([here, taken], 2))
-        return Losses(torch.linalg.vector_norm(there - expected, dim=2), inverse)
+            features, next_features = features.detach(), next_features.detach()
+        expected = self._forward(parameters, torch.cat([features, action_vector], 2))
+        return Losses(torch.linalg.vector_norm(next_features - expected, dim=2), inverse)

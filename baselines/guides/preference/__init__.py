@@ -120,10 +120,14 @@ class Preference(AskingPart):
 
     def fits(self, there: There) -> str:
         """Return why this guide cannot work in this cell, or ""."""
-        horizon, steps, seen = there.suite.horizon(there.task), there["training"].steps, there.observations
-        if seen.parts or seen.categories or len(seen.shape) != 1:
-            given = f"the parts {', '.join(seen.parts)}" if seen.parts else f"{seen.dtype} of shape {seen.shape}"
-            return f"it learns its reward from observations that are a vector of numbers, and these are {given}"
+        horizon, steps, observations = there.suite.horizon(there.task), there["training"].steps, there.observations
+        if observations.parts or observations.categories or len(observations.shape) != 1:
+            description = (
+                f"the parts {', '.join(observations.parts)}"
+                if observations.parts
+                else f"{observations.dtype} of shape {observations.shape}"
+            )
+            return f"it learns its reward from observations that are a vector of numbers, and these are {description}"
         if "critic" not in there["learner"].resets:
             return "the critic begins anew after pre-training, and this learner cannot do that; name learner=sac or td3"
         if self.segment > horizon:
@@ -186,9 +190,9 @@ class Preference(AskingPart):
         frame = 3 * self.frame_size**2 if self.sees == "frame" else 0
         if not parts["teacher"].keeps_snapshots:
             return frame
-        shown = parts["suite"].make(task)
-        shown.reset(0)
-        return frame + len(shown.snapshot())
+        example = parts["suite"].make(task)
+        example.reset(0)
+        return frame + len(example.snapshot())
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.baselines.guides.preference.guide import PreferenceGuide

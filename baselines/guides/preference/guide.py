@@ -67,7 +67,7 @@ class PreferenceGuide(BaseGuide):
         """Result of each seed's last training."""
         self._teach = [streams.teach for streams in build.streams]
         self._store: Store | None = None
-        self._seen: Tensor | None = None
+        self._live_states: Tensor | None = None
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         return RunPhase("explore", self.explored), RunPhase("train", steps - self.explored)
@@ -75,13 +75,13 @@ class PreferenceGuide(BaseGuide):
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Store the current reward of a new transition, and hold a session if one is due, so that immediate answers are
         available to this step's updates."""
-        self._store, self._seen = store, None
-        slots, seen = np.array([slot]), self.reward_input.of(transition)
-        reward = self.rewards.reward_of(seen, np.arange(self._build.rows))
+        self._store, self._live_states = store, None
+        slots, inputs = np.array([slot]), self.reward_input.of(transition)
+        reward = self.rewards.reward_of(inputs, np.arange(self._build.rows))
         for row in range(self._build.rows):
             store.write(REWARD, row, slots, reward[row])
             for column in self.reward_input.extra_columns:
-                store.write(column.name, row, slots, seen[row])
+                store.write(column.name, row, slots, inputs[row])
             if self.teacher.wants_snapshots and transition.snapshot is not None:
                 store.write(SNAPSHOT, row, slots, transition.snapshot[row])
         since = ctx.step - self.explored
@@ -93,51 +93,53 @@ class PreferenceGuide(BaseGuide):
         config = self.config
         recent = look_back(store, self._build.rows, config.recent * self._build.horizon)
         for row, sessions in enumerate(self.sessions):
-            wanted = min(config.queries, config.budget - sessions.query_count)
-            if wanted == 0:
+            pair_count = min(config.queries, config.budget - sessions.query_count)
+            if pair_count == 0:
                 continue
-            steps = self._choose(store, row, recent, wanted)
+            steps = self._choose(store, row, recent, pair_count)
             observations, rewards = recent.observations[row][steps], recent.rewards[row][steps]
-            seen = self._read(store, self.reward_input.column, row, recent.slots[steps])
-            learned = self.rewards.returns(row, seen).mean(0)
+            inputs = self._read(store, self.reward_input.column, row, recent.slots[steps])
+            learned = self.rewards.returns(row, inputs).mean(0)
             queries = [
-                Query(Pair(row, sessions.query_count + n, *pair), ctx.step, sessions.session_count, learned[n], seen[n])
+                Query(
+                    Pair(row, sessions.query_count + n, *pair), ctx.step, sessions.session_count, learned[n], inputs[n]
+                )
                 for n, pair in enumerate(zip(observations, rewards, strict=True))
             ]
             sessions.begin(queries)
             scale = mean_reward(recent.rewards[row], recent.ended[row]) * config.segment
-            shown: Sequence[Array | None] = [None] * len(queries)
+            snapshots: Sequence[Array | None] = [None] * len(queries)
             if self.teacher.wants_snapshots:
-                shown = list(self._read(store, SNAPSHOT, row, recent.slots[steps]))
-            for query, drawn in zip(queries, shown, strict=True):
-                self._put(query, drawn, scale, ctx)
+                snapshots = list(self._read(store, SNAPSHOT, row, recent.slots[steps]))
+            for query, pair_snapshots in zip(queries, snapshots, strict=True):
+                self._put(query, pair_snapshots, scale, ctx)
 
-    def _choose(self, store: Store, row: int, recent: Recent, wanted: int) -> Array:
-        """Return the steps of pairs of segments, int64 [n, 2, H] into `recent`: `wanted` pairs, or none if no episode
-        is long enough."""
+    def _choose(self, store: Store, row: int, recent: Recent, pair_count: int) -> Array:
+        """Return the steps of pairs of segments, int64 [n, 2, H] into `recent`: `pair_count` pairs, or none if no
+        episode is long enough."""
         config = self.config
         possible = starts(recent.ended[row], config.segment, config.recent)
         if not len(possible):
             return np.zeros((0, 2, config.segment), np.int64)
         informative = INFORMATIVE.get(config.sampling) if self.sessions[row].session_count else None
-        candidates = wanted * config.candidates if informative else wanted
+        candidates = pair_count * config.candidates if informative else pair_count
         steps = self._teach[row].choice(possible, (candidates, 2))[..., None] + np.arange(config.segment)
         if informative is None:
             return steps
-        seen = self._read(store, self.reward_input.column, row, recent.slots[steps])
-        rated = informative(probabilities(self.rewards.returns(row, seen)))
-        return np.asarray(steps[np.argsort(-rated, kind="stable")[:wanted]])
+        inputs = self._read(store, self.reward_input.column, row, recent.slots[steps])
+        rated = informative(probabilities(self.rewards.returns(row, inputs)))
+        return np.asarray(steps[np.argsort(-rated, kind="stable")[:pair_count]])
 
     def _read(self, store: Store, column: str, row: int, slots: Array) -> Array:
         """Return a column's values for pairs of segments of one seed: slots [n, 2, H] -> [n, 2, H, …]."""
         index = np.zeros((self._build.rows, slots.size), np.int64)
         index[row] = slots.ravel()
-        found = store.column(column, index)[row]
-        return np.asarray(found.reshape(*slots.shape, *found.shape[1:]))
+        stored = store.column(column, index)[row]
+        return np.asarray(stored.reshape(*slots.shape, *stored.shape[1:]))
 
-    def _put(self, query: Query, drawn: Array | None, scale: float, ctx: Context) -> None:
+    def _put(self, query: Query, snapshots: Array | None, scale: float, ctx: Context) -> None:
         """Label the pair or send it as a question. Its snapshots travel with the question and are not kept."""
-        pair = replace(query.pair, snapshots=drawn)
+        pair = replace(query.pair, snapshots=snapshots)
         if self.teacher.to is None:
             query.verdict = self.teacher.label(pair, scale, self._teach[pair.row])
         else:
@@ -181,7 +183,7 @@ class PreferenceGuide(BaseGuide):
         for query in queries:
             verdict = query.verdict
             assert verdict is not None
-            told = query.row()
+            record = query.row()
             if verdict.is_used and verdict.label is not None:
                 pairs.append(query.segments)
                 labels.append(verdict.label)
@@ -189,11 +191,11 @@ class PreferenceGuide(BaseGuide):
                 chosen, other = query.segments[[query.preferred, 1 - query.preferred]]
                 pairs.append(np.stack([np.asarray(verdict.imagined, np.float32), chosen]))
                 labels.append(0.0)
-                told |= self._true_returns(row, imagined=pairs[-1][0], chosen=chosen, other=other)
+                record |= self._true_returns(row, imagined=pairs[-1][0], chosen=chosen, other=other)
                 if not sketched:
                     self._sketch(query, ctx, imagined=pairs[-1][0], preferred=chosen, other=other)
                     sketched = True
-            ctx.note("labels", row, told)
+            ctx.note("labels", row, record)
         self.preferences[row].add(pairs, labels)
 
     def _sketch(self, query: Query, ctx: Context, **segments: Array) -> None:
@@ -202,9 +204,9 @@ class PreferenceGuide(BaseGuide):
         for name, states in segments.items():
             for thing in things:
                 for t, place in enumerate(states[:1, thing.entries] if thing.constant else states[:, thing.entries]):
-                    told = {"query": query.pair.number, "segment": name, "t": t, "name": thing.name}
+                    record = {"query": query.pair.number, "segment": name, "t": t, "name": thing.name}
                     places = zip("xyz", place.tolist(), strict=False)
-                    ctx.note("imagined", query.pair.row, told | dict(places))
+                    ctx.note("imagined", query.pair.row, record | dict(places))
 
     def _true_returns(self, row: int, **segments: Array) -> dict[str, float]:
         """Return the task's own return of a seed's segments [H, D] as `reward_NAME`, if the suite computes rewards from
@@ -212,8 +214,8 @@ class PreferenceGuide(BaseGuide):
         suite = self._build.suite(row)
         if not isinstance(suite, HasRewards):
             return {}
-        found = {name: float(np.sum(suite.rewards(self._build.task, states))) for name, states in segments.items()}
-        return {f"reward_{name}": value for name, value in found.items() if np.isfinite(value)}
+        returns = {name: float(np.sum(suite.rewards(self._build.task, states))) for name, states in segments.items()}
+        return {f"reward_{name}": value for name, value in returns.items() if np.isfinite(value)}
 
     def _relabel(self, store: Store, chosen: Array) -> None:
         """Relabel all live transitions of the seeds `chosen` [S] with the current reward."""
@@ -235,13 +237,13 @@ class PreferenceGuide(BaseGuide):
 
     def _stored(self) -> Tensor:
         """Return all live states, float32 [S, n, D]."""
-        if self._seen is None:
+        if self._live_states is None:
             assert self._store is not None
             live = self._store.live
             everywhere = np.tile(live.slots(np.arange(live.count)), (self._build.rows, 1))
-            found = self._store.column("observation", everywhere)
-            self._seen = torch.tensor(found, dtype=torch.float32, device=self._build.device)
-        return self._seen
+            states = self._store.column("observation", everywhere)
+            self._live_states = torch.tensor(states, dtype=torch.float32, device=self._build.device)
+        return self._live_states
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
         """Return r̂ of observations [n, D] of the seed rows `rows` [n], float32 [n]; None if the reward reads
@@ -250,8 +252,8 @@ class PreferenceGuide(BaseGuide):
 
     def metrics(self) -> Metrics:
         """Return counts over the run so far, and the results of the last training."""
-        told = [sessions.metrics() for sessions in self.sessions]
-        counted = {name: np.array([each[name] for each in told], float) for name in told[0]}
+        counts = [sessions.metrics() for sessions in self.sessions]
+        counted = {name: np.array([seed_counts[name] for seed_counts in counts], float) for name in counts[0]}
         return {f"preference/{name}": value for name, value in {**counted, **self.fit._asdict()}.items()}
 
     def state(self, row: int) -> State:

@@ -74,20 +74,20 @@ class RndGuide(BaseGuide):
             return
         slots = store.slot(np.arange(store.written - self.config.every, store.written))
         batch = store.gather(np.broadcast_to(slots, (self._rows, len(slots))))
-        seen, rows = _flat(batch.next_observation)
-        features = self.fixed.evaluate(self._features, seen, rows).reshape(self._rows, len(slots), -1)
-        for row, own in enumerate(features):
-            self.observation_moments.add(row, own)
-        for row, own in enumerate(self.bonus(seen, rows).reshape(self._rows, -1)):
-            self._count(row, own)
+        observations, rows = _flat(batch.next_observation)
+        features = self.fixed.evaluate(self._features, observations, rows).reshape(self._rows, len(slots), -1)
+        for row, seed_numbers in enumerate(features):
+            self.observation_moments.add(row, seed_numbers)
+        for row, seed_numbers in enumerate(self.bonus(observations, rows).reshape(self._rows, -1)):
+            self._count(row, seed_numbers)
 
     def _count(self, row: int, bonuses: Array) -> None:
         """Continue a seed's bonus returns with the bonuses [n] of consecutive transitions."""
-        found = np.empty((len(bonuses), 1))
+        returns = np.empty((len(bonuses), 1))
         for step, bonus in enumerate(bonuses.tolist()):
             self._return[row] = self.config.discount * self._return[row] + bonus
-            found[step] = self._return[row]
-        self.returned.add(row, found)
+            returns[step] = self._return[row]
+        self.returned.add(row, returns)
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
         """Take as many steps of the predictor as the learner has due, each on a batch drawn uniformly."""
@@ -96,43 +96,46 @@ class RndGuide(BaseGuide):
             self.learn(store.gather(store.live.slots(np.stack(offsets))).next_observation)
         return 0
 
-    def learn(self, seen: Array) -> None:
+    def learn(self, observations: Array) -> None:
         """Take one step of Adam on the mean of b over observations [S, B, …], of every seed."""
         for block, (rows, _) in enumerate(self.predictor.blocks):
-            loss = self._errors(block, tensors(seen[rows], self._device)).mean(1)
+            loss = self._errors(block, tensors(observations[rows], self._device)).mean(1)
             self.predictor.block_gradient(block, loss, self._gradient)
             self._loss[rows] = loss.detach().cpu().numpy()
         self.optimiser.step(self._gradient.flat, np.ones(self._rows, bool))
 
     def shape(self, batch: Batch) -> Batch:
         """Return the batch with r_task + weight·b/σ."""
-        found = self.bonus(*_flat(batch.next_observation)).reshape(batch.reward.shape) / self.scale[:, None]
-        self._bonus = found.mean(1)
-        return batch._replace(reward=batch.reward + np.float32(self.config.weight) * found.astype(np.float32))
+        bonus = self.bonus(*_flat(batch.next_observation)).reshape(batch.reward.shape) / self.scale[:, None]
+        self._bonus = bonus.mean(1)
+        return batch._replace(reward=batch.reward + np.float32(self.config.weight) * bonus.astype(np.float32))
 
-    def bonus(self, seen: Array, rows: Array) -> Array:
+    def bonus(self, observations: Array, rows: Array) -> Array:
         """Return b of observations [n, …] of seed rows `rows` [n], before it is divided by σ, float32 [n]."""
-        return self.predictor.evaluate(self._errors, seen, rows)
+        return self.predictor.evaluate(self._errors, observations, rows)
 
     def reward(self, observation: Array, rows: Array) -> Array:
         """Return weight·b/σ of observations [n, …], as if each were the next observation of a transition."""
         return np.float32(self.config.weight) * (self.bonus(observation, rows) / self.scale[rows]).astype(np.float32)
 
-    def _features(self, block: int, seen: ObservationTensors) -> Tensor:
+    def _features(self, block: int, observations: ObservationTensors) -> Tensor:
         """Return the features [s, B, width] of the observations of a block's s seeds, before normalisation."""
-        return self._encoder(self.fixed.blocks[block].views, seen)
+        return self._encoder(self.fixed.blocks[block].views, observations)
 
-    def _errors(self, block: int, seen: ObservationTensors) -> Tensor:
+    def _errors(self, block: int, observations: ObservationTensors) -> Tensor:
         """Return b [s, B] of the observations of a block's s seeds, with gradients for the predictor alone."""
         rows, fixed = self.fixed.blocks[block]
         with torch.no_grad():
             deviation = np.maximum(np.sqrt(self.observation_moments.variance[rows]), LEAST)
             mean, scale = (
-                self._tensor(each).unsqueeze(1) for each in (self.observation_moments.mean[rows], 1 / deviation)
+                self._tensor(statistic).unsqueeze(1)
+                for statistic in (self.observation_moments.mean[rows], 1 / deviation)
             )
-            features = ((self._features(block, seen) - mean) * scale).clamp_(-self.config.clip, self.config.clip)
-            wanted = self._target(fixed, features)
-        return (self._predictor(self.predictor.blocks[block].views, features) - wanted).square().mean(2)
+            features = ((self._features(block, observations) - mean) * scale).clamp_(
+                -self.config.clip, self.config.clip
+            )
+            target = self._target(fixed, features)
+        return (self._predictor(self.predictor.blocks[block].views, features) - target).square().mean(2)
 
     def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(array.astype(np.float32)).to(self._device)
@@ -161,7 +164,7 @@ class RndGuide(BaseGuide):
         self._return[row] = state["return"]
 
 
-def _flat(seen: Array) -> tuple[Array, Array]:
+def _flat(observations: Array) -> tuple[Array, Array]:
     """Return observations [S, B, …] as [S·B, …], and their seed rows [S·B]."""
-    seeds, size = seen.shape[:2]
-    return seen.reshape(seeds * size, *seen.shape[2:]), np.repeat(np.arange(seeds), size)
+    seeds, size = observations.shape[:2]
+    return observations.reshape(seeds * size, *observations.shape[2:]), np.repeat(np.arange(seeds), size)

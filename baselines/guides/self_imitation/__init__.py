@@ -65,9 +65,9 @@ class SelfImitation(AskingPart):
     def stored_bytes(self, parts: Any, task: str) -> int:
         """Return the bytes per transition of the replay that the guide's own store takes."""
         observations = parts["agent"].observes(*parts["suite"].spaces(task))
-        each = observations.parts.values() or (observations,)
-        own = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in each)
-        return int(own * (1 + self.capacity / parts["training"].capacity))
+        spaces = observations.parts.values() or (observations,)
+        step_bytes = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in spaces)
+        return int(step_bytes * (1 + self.capacity / parts["training"].capacity))
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.baselines.guides.self_imitation.guide import SelfImitationGuide

@@ -57,14 +57,14 @@ class SelfImitationGuide(BaseGuide):
         self._discount, self._starts = float(learner.discount), int(learner.learning_starts)
         # an episode is copied at once, so that more may be written between two checkpoints than steps are taken
         slots = config.capacity + build.slots + build.horizon
-        own = dataclasses.replace(build, capacity=config.capacity, slots=slots, events=())
+        memory_build = dataclasses.replace(build, capacity=config.capacity, slots=slots, events=())
         replay = Per(config.alpha, config.beta, config.beta > 0, config.epsilon, new_priority="maximum")
-        self.memory = Uneven(own, replay, (RETURN,), name=NAME)
+        self.memory = Uneven(memory_build, replay, (RETURN,), name=NAME)
         self._begun = np.zeros(build.rows, np.int64)
         """[S], number of the first transition of the episode being stored."""
         self._advantage: Array = np.zeros((build.rows, config.batch_size), np.float32)
         """(R − Q)₊ of the last batch, [S, B]."""
-        self._told: dict[str, Array] = {}
+        self._metrics: dict[str, Array] = {}
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Keep each episode that has ended and was rewarded; demonstrations and datasets too."""
@@ -82,21 +82,21 @@ class SelfImitationGuide(BaseGuide):
         rewards = store.read("reward", row, slots)
         if not (rewards > 0).any():
             return
-        returns, memory = returns_to_go(rewards, self._discount), self.memory.each[row]
+        returns, memory = returns_to_go(rewards, self._discount), self.memory.by_seed[row]
         for start in range(0, len(slots), PIECE):
             chosen = slots[start : start + PIECE]
             batch = store.gather(np.broadcast_to(chosen, (len(self._begun), len(chosen))))
             assert batch.success is not None
             for place in range(len(chosen)):
-                one = np.s_[row : row + 1, place]
-                terminated = batch.terminated[one]
+                index = np.s_[row : row + 1, place]
+                terminated = batch.terminated[index]
                 last = start + place == len(slots) - 1
                 step = Transition(
-                    batch.observation[one], batch.action[one], batch.reward[one], terminated, ~terminated & last,
-                    batch.next_observation[one], np.zeros((1, 0), bool), None, batch.success[one],
+                    batch.observation[index], batch.action[index], batch.reward[index], terminated, ~terminated & last,
+                    batch.next_observation[index], np.zeros((1, 0), bool), None, batch.success[index],
                 )  # fmt: skip
-                kept = memory.add(step, ctx)
-                memory.store.write(RETURN.name, 0, np.array([kept]), returns[start + place])
+                slot = memory.add(step, ctx)
+                memory.store.write(RETURN.name, 0, np.array([slot]), returns[start + place])
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
         """Take a round of gradient steps, if one is due."""
@@ -110,16 +110,16 @@ class SelfImitationGuide(BaseGuide):
         drawn = self.memory.sample(self.config.batch_size, ctx, least=self.config.starts)
         if not drawn.ready.any():
             return
-        told = learner.update_added(
+        update_metrics = learner.update_added(
             drawn.batch, drawn.ready, (Loss("the guide SelfImitation", ("q",), self.imitation),)
         )
         self.memory.feedback(drawn, Update(self._advantage, {}))
-        found = {
-            "guide/loss": told["q_added"],
+        metrics = {
+            "guide/loss": update_metrics["q_added"],
             "guide/advantage": self._advantage.mean(1),
             "guide/raised": (self._advantage > 0).mean(1),
         }
-        self._told = {name: np.where(drawn.ready, values, np.nan) for name, values in found.items()}
+        self._metrics = {name: np.where(drawn.ready, values, np.nan) for name, values in metrics.items()}
 
     def imitation(self, batch: Tensors, networks: QNetworks) -> Mapping[str, Tensor]:
         """Return weight·mean of w·½(R − Q(s, a))₊² for group `q`, [s], and note (R − Q)₊ as the new priorities."""
@@ -137,15 +137,15 @@ class SelfImitationGuide(BaseGuide):
         names = ("guide/loss", "guide/advantage", "guide/raised")
         return {
             "guide/kept": self.memory.stored.astype(np.float64),
-            **{name: self._told.get(name, nothing).astype(np.float64) for name in names},
+            **{name: self._metrics.get(name, nothing).astype(np.float64) for name in names},
         }
 
     def state(self, row: int) -> State:
-        told = {name: float(values[row]) for name, values in self._told.items()}
-        return {"memory": self.memory.state(row), "begun": int(self._begun[row]), "told": told}
+        metrics = {name: float(values[row]) for name, values in self._metrics.items()}
+        return {"memory": self.memory.state(row), "begun": int(self._begun[row]), "told": metrics}
 
     def load_state(self, row: int, state: State) -> None:
         self.memory.load_state(row, state["memory"])
         self._begun[row] = state["begun"]
         for name, value in state["told"].items():
-            self._told.setdefault(name, np.full(len(self._begun), np.nan))[row] = value
+            self._metrics.setdefault(name, np.full(len(self._begun), np.nan))[row] = value

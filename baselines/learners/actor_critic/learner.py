@@ -87,7 +87,7 @@ class ActorCriticLearner(BaseLearner, ABC):
             self.optimisers.append(Adam(self.encoder, config.critic_lr))
         self.gradients = [optimiser.parameters.empty_like() for optimiser in self.optimisers]
         self._step, self._updates = 0, 0
-        self._asked: tuple[int, int | None] = (0, None)
+        self._phase_updates: tuple[int, int | None] = (0, None)
         """The last step, and the number of updates that the run phase sets for it."""
         self._renewals = np.zeros(build.rows, np.int64)
         """[S], updates since each seed's target networks were last updated."""
@@ -147,20 +147,20 @@ class ActorCriticLearner(BaseLearner, ABC):
             return np.stack([generator.uniform(-1, 1, self.actions) for generator in generators]).astype(np.float32)
         noise = np.stack([generator.standard_normal(self.actions, np.float32) for generator in generators])
 
-        def noisy(block: int, seen: ObservationTensors, noise: Tensor) -> Tensor:
-            return self.explore(block, self.features(block, seen), noise)
+        def noisy(block: int, inputs: ObservationTensors, noise: Tensor) -> Tensor:
+            return self.explore(block, self.features(block, inputs), noise)
 
         return self.actor.evaluate(noisy, observation, rows, noise)
 
-    def _greedy(self, block: int, seen: ObservationTensors) -> Tensor:
-        return self.greedy(block, self.features(block, seen))
+    def _greedy(self, block: int, observation: ObservationTensors) -> Tensor:
+        return self.greedy(block, self.features(block, observation))
 
     def value(self, observation: Array, rows: Array) -> Array:
         """Return mean_i Q_i(s, π(s)) under greedy actions for observations [n, …] of the seed rows `rows` [n], float32
         [n]."""
 
-        def values(block: int, seen: ObservationTensors) -> Tensor:
-            features = self.features(block, seen)
+        def values(block: int, inputs: ObservationTensors) -> Tensor:
+            features = self.features(block, inputs)
             return self.q(self.critic.blocks[block].views, features, self.greedy(block, features)).mean(1)
 
         return self.actor.evaluate(values, observation, rows)
@@ -177,8 +177,8 @@ class ActorCriticLearner(BaseLearner, ABC):
 
     def target_critics(self, block: int, sample: Sample) -> Mapping[str, Tensor]:
         """Return the parameters of the chosen target critics, name -> [S·M, …]."""
-        own = self.target.blocks[block]
-        return own.views if sample.chosen is None else self.target.subset(own, sample.chosen)
+        target = self.target.blocks[block]
+        return target.views if sample.chosen is None else self.target.subset(target, sample.chosen)
 
     def actor_q(self, block: int, features: Tensor, action: Tensor) -> Tensor:
         """Return the online critics' value of actions [S, B, A] at features of s, reduced over all critics, [S, B]."""
@@ -188,29 +188,29 @@ class ActorCriticLearner(BaseLearner, ABC):
         return REDUCTIONS[self.config.actor_reduction](self.q(critics, features, action))
 
     def fit_critics(
-        self, sample: Sample, wanted: Tensor, kind: Kind, added: Added | None, penalty: Penalty | None = None
+        self, sample: Sample, td_target: Tensor, kind: Kind, added: Added | None, penalty: Penalty | None = None
     ) -> CriticUpdate:
         """Take one step of Adam of the critics and the encoder on Σ_i mean of w·(Q_i(s, a) − y)² (VLM-RB, app. E.1).
 
-        `wanted` is y, [S, B]. A `penalty` is added to the loss. The reducible error is |mean_i Q_i − y| −
+        `td_target` is y, [S, B]. A `penalty` is added to the loss. The reducible error is |mean_i Q_i − y| −
         |mean_i Q̄_i − y| [choice], the reducible loss Σ_i (Q_i − y)² − Σ_i (Q̄_i − y)².
         """
         block = kind.block
         features = self.features(block, sample.observation)
         values = self.q(self.critic.blocks[block].views, features, sample.action)
-        errors = values - wanted.unsqueeze(1)
+        errors = values - td_target.unsqueeze(1)
         squares = errors.square()
         if sample.weight is not None:
             squares = squares * sample.weight.unsqueeze(1)
         loss = squares.sum(1).mean(1)
-        told: Mapping[str, Tensor] = {}
+        penalty_metrics: Mapping[str, Tensor] = {}
         if penalty is not None:
-            further, told = penalty(features, values)
+            further, penalty_metrics = penalty(features, values)
             loss = loss + further
         errors = errors.detach()
         td_error = errors.mean(1)
         norms = self._descend(CRITICS, kind, loss, added)
-        metrics = {"loss": loss.detach(), "q_mean": (td_error + wanted).mean(1), **told}
+        metrics = {"loss": loss.detach(), "q_mean": (td_error + td_target).mean(1), **penalty_metrics}
         metrics |= dict(zip(("grad_norm", "encoder_grad_norm"), norms, strict=False))
         less = None
         if kind.reducible is not None:
@@ -218,9 +218,9 @@ class ActorCriticLearner(BaseLearner, ABC):
                 former_features = self.target_features(block, sample.observation)
                 former = self.q(self.target.blocks[block].views, former_features, sample.action)
             if kind.reducible == "error":
-                less = td_error.abs() - (former.mean(1) - wanted).abs()
+                less = td_error.abs() - (former.mean(1) - td_target).abs()
             else:
-                less = errors.square().sum(1) - (former - wanted.unsqueeze(1)).square().sum(1)
+                less = errors.square().sum(1) - (former - td_target.unsqueeze(1)).square().sum(1)
         return CriticUpdate(metrics, td_error, less)
 
     def fit_actor(self, loss: Tensor, kind: Kind, added: Added | None) -> dict[str, Tensor]:
@@ -245,10 +245,10 @@ class ActorCriticLearner(BaseLearner, ABC):
         # one array, so that the GPU is synchronised once
         return UpdateStatistics(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
-        self._asked = step, asked
-        if asked is not None:
-            return asked
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
+        self._phase_updates = step, phase_updates
+        if phase_updates is not None:
+            return phase_updates
         return self.config.utd if step >= self.config.learning_starts else 0
 
     def actor_due(self, step: int) -> bool:
@@ -260,8 +260,8 @@ class ActorCriticLearner(BaseLearner, ABC):
         """
         config = self.config
         if step != self._step:
-            asked = self._asked[1] if self._asked[0] == step else None
-            self._step, self._updates = step, (step - 1) * (asked or 0)
+            phase_updates = self._phase_updates[1] if self._phase_updates[0] == step else None
+            self._step, self._updates = step, (step - 1) * (phase_updates or 0)
         before, self._updates = self._updates % config.utd, self._updates + 1
         rises = (before + 1) * config.actor_utd // config.utd > before * config.actor_utd // config.utd
         return rises and step % config.policy_frequency == 0
@@ -289,7 +289,7 @@ class ActorCriticLearner(BaseLearner, ABC):
         """
         acts = self.actor_due(step)
         renews = self.targets_due(acts, active)
-        told = []
+        statistics = []
         # each block is finished before the next, so that on a CPU one seed's networks stay in the cache
         for block, (rows, _) in enumerate(self.actor.blocks):
             moving = np.zeros_like(active)
@@ -298,17 +298,17 @@ class ActorCriticLearner(BaseLearner, ABC):
             kind = Kind(block, acts, moved, reducible, batch.weight is not None, tuple(moving.tolist()))
             sample = self.sample(batch, rows, acts)
             if losses:
-                told.append(self.learn(sample, kind, self._added(losses, batch, block, acts)))
+                statistics.append(self.learn(sample, kind, self._added(losses, batch, block, acts)))
             else:
-                told.append(self._learn(sample, kind))
-        names = told[0].names
-        found = torch.cat([each.numbers for each in told]).cpu().numpy()
+                statistics.append(self._learn(sample, kind))
+        names = statistics[0].names
+        numbers = torch.cat([part.numbers for part in statistics]).cpu().numpy()
         size = batch.reward.shape[1]
-        metrics = {name: found[:, position] for position, name in enumerate(names)}
+        metrics = {name: numbers[:, position] for position, name in enumerate(names)}
         if losses:
             groups = [group for group in self.config.groups if f"{group}_added" in metrics]
             adding.warn_of_infinite({group: metrics[f"{group}_added"] for group in groups}, losses, self.seeds, active)
-        per_transition = found[:, len(names) :]
+        per_transition = numbers[:, len(names) :]
         return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible is not None else None)
 
     def _added(self, losses: Sequence[Loss], batch: Batch, block: int, acts: bool) -> dict[str, Added]:
@@ -319,10 +319,10 @@ class ActorCriticLearner(BaseLearner, ABC):
         def of_actor(compute: Callable[..., Any]) -> Callable[..., Any]:
             """Wrap a function of the actor, which reads features without gradient."""
 
-            def computed(observation: ObservationTensors, *given: Tensor) -> Any:
+            def computed(observation: ObservationTensors, *arguments: Tensor) -> Any:
                 with torch.no_grad():
                     features = self.features(block, observation)
-                return compute(block, features, *given)
+                return compute(block, features, *arguments)
 
             return computed
 
@@ -427,7 +427,7 @@ class ActorCriticLearner(BaseLearner, ABC):
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
         """Set the networks of a seed, and each target network to its online network."""
-        for own in (self.encoder, self.actor, self.critic):
-            own.load(row, {name: array for name, array in parameters.items() if name in own.specs})
+        for network in (self.encoder, self.actor, self.critic):
+            network.load(row, {name: array for name, array in parameters.items() if name in network.specs})
         for target, online in self.targets():
             target.load(row, online.arrays(row))

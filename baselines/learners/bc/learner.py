@@ -79,15 +79,15 @@ class BcLearner(BaseLearner):
         `imitation`, [S, B]."""
         if losses or reducible:
             raise UserError("the learner bc has one loss and no target network: choose learner=cal_ql, or replay=uer")
-        found, norms = [], []
+        parts, norms = [], []
         for block, (rows, _) in enumerate(self.actor.blocks):
             observation = tensors(batch.observation[rows], self.device)
-            each = self.imitation(block, observation, tensor(batch.action[rows], self.device))
+            per_transition = self.imitation(block, observation, tensor(batch.action[rows], self.device))
             weight = tensor(self._weight(batch)[rows], self.device)
-            norms.append(self._descend(block, (each * weight).mean(1), active))
-            found.append(torch.cat([(each * weight).mean(1, keepdim=True), each], 1).detach())
-        told = torch.cat(found).cpu().numpy()
-        return Update(told[:, 1:], {"loss": told[:, 0], "grad_norm": torch.cat(norms).cpu().numpy()})
+            norms.append(self._descend(block, (per_transition * weight).mean(1), active))
+            parts.append(torch.cat([(per_transition * weight).mean(1, keepdim=True), per_transition], 1).detach())
+        numbers = torch.cat(parts).cpu().numpy()
+        return Update(numbers[:, 1:], {"loss": numbers[:, 0], "grad_norm": torch.cat(norms).cpu().numpy()})
 
     def _weight(self, batch: Batch) -> Array:
         """Return the weight of each transition in the mean over the batch, float32 [S, B]."""
@@ -134,9 +134,9 @@ class BcLearner(BaseLearner):
     def _drawn(self, block: int, observation: ObservationTensors, noise: Tensor) -> Tensor:
         return tanh_gaussian(*self._gaussian(self._output(block, observation)), noise)[0]
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
         """Return what the run phase sets, else 1 from `learning_starts` on."""
-        return int(step >= self.config.learning_starts) if asked is None else asked
+        return int(step >= self.config.learning_starts) if phase_updates is None else phase_updates
 
     def value(self, observation: Array, rows: Array) -> Array:
         """Return NaN [n]: it estimates no value."""
@@ -164,5 +164,5 @@ class BcLearner(BaseLearner):
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
         """Set the parameters of a seed."""
-        for own in (self.encoder, self.actor):
-            own.load(row, {name: array for name, array in parameters.items() if name in own.specs})
+        for network in (self.encoder, self.actor):
+            network.load(row, {name: array for name, array in parameters.items() if name in network.specs})

@@ -72,11 +72,13 @@ class CalQlLearner(SacLearner):
         shape = (*batch.reward.shape[1:], config.cql_actions, self.actions)
         names = (*(("backup",) if config.max_backup else ()), *(("next", "current") if config.cql_weight else ()))
         more = {
-            name: self._tensor(np.stack([own.standard_normal(shape, np.float32) for own in self.noise[rows]]))
+            name: self._tensor(
+                np.stack([generator.standard_normal(shape, np.float32) for generator in self.noise[rows]])
+            )
             for name in names
         }
         if config.cql_weight:
-            uniform = np.stack([own.random(shape, np.float32) for own in self.noise[rows]])
+            uniform = np.stack([generator.random(shape, np.float32) for generator in self.noise[rows]])
             more["random"] = self._tensor(2 * uniform - 1)
             more["return"] = self._tensor(batch.columns[RETURN.name][rows])
         scaled = batch._replace(reward=self.scaled(batch.reward))
@@ -89,16 +91,16 @@ class CalQlLearner(SacLearner):
         with torch.no_grad():
             following = Head(*self.gaussian(block, self.features(block, sample.next_observation)))
             value = self.backup(block, sample, following)
-            wanted = sample.reward + sample.continues * value
+            td_target = sample.reward + sample.continues * value
         if not self.config.cql_weight:
-            return self.fit_critics(sample, wanted, kind, added)
+            return self.fit_critics(sample, td_target, kind, added)
 
         def penalty(features: Tensor, values: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
             gap, bounded = self.conservative(block, sample, features, values, following)
-            told = {"cql": gap.detach().mean((1, 2)), "bounded": bounded}
-            return self.config.cql_weight * gap.sum(1).mean(1), told
+            metrics = {"cql": gap.detach().mean((1, 2)), "bounded": bounded}
+            return self.config.cql_weight * gap.sum(1).mean(1), metrics
 
-        return self.fit_critics(sample, wanted, kind, added, penalty)
+        return self.fit_critics(sample, td_target, kind, added, penalty)
 
     def backup(self, block: int, sample: Sample, following: Head) -> Tensor:
         """Return the value of s′ in the target, [S, B]: the minimum over the target critics, and of K actions the
@@ -126,8 +128,8 @@ class CalQlLearner(SacLearner):
             actions, own_log = Head(*self.gaussian(block, features)).actions(more["current"])
             log_density = torch.cat([next_log, own_log], 2).unsqueeze(1)
         every = torch.cat([more["random"], next_actions, actions], 2)
-        found = self.q_of_each(self.critic.blocks[block].views, features, every)
-        random, policy = found[..., :count] - self.actions * math.log(0.5), found[..., count:]
+        action_values = self.q_of_each(self.critic.blocks[block].views, features, every)
+        random, policy = action_values[..., :count] - self.actions * math.log(0.5), action_values[..., count:]
         returns = more["return"][:, None, :, None]
         bounded = (policy.detach() < returns).float().mean((1, 2, 3))
         if self.config.calibrated:

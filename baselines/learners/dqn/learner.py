@@ -43,9 +43,9 @@ class DqnLearner(QLearner):
         """
         with torch.no_grad():
             best, highest = self.following(online, target, sample.next_observation)
-            wanted = sample.reward + sample.continues * best
+            td_target = sample.reward + sample.continues * best
         chosen = self.network(online.views, sample.observation).gather(2, sample.action).squeeze(2)
-        loss = F.huber_loss(chosen, wanted, reduction="none")
+        loss = F.huber_loss(chosen, td_target, reduction="none")
         chosen = chosen.detach()
         less = None
         if reducible is not None:
@@ -54,11 +54,11 @@ class DqnLearner(QLearner):
             reachable = sample.reward + sample.continues * highest
             measure = F.l1_loss if reducible == "error" else F.huber_loss
             less = measure(chosen, reachable, reduction="none") - measure(former, reachable, reduction="none")
-        return Terms(loss, chosen, chosen - wanted, less)
+        return Terms(loss, chosen, chosen - td_target, less)
 
-    def following(self, online: SeedBlock, target: SeedBlock, seen: ObservationTensors) -> tuple[Tensor, Tensor]:
-        """Return two values of the next observations `seen` [S, B, …], [S, B] each: the one in y, and the target
+    def following(self, online: SeedBlock, target: SeedBlock, observation: ObservationTensors) -> tuple[Tensor, Tensor]:
+        """Return two values of the next observations [S, B, …], [S, B] each: the one in y, and the target
         network's own maximum, with which losses are compared."""
-        values = self.admitted(self.network(target.views, seen), seen)
-        choosing = self.admitted(self.network(online.views, seen), seen) if self.config.double else values
+        values = self.admitted(self.network(target.views, observation), observation)
+        choosing = self.admitted(self.network(online.views, observation), observation) if self.config.double else values
         return values.gather(2, choosing.argmax(2, keepdim=True)).squeeze(2), values.amax(2)

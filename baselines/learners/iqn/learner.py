@@ -57,9 +57,9 @@ class IqnLearner(QLearner):
             best = self.admitted(network(choosing.views, sample.next_observation), sample.next_observation)
             best = best.argmax(2, keepdim=True)
             following = network.quantiles(target.views, sample.next_observation, drawn_next)
-            wanted = sample.reward.unsqueeze(2) + sample.continues.unsqueeze(2) * taken(following, best)
+            td_target = sample.reward.unsqueeze(2) + sample.continues.unsqueeze(2) * taken(following, best)
         quantiles = taken(network.quantiles(online.views, sample.observation, drawn), sample.action)
-        loss = quantile_huber(quantiles, wanted, drawn, config.kappa)
+        loss = quantile_huber(quantiles, td_target, drawn, config.kappa)
         value = quantiles.detach().mean(2)
         less = None
         if reducible is not None:
@@ -75,7 +75,7 @@ class IqnLearner(QLearner):
                 towards = sample.reward.unsqueeze(2) + sample.continues.unsqueeze(2) * most
                 now, before = (quantile_huber(z, towards, drawn, config.kappa) for z in (quantiles.detach(), former))
                 less = now - before
-        return Terms(loss, value, value - wanted.mean(2), less)
+        return Terms(loss, value, value - td_target.mean(2), less)
 
     def sample(self, batch: Batch, rows: slice) -> Sample:
         """Return a block's share of the batch as tensors, with the fractions τ and τ' of its update."""
@@ -96,12 +96,12 @@ def taken(quantiles: Tensor, action: Tensor) -> Tensor:
     return quantiles.gather(3, index).squeeze(3)
 
 
-def quantile_huber(quantiles: Tensor, wanted: Tensor, fractions: Tensor, kappa: float) -> Tensor:
-    """Return Σ_i mean_j |τ_i − 1{δ_ij < 0}|·L_κ(δ_ij)/κ with δ_ij = wanted_j − quantile_i, and Huber's loss L_κ.
+def quantile_huber(quantiles: Tensor, targets: Tensor, fractions: Tensor, kappa: float) -> Tensor:
+    """Return Σ_i mean_j |τ_i − 1{δ_ij < 0}|·L_κ(δ_ij)/κ with δ_ij = target_j − quantile_i, and Huber's loss L_κ.
 
-    Quantiles and fractions τ [S, B, N], wanted [S, B, N'] -> [S, B] (Dabney et al. 2018, eq. 3).
+    Quantiles and fractions τ [S, B, N], targets [S, B, N'] -> [S, B] (Dabney et al. 2018, eq. 3).
     """
-    delta = wanted.unsqueeze(2) - quantiles.unsqueeze(3)
+    delta = targets.unsqueeze(2) - quantiles.unsqueeze(3)
     huber = F.huber_loss(delta, torch.zeros_like(delta), reduction="none", delta=kappa) / kappa
     slope = (fractions.unsqueeze(3) - (delta.detach() < 0).float()).abs()
     return (slope * huber).mean(3).sum(2)

@@ -145,24 +145,24 @@ class QLearner(BaseLearner, ABC):
     def _values(self, observation: Array, rows: Array) -> Array:
         """Return Q-values [n, A]; −∞ for actions that may not be taken."""
 
-        def values(block: int, seen: ObservationTensors) -> Tensor:
-            return self.admitted(self.network(self.online.blocks[block].views, seen), seen)
+        def values(block: int, inputs: ObservationTensors) -> Tensor:
+            return self.admitted(self.network(self.online.blocks[block].views, inputs), inputs)
 
         return self.online.evaluate(values, observation, rows)
 
-    def admitted(self, values: Tensor, seen: ObservationTensors) -> Tensor:
-        """Return Q-values [S, B, A] at the observations `seen`, from which to take a maximum: −∞ for actions that the
+    def admitted(self, values: Tensor, observation: ObservationTensors) -> Tensor:
+        """Return Q-values [S, B, A] at observations [S, B, …], from which to take a maximum: −∞ for actions that the
         observations' mask does not admit. A mask that admits none (the zeros of a batch that is not drawn yet), or no
         mask, changes nothing."""
         if not self.mask:
             return values
-        assert not isinstance(seen, Tensor)
-        may = seen[self.mask] != 0
+        assert not isinstance(observation, Tensor)
+        may = observation[self.mask] != 0
         return values.masked_fill(~may & may.any(-1, keepdim=True), -torch.inf)
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
-        if asked is not None:
-            return asked
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
+        if phase_updates is not None:
+            return phase_updates
         due = step >= self.config.learning_starts and step % self.config.train_every == 0
         return self.config.gradient_steps if due else 0
 
@@ -182,14 +182,14 @@ class QLearner(BaseLearner, ABC):
         kind = Kind(reducible, batch.weight is not None, tuple(active.tolist()))
         samples = (self.sample(batch, rows) for rows, _ in blocks)
         if losses:
-            told = self.learn(samples, kind, [self._added(losses, batch, block) for block in range(len(blocks))])
+            statistics = self.learn(samples, kind, [self._added(losses, batch, block) for block in range(len(blocks))])
         else:
-            told = self._learn(next(samples), kind) if len(blocks) == 1 else self.learn(samples, kind)
-        found, columns = told.numbers.cpu().numpy(), len(told.names) * len(active)
-        metrics = dict(zip(told.names, found[:columns].reshape(-1, len(active)), strict=True))
+            statistics = self._learn(next(samples), kind) if len(blocks) == 1 else self.learn(samples, kind)
+        numbers, columns = statistics.numbers.cpu().numpy(), len(statistics.names) * len(active)
+        metrics = dict(zip(statistics.names, numbers[:columns].reshape(-1, len(active)), strict=True))
         if losses:
             adding.warn_of_infinite({"q": metrics["q_added"]}, losses, self.seeds, active)
-        per_transition = found[columns:].reshape(-1, *batch.reward.shape)
+        per_transition = numbers[columns:].reshape(-1, *batch.reward.shape)
         return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
 
     def learn_together(self, sample: Sample, kind: Kind) -> UpdateStatistics:
@@ -239,8 +239,11 @@ class QLearner(BaseLearner, ABC):
     def _added(self, losses: Sequence[Loss], batch: Batch, block: int) -> Added:
         """Return what `losses` add for the seeds of one block."""
         rows, views = self.online.blocks[block]
-        own, networks = adding.of(batch, rows, self.device), QNetworks(rows, functools.partial(self.network, views))
-        return adding.added(losses, own, networks, {"q": [*views.values()]})["q"]
+        transitions, networks = (
+            adding.of(batch, rows, self.device),
+            QNetworks(rows, functools.partial(self.network, views)),
+        )
+        return adding.added(losses, transitions, networks, {"q": [*views.values()]})["q"]
 
     def sample(self, batch: Batch, rows: slice) -> Sample:
         """Return a block's share of the batch as tensors."""
@@ -256,8 +259,8 @@ class QLearner(BaseLearner, ABC):
     def _discount(self, batch: Batch, rows: slice) -> Array:
         """Return the discount of the next observation's value, float32: γ, or γ^m [S, B] after m steps."""
         discount = self.config.discount
-        found = np.asarray(discount) if batch.steps is None else discount ** batch.steps[rows]
-        return np.asarray(found, np.float32)
+        factor = np.asarray(discount) if batch.steps is None else discount ** batch.steps[rows]
+        return np.asarray(factor, np.float32)
 
     def _tensor(self, array: Array) -> Tensor:
         return tensor(array, self.device)

@@ -58,8 +58,8 @@ class SacLearner(ActorCriticLearner):
             )
             features = self.target_features(block, sample.next_observation)
             value = self.target_q(block, sample, features, action) - self.alpha(block) * log_probability
-            wanted = sample.reward + sample.continues * value
-        return self.fit_critics(sample, wanted, kind, added)
+            td_target = sample.reward + sample.continues * value
+        return self.fit_critics(sample, td_target, kind, added)
 
     def update_actor(self, sample: Sample, kind: Kind, added: Added | None = None) -> tuple[dict[str, Tensor], Tensor]:
         """Descend the mean of α log π(a|s) − R_i Q_i(s, a), a drawn from π(·|s) (eq. 12).

@@ -46,8 +46,8 @@ class Td3Learner(ActorCriticLearner):
             noise = (config.target_noise * sample.next_noise).clamp(-config.noise_clip, config.noise_clip)
             features = self.target_features(block, sample.next_observation)
             action = (self.policy(self.target_actor.blocks[block].views, features) + noise).clamp(-1, 1)
-            wanted = sample.reward + sample.continues * self.target_q(block, sample, features, action)
-        return self.fit_critics(sample, wanted, kind, added)
+            td_target = sample.reward + sample.continues * self.target_q(block, sample, features, action)
+        return self.fit_critics(sample, td_target, kind, added)
 
     def update_actor(self, sample: Sample, kind: Kind, added: Added | None = None) -> dict[str, Tensor]:
         """Descend the mean of −R_i Q_i(s, π(s)) (algorithm 1: the deterministic policy gradient, with Q_1 there);

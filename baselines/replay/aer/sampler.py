@@ -52,7 +52,7 @@ class AerSampler(BaseSampler):
     def draw(self, count: int, moment: Moment) -> Draw:
         """Return slots int64 [S, B], without weights; uniform if there are no more candidates than B."""
         live, store = moment.live, moment.store
-        here = self._encode_new(moment)
+        current = self._encode_new(moment)
         size = max(count, int(self.pool(moment.step) * count))
         index = live.slots(np.stack([rng.integers(live.count, size=size) for rng in moment.rngs]))
         if size == count:
@@ -60,7 +60,7 @@ class AerSampler(BaseSampler):
         features = store.column("features", index)
         chosen = np.empty((len(index), count), np.int64)
         for row, stored in enumerate(features):
-            distance = np.square(stored - here[row]).sum(axis=1)
+            distance = np.square(stored - current[row]).sum(axis=1)
             chosen[row] = index[row, np.argsort(distance, kind="stable")[:count]]
         return Draw(chosen, None)
 
@@ -103,5 +103,5 @@ class AerSampler(BaseSampler):
         if len(self._observations) != len(self._slots):
             shape = (self.parameters.rows, *state["observations"].shape[1:])
             self._observations = [np.zeros(shape, state["observations"].dtype) for _ in self._slots]
-        for observation, own in zip(self._observations, state["observations"], strict=True):
-            observation[row] = own
+        for observation, seed_observation in zip(self._observations, state["observations"], strict=True):
+            observation[row] = seed_observation

@@ -42,7 +42,7 @@ class EroSampler(BaseSampler):
         """Features of the latest batch when it was chosen, [S, B, 3]."""
         self.mean_return = np.full(build.rows, np.nan)
         """Moving average of evaluation returns, [S]; NaN before the first."""
-        self._kept = np.zeros(build.rows)
+        self._kept_share = np.zeros(build.rows)
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
         self._time += 1
@@ -61,9 +61,9 @@ class EroSampler(BaseSampler):
             rng.random(out=coins[row])
         features = np.take_along_axis(self._features, candidates[:, :, None], axis=1)
         probability = self.retention(features)
-        kept = coins < probability
-        self._kept = kept.mean(axis=1)
-        preference = np.where(kept, np.arange(size) / size, 2.0 - probability)
+        is_kept = coins < probability
+        self._kept_share = is_kept.mean(axis=1)
+        preference = np.where(is_kept, np.arange(size) / size, 2.0 - probability)
         chosen = np.argsort(preference, axis=1, kind="stable")[:, :count]
         self._batch = np.take_along_axis(features, chosen[:, :, None], axis=1)
         return Draw(np.take_along_axis(candidates, chosen, axis=1), None)
@@ -77,9 +77,9 @@ class EroSampler(BaseSampler):
     def evaluated(self, returns: Array) -> None:
         """Take one step of the replay policy, with the change that these returns [S] make to their moving average as
         reward."""
-        known = np.isfinite(self.mean_return)
+        has_mean = np.isfinite(self.mean_return)
         weight = self.config.averaging
-        average = np.where(known, (1 - weight) * self.mean_return + weight * returns, returns)
+        average = np.where(has_mean, (1 - weight) * self.mean_return + weight * returns, returns)
         reward = average - self.mean_return
         learning = np.isfinite(reward)
         self.mean_return = np.where(np.isfinite(average), average, self.mean_return)
@@ -107,7 +107,7 @@ class EroSampler(BaseSampler):
     def metrics(self, step: int) -> Metrics:
         """Return the share of the latest candidates that the policy kept, and the moving average of evaluation
         returns."""
-        return {"replay/kept_share": self._kept.copy(), "replay/mean_return": self.mean_return.copy()}
+        return {"replay/kept_share": self._kept_share.copy(), "replay/mean_return": self.mean_return.copy()}
 
     def state(self, row: int) -> State:
         return {

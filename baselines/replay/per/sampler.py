@@ -35,9 +35,9 @@ class PerSampler(BaseSampler):
     def feedback(self, index: Array, update: Update) -> None:
         """Store |δ| of TD errors [S, B]; a value that is not finite leaves its transition's priority unchanged."""
         error = np.abs(update.td_error, dtype=np.float64)
-        known = np.isfinite(error)
-        overwrite(self.tree, index, self.priority(error), known)
-        np.maximum(self._largest, error.max(axis=1, initial=0.0, where=known), out=self._largest)
+        is_finite = np.isfinite(error)
+        overwrite(self.tree, index, self.priority(error), is_finite)
+        np.maximum(self._largest, error.max(axis=1, initial=0.0, where=is_finite), out=self._largest)
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
         self.tree.store(index, self.priority(self._new_error()), live)

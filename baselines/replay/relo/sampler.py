@@ -62,8 +62,8 @@ class ReloSampler(BaseSampler):
         largest = self.tree.largest
         self.tree.set_all_rows(index, np.where(largest > 0, largest, 1.0))
         self._stored = live.count
-        left = (live.start - 1) % live.size
-        self._note(np.full((self.tree.rows, 2), (left, index), np.int64))
+        evicted = (live.start - 1) % live.size
+        self._note(np.full((self.tree.rows, 2), (evicted, index), np.int64))
 
     def priority(self, difference: Array) -> Array:
         """Return p^α of differences: (max(0, d) + ε)^α."""

@@ -27,15 +27,15 @@ class HumanBackend:
     def __init__(self, runs: Sequence[Path]) -> None:
         """`runs` are the directories of the seed rows, STUDY/SUITE/TASK/METHOD-ID/seed-N."""
         self._runs = runs
-        self._asked: dict[int, PendingQuestion] = {}
-        self._known: dict[Path, tuple[tuple[int, int], Mapping[tuple[int, str], AnswerLine]]] = {}
+        self._questions: dict[int, PendingQuestion] = {}
+        self._answers_read: dict[Path, tuple[tuple[int, int], Mapping[tuple[int, str], AnswerLine]]] = {}
         self.halted = ""
         self.seconds = 0.0
         self.clips = 0
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
         ask = item.ask
-        self._asked[item.number] = questions.pose(
+        self._questions[item.number] = questions.pose(
             self._runs[ask.row], item.ordinal, item.step, ask.content, ask.snapshots
         )
 
@@ -43,13 +43,13 @@ class HumanBackend:
         """Do nothing; files are read when an answer is due."""
 
     def arrived(self, number: int) -> bool:
-        return self._answer(self._asked[number]) is not None
+        return self._answer(self._questions[number]) is not None
 
     def wait(self, number: int) -> bool:
         """Return at once whether the answer is there; if not, `halted` states how many answers are missing."""
         if self.arrived(number):
             return True
-        missing = sum(self._answer(question) is None for question in self._asked.values())
+        missing = sum(self._answer(question) is None for question in self._questions.values())
         self.halted = (
             f"{missing} question{'s wait' if missing > 1 else ' waits'} for a person; answer with "
             f"`bench label {shlex.quote(str(self._runs[0].parents[3]))}`, then run the same command again"
@@ -58,11 +58,11 @@ class HumanBackend:
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
         """Return the answer and a waiting time of 0; BudgetReached if it is missing."""
-        answer = self._answer(self._asked[number])
+        answer = self._answer(self._questions[number])
         if answer is None:
             self.wait(number)
             raise BudgetReached(self.halted)
-        del self._asked[number]
+        del self._questions[number]
         self.clips += 1
         return CallResult({"label": answer.label}, usage=ONE_CALL), 0.0
 
@@ -76,9 +76,9 @@ class HumanBackend:
         except FileNotFoundError:
             return {}
         now = status.st_mtime_ns, status.st_size
-        if run not in self._known or self._known[run][0] != now:
-            self._known[run] = now, questions.latest(run)
-        return self._known[run][1]
+        if run not in self._answers_read or self._answers_read[run][0] != now:
+            self._answers_read[run] = now, questions.latest(run)
+        return self._answers_read[run][1]
 
     def publish(self, followers: Sequence[Path] = ()) -> None:
         """Do nothing, because a person's answers are files of the run."""

@@ -51,12 +51,12 @@ class Pair:
         for name in self.first:
             points = self.first[name], self.second[name]
             for when, step in _moments(max(map(len, points))):
-                rows.append((name, when, *(_text(_at(each, step)) for each in points)))
+                rows.append((name, when, *(_text(_at(series, step)) for series in points)))
         for one, other in itertools.combinations(self.first, 2):
             apart = _distances(self.first, one, other), _distances(self.second, one, other)
             if apart[0].size and apart[1].size:
                 for when, step in _moments(max(map(len, apart))):
-                    rows.append((f"{one} to {other}", when, *(_text(_at(each, step)) for each in apart)))
+                    rows.append((f"{one} to {other}", when, *(_text(_at(series, step)) for series in apart)))
         cells = [[one_line(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         aligned = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
@@ -68,11 +68,11 @@ class Pair:
 
 
 def _points(segment: Any) -> NamedPoints:
-    found = {str(name): np.atleast_2d(np.array(points, np.float64)) for name, points in segment.items()}
-    for name, points in found.items():
+    segment_points = {str(name): np.atleast_2d(np.array(points, np.float64)) for name, points in segment.items()}
+    for name, points in segment_points.items():
         if points.ndim != 2 or not points.size:
             raise ValueError(f"{name} has no points")
-    return found
+    return segment_points
 
 
 def _at(points: Array, step: int) -> Array:
@@ -89,10 +89,12 @@ def _moments(length: int) -> list[tuple[str, int]]:
 
 def _distances(segment: NamedPoints, one: str, other: str) -> Array:
     """Return distances float64 [H, 1] of two objects in one space; empty if their spaces differ."""
-    here, there = segment[one], segment[other]
-    if here.shape[1] != there.shape[1] or (len(here) != len(there) and 1 not in (len(here), len(there))):
+    first_points, second_points = segment[one], segment[other]
+    if first_points.shape[1] != second_points.shape[1] or (
+        len(first_points) != len(second_points) and 1 not in (len(first_points), len(second_points))
+    ):
         return np.empty((0, 1))
-    return np.asarray(np.linalg.norm(here - there, axis=1, keepdims=True))
+    return np.asarray(np.linalg.norm(first_points - second_points, axis=1, keepdims=True))
 
 
 def _text(values: Array) -> str:
@@ -115,10 +117,10 @@ class Pictures:
         segments = np.split(snapshots, 2) if len(snapshots) and len(snapshots) % 2 == 0 else []
         if not segments:
             raise UserError(f"{question.file}: {len(snapshots)} snapshots are not those of two segments")
-        shown = np.unique(np.linspace(0, len(segments[0]) - 1, FRAMES).round().astype(int))
+        steps = np.unique(np.linspace(0, len(segments[0]) - 1, FRAMES).round().astype(int))
         try:
             drawer = self._drawer(question.run.parent)
-            above, below = (strip(drawer(np.ascontiguousarray(each[shown]))) for each in segments)
+            above, below = (strip(drawer(np.ascontiguousarray(frames[steps]))) for frames in segments)
         except (ImportError, RuntimeError, ValueError) as error:  # a package is missing, or bytes of another task
             raise UserError(f"{question.file} cannot be drawn ({one_line(error)})") from None
         between = np.full((GAP, above.shape[1], 3), 255, np.uint8)

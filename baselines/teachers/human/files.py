@@ -47,8 +47,8 @@ class PendingQuestion(NamedTuple):
     @property
     def digest(self) -> str:
         """Digest of step, content and snapshots, so that an answer to another question is detected."""
-        told = json.dumps([self.step, self.content, self.drawn], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        document = json.dumps([self.step, self.content, self.drawn], sort_keys=True)
+        return hashlib.sha256(document.encode()).hexdigest()[:16]
 
     @property
     def file(self) -> Path:
@@ -61,12 +61,12 @@ class PendingQuestion(NamedTuple):
             return None
         path = self.file.with_suffix(".npy")
         try:
-            found = apart.read(f"{path}: reading it", path, outside.npy, path)
+            snapshots = apart.read(f"{path}: reading it", path, outside.npy, path)
         except (OSError, UserError) as error:
             _damaged(path, str(error))
-        if found.dtype != np.uint8 or found.ndim != 2 or _digest(found) != self.drawn:
+        if snapshots.dtype != np.uint8 or snapshots.ndim != 2 or _digest(snapshots) != self.drawn:
             _damaged(path, "other bytes")
-        return np.asarray(found)
+        return np.asarray(snapshots)
 
 
 class AnswerLine(NamedTuple):
@@ -82,11 +82,11 @@ def pose(run: Path, ordinal: int, step: int, content: str, snapshots: Array | No
     """Write a question, with its content as JSON, to the place where `bench label` looks for it."""
     question = PendingQuestion(run, ordinal, step, json.loads(content), "" if snapshots is None else _digest(snapshots))
     if snapshots is not None:
-        held = io.BytesIO()
-        np.save(held, snapshots, allow_pickle=False)
-        write_bytes(question.file.with_suffix(".npy"), held.getvalue())
-    told = {"step": step, "digest": question.digest, "snapshots": question.drawn, "content": question.content}
-    write_json(question.file, told)
+        buffer = io.BytesIO()
+        np.save(buffer, snapshots, allow_pickle=False)
+        write_bytes(question.file.with_suffix(".npy"), buffer.getvalue())
+    document = {"step": step, "digest": question.digest, "snapshots": question.drawn, "content": question.content}
+    write_json(question.file, document)
     return question
 
 
@@ -98,13 +98,13 @@ def read(run: Path, ordinal: int) -> PendingQuestion:
     """Read a question; UserError if its file differs from what the run wrote."""
     path = file_of(run, ordinal)
     try:
-        told = outside.read_document(path)
+        document = outside.read_document(path)
     except UserError as error:
         _damaged(path, str(error))
-    if not isinstance(told, dict) or told.keys() != {"step", "digest", "snapshots", "content"}:
+    if not isinstance(document, dict) or document.keys() != {"step", "digest", "snapshots", "content"}:
         _damaged(path, "other entries")
-    question = PendingQuestion(run, ordinal, told["step"], told["content"], told["snapshots"])
-    if not (type(question.step) is int and isinstance(question.drawn, str) and question.digest == told["digest"]):
+    question = PendingQuestion(run, ordinal, document["step"], document["content"], document["snapshots"])
+    if not (type(question.step) is int and isinstance(question.drawn, str) and question.digest == document["digest"]):
         _damaged(path, "it does not match its digest")
     return question
 
@@ -152,7 +152,7 @@ def _fits(row: dict[str, Any]) -> bool:
 def latest(run: Path) -> dict[tuple[int, str], AnswerLine]:
     """Return answers by ordinal and digest, the last one if a question was answered more than once; UserError as in
     `answers`."""
-    return {(each.ordinal, each.digest): each for each in answers(run)}
+    return {(answer_line.ordinal, answer_line.digest): answer_line for answer_line in answers(run)}
 
 
 def answer(question: PendingQuestion, label: float | None) -> None:

@@ -56,5 +56,5 @@ class HumanTeacher:
 
 def _points(thing: Coordinates, segment: Array) -> Any:
     points = np.asarray(segment, np.float64)[:, list(thing.entries)].round(DECIMALS) + 0.0
-    told = np.where(np.isfinite(points), points, None).tolist()  # type: ignore[call-overload]  # of objects
-    return told[0] if thing.constant else told
+    coordinates = np.where(np.isfinite(points), points, None).tolist()  # type: ignore[call-overload]  # of objects
+    return coordinates[0] if thing.constant else coordinates

@@ -23,9 +23,9 @@ def label(
     settings: Llm, queries: int, things: Sequence[Coordinates], goal: str, around: Surroundings | None, length: int
 ) -> Most:
     """Return the bound of the conversations in which labels are asked for in one order."""
-    asked = prompts.pair(settings, things, goal, around, *[_segment(things, length)] * 2)
+    message = prompts.pair(settings, things, goal, around, *[_segment(things, length)] * 2)
     reminder = prompts.verdict_reminder(Misread("", ""))
-    return Most(queries, 1 + settings.retries, size(asked.content), len(reminder.encode()) + FAULT)
+    return Most(queries, 1 + settings.retries, size(message.content), len(reminder.encode()) + FAULT)
 
 
 def imagined(
@@ -35,11 +35,11 @@ def imagined(
     """Return the bound of the conversations in which segments are imagined, each of which goes on from one of `first`.
     `model`: that which answers."""
     start = trajectories.beginning(trajectories.named_points(things, _segment(things, length)))
-    asked = prompts.better(settings, things, goal, around, start, length, 1)
+    message = prompts.better(settings, things, goal, around, start, length, 1)
     replies = first.calls * (int(getattr(model, "max_tokens", 0)) + MESSAGE) + MESSAGE
     before = first.prompt + (first.calls - 1) * (first.reminder + MESSAGE) + replies
     reminder = prompts.trajectory_reminder(Misread("", ""), length)
-    return Most(first.questions, 1 + settings.retries, before + size(asked.content), len(reminder.encode()) + FAULT)
+    return Most(first.questions, 1 + settings.retries, before + size(message.content), len(reminder.encode()) + FAULT)
 
 
 def _segment(things: Sequence[Coordinates], length: int) -> Any:

@@ -44,23 +44,23 @@ class PairDialogue:
         async def prefer(one: int, other: int) -> Conversation[int]:
             return await self._prefer(ask, pair[one], pair[other])
 
-        first, found = await weigh(prefer, self._settings.double_check)
-        if found is None or found["outcome"] != "labelled" or self._settings.augment != "llm":
-            return concluded(found)
+        first, answers = await weigh(prefer, self._settings.double_check)
+        if answers is None or answers["outcome"] != "labelled" or self._settings.augment != "llm":
+            return concluded(answers)
         assert first.value
         preferred = pair[first.value - 1]
         imagined = await self._imagine(ask, first, preferred)
-        found |= {"retries": found["retries"] + imagined.retries, "imagined": imagined.fault or "kept"}
+        answers |= {"retries": answers["retries"] + imagined.retries, "imagined": imagined.fault or "kept"}
         if imagined.value is not None:
-            found["states"] = trajectories.states(self._things, preferred, imagined.value).tolist()
+            answers["states"] = trajectories.states(self._things, preferred, imagined.value).tolist()
         elif not self._settings.keep_sampled:
-            return Unusable(found)
-        return found
+            return Unusable(answers)
+        return answers
 
     async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Conversation[int]:
         """Ask which of two segments [H, D] is better, shown in this order."""
-        asked = prompts.pair(self._settings, self._things, self._goal, self._around, one, other)
-        return await converse(ask, (asked,), verdict, prompts.verdict_reminder, self._settings.retries)
+        message = prompts.pair(self._settings, self._things, self._goal, self._around, one, other)
+        return await converse(ask, (message,), verdict, prompts.verdict_reminder, self._settings.retries)
 
     async def _imagine(
         self, ask: AskModel, first: Conversation[int], preferred: Array
@@ -68,14 +68,14 @@ class PairDialogue:
         """Ask for a trajectory better than `preferred` [H, D], in the conversation that preferred it."""
         settings, things, length = self._settings, self._things, len(preferred)
         beginning = trajectories.beginning(trajectories.named_points(things, preferred))
-        given = {name: np.round(points, settings.decimals) for name, points in beginning.items()}
+        start = {name: np.round(points, settings.decimals) for name, points in beginning.items()}
         assert first.value is not None, "a trajectory was preferred"
-        asked = prompts.better(settings, things, self._goal, self._around, given, length, first.value)
+        message = prompts.better(settings, things, self._goal, self._around, start, length, first.value)
 
         def read(answer: str) -> dict[str, Array]:
-            return reading.trajectory(answer, things, given, length, settings.tolerance)
+            return reading.trajectory(answer, things, start, length, settings.tolerance)
 
         def remind(fault: Misread) -> str:
             return prompts.trajectory_reminder(fault, length)
 
-        return await converse(ask, (*first.messages, asked), read, remind, settings.retries)
+        return await converse(ask, (*first.messages, message), read, remind, settings.retries)

@@ -33,9 +33,11 @@ def trajectory(
     most checks (RL-SaLLM-F, §5.3: "the same step length and data format").
     """
     worst = Misread("unreadable", "it holds no JSON object")
-    for found in objects(answer):
+    for json_object in objects(answer):
         try:
-            return {thing.name: _points(found, thing, beginning[thing.name], length, tolerance) for thing in things}
+            return {
+                thing.name: _points(json_object, thing, beginning[thing.name], length, tolerance) for thing in things
+            }
         except Misread as fault:
             if ORDER.index(fault.fault) >= ORDER.index(worst.fault):
                 worst = fault
@@ -48,23 +50,25 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
     decoder = json.JSONDecoder()
     for match, _ in zip(re.finditer(r"\{", text), range(PLACES), strict=False):
         try:
-            found, _ = decoder.raw_decode(text, match.start())
+            json_object, _ = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             continue
-        yield found
+        yield json_object
 
 
-def _points(found: Mapping[str, Any], thing: Coordinates, beginning: Array, length: int, tolerance: float) -> Array:
+def _points(
+    json_object: Mapping[str, Any], thing: Coordinates, beginning: Array, length: int, tolerance: float
+) -> Array:
     """Return an object's points, float64 [H, n], or [n] for a constant one."""
     name, size = thing.name, len(thing.entries)
-    if name not in found:
+    if name not in json_object:
         raise Misread("shape", f"it has no {name!r}")
-    said = found[name]
-    if thing.constant and not _nested(said):
-        said = [said]
-    if not isinstance(said, list) or not all(_is_point(point, size) for point in said):
+    points_json = json_object[name]
+    if thing.constant and not _nested(points_json):
+        points_json = [points_json]
+    if not isinstance(points_json, list) or not all(_is_point(point, size) for point in points_json):
         raise Misread("shape", f"{name!r} is not made of points of {size} finite numbers each")
-    points = np.array(said, np.float64).reshape(-1, size)
+    points = np.array(points_json, np.float64).reshape(-1, size)
     expected = (1, length) if thing.constant else (length,)
     if len(points) not in expected:
         raise Misread("length", f"{name!r} has {len(points)} points instead of {expected[0]}")
@@ -85,8 +89,8 @@ def _points(found: Mapping[str, Any], thing: Coordinates, beginning: Array, leng
     return points[0] if thing.constant else points
 
 
-def _nested(said: Any) -> bool:
-    return isinstance(said, list) and any(isinstance(point, list) for point in said)
+def _nested(points_json: Any) -> bool:
+    return isinstance(points_json, list) and any(isinstance(point, list) for point in points_json)
 
 
 def _is_point(point: Any, size: int) -> bool:

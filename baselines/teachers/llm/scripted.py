@@ -61,17 +61,18 @@ class ScriptedReader:
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
         """Return the reply; after a reminder, answer the original question again."""
-        said = "\n".join(_text(message) for message in messages)
-        spoilt = chance("form", said) < self._settings.malformed
-        asked = [
+        conversation = "\n".join(_text(message) for message in messages)
+        spoilt = chance("form", conversation) < self._settings.malformed
+        questions = [
             (_text(message), prompt_trajectories(_text(message))) for message in messages if message.role == "user"
         ]
-        length = max((len(shown.points[shown.moves]) for _, all_shown in asked for shown in all_shown), default=0)
-        for question, shown in reversed(asked):
-            if len(shown) >= 2:
-                return self._compare(question, shown[0], shown[1], spoilt)
-            if shown:
-                return _continued(question, shown[0], length, int(4 * chance("fault", said)) if spoilt else None)
+        lengths = (len(trajectory.points[trajectory.moves]) for _, pair in questions for trajectory in pair)
+        length = max(lengths, default=0)
+        for question, pair in reversed(questions):
+            if len(pair) >= 2:
+                return self._compare(question, pair[0], pair[1], spoilt)
+            if pair:
+                return _continued(question, pair[0], length, int(4 * chance("fault", conversation)) if spoilt else None)
         return LOST
 
     def _compare(self, question: str, one: PromptTrajectory, other: PromptTrajectory, spoilt: bool) -> str:
@@ -94,7 +95,7 @@ class ScriptedReader:
         """Return 0, 1 or 2. `excess` is the first trajectory's summed distance minus the other's."""
         settings = self._settings
         thought = 0 if abs(excess) < settings.equal else 2 if excess > 0 else 1
-        both = sorted(json.dumps(shown.points, default=np.ndarray.tolist) for shown in (one, other))
+        both = sorted(json.dumps(trajectory.points, default=np.ndarray.tolist) for trajectory in (one, other))
         if thought and chance("pair", *both) < settings.error:
             thought = 3 - thought
         if chance("order", question) < settings.first_bias:
@@ -106,40 +107,40 @@ class ScriptedReader:
 
 def prompt_trajectories(text: str) -> list[PromptTrajectory]:
     """Return the trajectories in a text."""
-    found = []
-    for each in reading.objects(text):
-        points = {name: _points(said) for name, said in each.items()}
-        moving = [name for name, here in points.items() if here.ndim == 2]
-        constant = [name for name, here in points.items() if here.ndim == 1]
-        sizes = {points[name].shape for name in moving}, {here.shape[-1:] for here in points.values()}
+    trajectories = []
+    for json_object in reading.objects(text):
+        points = {name: _points(numbers) for name, numbers in json_object.items()}
+        moving = [name for name, array in points.items() if array.ndim == 2]
+        constant = [name for name, array in points.items() if array.ndim == 1]
+        sizes = {points[name].shape for name in moving}, {array.shape[-1:] for array in points.values()}
         if moving and max(map(len, sizes)) == 1:
-            found.append(PromptTrajectory(moving[0], (moving[1:2] or [""])[0], (constant or [""])[0], points))
-    return found
+            trajectories.append(PromptTrajectory(moving[0], (moving[1:2] or [""])[0], (constant or [""])[0], points))
+    return trajectories
 
 
-def _points(said: object) -> Array:
+def _points(numbers: object) -> Array:
     """Return points as float64 [H, n] or [n]; a 0-dimensional array for anything else."""
     try:
-        return np.array(said, np.float64)
+        return np.array(numbers, np.float64)
     except (TypeError, ValueError):
         return np.array(np.nan)
 
 
-def _distances(shown: PromptTrajectory) -> Array:
+def _distances(trajectory: PromptTrajectory) -> Array:
     """Return distances per step, float64 [H, 1 or 2]: from the moving object to the object acted on and from there to
     the target, or directly to the target."""
-    pairs = [(shown.points[one], shown.points[other]) for one, other in itertools.pairwise(shown.chain)]
+    pairs = [(trajectory.points[one], trajectory.points[other]) for one, other in itertools.pairwise(trajectory.chain)]
     if not pairs:
-        return np.zeros((len(shown.points[shown.moves]), 1))
+        return np.zeros((len(trajectory.points[trajectory.moves]), 1))
     return np.stack([np.linalg.norm(one - other, axis=-1) for one, other in pairs], axis=-1)
 
 
-def _described(title: str, shown: PromptTrajectory) -> str:
-    told = [
-        f"{one} is {each.mean():.4f} from {other} on average and {each[-1]:.4f} at the end"
-        for (one, other), each in zip(itertools.pairwise(shown.chain), _distances(shown).T, strict=False)
+def _described(title: str, trajectory: PromptTrajectory) -> str:
+    phrases = [
+        f"{one} is {distances.mean():.4f} from {other} on average and {distances[-1]:.4f} at the end"
+        for (one, other), distances in zip(itertools.pairwise(trajectory.chain), _distances(trajectory).T, strict=False)
     ]
-    return f"In {title} {', and '.join(told) or 'nothing is told that could be near or far'}."
+    return f"In {title} {', and '.join(phrases) or 'nothing is told that could be near or far'}."
 
 
 def _continued(question: str, start: PromptTrajectory, length: int, fault: int | None) -> str:
@@ -153,7 +154,7 @@ def _continued(question: str, start: PromptTrajectory, length: int, fault: int |
         return np.stack([np.interp(gone, passed, axis) for axis in stops.T], axis=-1)
 
     points = {
-        name: np.repeat(each[:1], length, axis=0) if each.ndim == 2 else each for name, each in start.points.items()
+        name: np.repeat(named[:1], length, axis=0) if named.ndim == 2 else named for name, named in start.points.items()
     }
     points[start.moves] = walked(stops)
     if start.moved:

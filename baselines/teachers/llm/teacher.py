@@ -50,20 +50,20 @@ class LlmTeacher:
             return Verdict("unreadable")
 
     def _verdict(self, value: Any, pair: Pair) -> Verdict:
-        found = weighed(value, self._settings.double_check)
-        if found.outcome in ("equal", "inconsistent") and self._settings.undecided == "soft":
-            return found._replace(label=0.5, is_used=self._settings.keep_sampled)
-        if found.label is None:
-            return found
-        notes = dict(found.notes)
+        verdict = weighed(value, self._settings.double_check)
+        if verdict.outcome in ("equal", "inconsistent") and self._settings.undecided == "soft":
+            return verdict._replace(label=0.5, is_used=self._settings.keep_sampled)
+        if verdict.label is None:
+            return verdict
+        notes = dict(verdict.notes)
         imagined = None
         if self._settings.augment == "llm":
-            notes["imagined"] = became = value["imagined"]
-            expect(isinstance(became, str) and became in BECAME)
-            imagined = _states(value["states"], pair.observations.shape[1:]) if became == "kept" else None
+            notes["imagined"] = outcome = value["imagined"]
+            expect(isinstance(outcome, str) and outcome in BECAME)
+            imagined = _states(value["states"], pair.observations.shape[1:]) if outcome == "kept" else None
         elif self._settings.augment == "decision_transformer":
-            notes["imagined"], imagined = "kept", self._imagine(pair.row, pair.observations[int(found.label)])
-        return found._replace(is_used=self._settings.keep_sampled, imagined=imagined, notes=notes)
+            notes["imagined"], imagined = "kept", self._imagine(pair.row, pair.observations[int(verdict.label)])
+        return verdict._replace(is_used=self._settings.keep_sampled, imagined=imagined, notes=notes)
 
     def _imagine(self, row: int, preferred: Array) -> Array:
         """Return the Decision Transformer's segment from the first state of the preferred segment [H, D] of a seed."""
@@ -84,7 +84,7 @@ def demonstrated(suite: Any, task: str, count: int, length: int) -> list[ExpertT
 
     Steps after a success are dropped: the solver may open a door too far and so lose the success.
     """
-    found: list[ExpertTrajectory] = []
+    trajectories: list[ExpertTrajectory] = []
     succeeded = 0
     for attempt in range(ATTEMPTS * count):
         episode = suite.demonstrate(task, attempt)
@@ -94,22 +94,22 @@ def demonstrated(suite: Any, task: str, count: int, length: int) -> list[ExpertT
         steps = int(np.argmax(episode.success)) + 1
         if steps > length:
             observations, rewards = episode.observation[:steps], episode.reward[:steps]
-            found.append(ExpertTrajectory(np.asarray(observations, np.float32), np.asarray(rewards, np.float64)))
-        if len(found) == count:
-            return found
+            trajectories.append(ExpertTrajectory(np.asarray(observations, np.float32), np.asarray(rewards, np.float64)))
+        if len(trajectories) == count:
+            return trajectories
     raise UserError(
         f"teacher.expert_episodes={count} are wanted, and of {ATTEMPTS * count} attempts to demonstrate {task} "
-        f"{succeeded} succeeded and {len(found)} took more than guide.segment={length} steps until they did; lower "
-        f"teacher.expert_episodes{' or guide.segment' if succeeded > len(found) else ''}, or choose another "
-        f"teacher.augment"
+        f"{succeeded} succeeded and {len(trajectories)} took more than guide.segment={length} steps until they did; "
+        f"lower teacher.expert_episodes{' or guide.segment' if succeeded > len(trajectories) else ''}, or choose "
+        f"another teacher.augment"
     )
 
 
 def _states(value: Any, shape: tuple[int, ...]) -> Array:
     """Return imagined states as float32 [H, D]; ValueError for another shape or values that are not finite."""
-    found = np.asarray(value)
-    expect(found.shape == shape and found.dtype.kind in "if")
+    states = np.asarray(value)
+    expect(states.shape == shape and states.dtype.kind in "if")
     with np.errstate(over="ignore"):
-        narrow = found.astype(np.float32)
+        narrow = states.astype(np.float32)
     expect(bool(np.isfinite(narrow).all()))
     return narrow

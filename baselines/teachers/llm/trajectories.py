@@ -18,11 +18,11 @@ NamedPoints = Mapping[str, Array]
 
 def named_points(things: Sequence[Coordinates], segment: Array) -> dict[str, Array]:
     """Return the named coordinates of observations [H, D]; a constant object has its first position."""
-    found = {}
+    by_name = {}
     for thing in things:
         points = np.asarray(segment, np.float64)[:, list(thing.entries)]
-        found[thing.name] = points[0] if thing.constant else points
-    return found
+        by_name[thing.name] = points[0] if thing.constant else points
+    return by_name
 
 
 def text(trajectory: NamedPoints, decimals: int) -> str:
@@ -49,13 +49,13 @@ def states(things: Sequence[Coordinates], preferred: Array, imagined: NamedPoint
     An object's `former` entries hold its position one step before. Entries without a named coordinate (a gripper's
     opening) are copied from the preferred segment, step by step, since the model was not asked for them (choice).
     """
-    found = np.array(preferred, np.float32)
+    segment = np.array(preferred, np.float32)
     for thing in things:
         now = list(thing.entries)
         if thing.constant:
-            found[:, now] = found[0, now]
+            segment[:, now] = segment[0, now]
         else:
-            found[1:, now] = imagined[thing.name][1:]
+            segment[1:, now] = imagined[thing.name][1:]
         if thing.former:
-            found[1:, list(thing.former)] = found[:-1, now]
-    return found
+            segment[1:, list(thing.former)] = segment[:-1, now]
+    return segment

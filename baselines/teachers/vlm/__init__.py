@@ -69,22 +69,22 @@ class Vlm(TeacherPart):
         """Return the approximate usage of a run, if every label is readable at once and every pair has a preference."""
         from guidebench.harness.models.calls import Usage
 
-        shown = there["guide"].planned(there.parts) * (1 + self.double_check)
-        return Usage(2 * shown, TOKENS[0] * shown, TOKENS[1] * shown, images=2 * shown)
+        comparisons = there["guide"].planned(there.parts) * (1 + self.double_check)
+        return Usage(2 * comparisons, TOKENS[0] * comparisons, TOKENS[1] * comparisons, images=2 * comparisons)
 
     def at_most(self, there: There, role: str) -> Sequence[Most]:
         """Return bounds of an analysis of each pair in each order, and of the label that it leads to."""
         from guidebench.baselines.conversing import FAULT, Misread, longest_instruction
         from guidebench.baselines.teachers.vlm import prompts
 
-        shown = there["guide"].planned(there.parts) * (1 + self.double_check)
+        comparisons = there["guide"].planned(there.parts) * (1 + self.double_check)
         goal = longest_instruction(there.suite, there.task)
         analysis = "x" * int(getattr(there[role], "max_tokens", 0))
         compared, label = prompts.comparison(self, goal), prompts.label(self, goal, analysis)
         reminder = len(prompts.reminder(Misread("", "")).encode()) + FAULT
         return [
-            Most(shown, prompt=sum(len(text.encode()) for text in (*prompts.CAPTIONS, compared)), images=2),
-            Most(shown, 1 + self.retries, len(label.encode()), reminder),
+            Most(comparisons, prompt=sum(len(text.encode()) for text in (*prompts.CAPTIONS, compared)), images=2),
+            Most(comparisons, 1 + self.retries, len(label.encode()), reminder),
         ]
 
     def spawn(self, build: Build) -> Teacher:

@@ -41,9 +41,9 @@ class ImageDialogue:
     async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Conversation[int]:
         """Ask which of two images [height, width, 3] is better, shown in this order."""
         settings, (first, second) = self._settings, prompts.CAPTIONS
-        shown = (Message("user", (first, one, second, other, prompts.comparison(settings, self._goal))),)
-        compared = await ask(ChatCall(shown))
+        messages = (Message("user", (first, one, second, other, prompts.comparison(settings, self._goal))),)
+        compared = await ask(ChatCall(messages))
         if compared.failure:
-            return Conversation(None, "failed", shown, 0)
-        asked = (Message("user", (prompts.label(settings, self._goal, str(compared.value)[:ECHOED]),)),)
-        return await converse(ask, asked, verdict, prompts.reminder, settings.retries)
+            return Conversation(None, "failed", messages, 0)
+        label_messages = (Message("user", (prompts.label(settings, self._goal, str(compared.value)[:ECHOED]),)),)
+        return await converse(ask, label_messages, verdict, prompts.reminder, settings.retries)

@@ -43,22 +43,26 @@ class FrameComparer:
     def __call__(self, messages: tuple[Message, ...]) -> str:
         """Return the analysis of a message with two images uint8 [height, width, 3], or else the label that an analysis
         in the conversation means."""
-        shown = [part for message in messages for part in message.content if not isinstance(part, str)]
-        if len(shown) >= 2:
-            return self._compared(shown[0], shown[1])
-        said = "\n".join(part for message in messages for part in message.content if isinstance(part, str))
-        found = re.findall("|".join(map(re.escape, VERDICTS)), said)
-        return str(VERDICTS.index(found[0])) if found else LOST
+        images = [part for message in messages for part in message.content if not isinstance(part, str)]
+        if len(images) >= 2:
+            return self._compared(images[0], images[1])
+        text = "\n".join(part for message in messages for part in message.content if isinstance(part, str))
+        verdicts = re.findall("|".join(map(re.escape, VERDICTS)), text)
+        return str(VERDICTS.index(verdicts[0])) if verdicts else LOST
 
     def _compared(self, one: Array, other: Array) -> str:
         spreads = spread(one), spread(other)
-        apart = spreads[0] - spreads[1]
-        label = 0 if not abs(apart) >= self._equal else 2 if apart > 0 else 1  # a frame without colours has no spread
+        difference = spreads[0] - spreads[1]
+        label = (
+            0 if not abs(difference) >= self._equal else 2 if difference > 0 else 1
+        )  # a frame without colours has no spread
         pair = sorted(hashlib.blake2b(np.ascontiguousarray(image).tobytes()).hexdigest() for image in (one, other))
         if label and chance("pair", *pair) < self._error:
             label = 3 - label
-        told = (f"In Image {index} the coloured things are {far:.4f} apart." for index, far in enumerate(spreads, 1))
-        return " ".join((*told, VERDICTS[label]))
+        sentences = (
+            f"In Image {index} the coloured things are {far:.4f} apart." for index, far in enumerate(spreads, 1)
+        )
+        return " ".join((*sentences, VERDICTS[label]))
 
 
 def spread(image: Array) -> float:

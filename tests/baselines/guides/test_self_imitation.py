@@ -64,7 +64,7 @@ class Stream:
 
     def kept(self, row: int) -> Batch:
         """All that a seed has kept."""
-        memory = self.guide.memory.each[row]
+        memory = self.guide.memory.by_seed[row]
         return memory.store.gather(np.arange(memory.store.written)[None])
 
 
@@ -112,7 +112,7 @@ def test_only_the_newest_are_kept_and_they_may_be_more_than_one_interval_writes(
     for number in range(12):
         stream.add([1.0], [number % 4 == 3])
     assert stream.guide.metrics()["guide/kept"].tolist() == [5]
-    assert stream.guide.memory.each[0].store.size >= 5 + made.slots + made.horizon
+    assert stream.guide.memory.by_seed[0].store.size >= 5 + made.slots + made.horizon
 
 
 def by_hand(scale: float, **more: Any) -> tuple[SelfImitationGuide, DqnLearner, Batch]:
@@ -201,7 +201,7 @@ def test_what_was_drawn_has_its_clipped_advantage_as_priority(tmp_path: Path) ->
     learner = make(Dqn(hidden=(), lr=1e-12))
     learner.online.flat.zero_()
     stream.guide.before_update(stream.experience.store, learner, ctx(1))
-    tree = stream.guide.memory.each[0].sampler.tree
+    tree = stream.guide.memory.by_seed[0].sampler.tree
     assert tree.get(np.array([[0, 1, 2]])).tolist() == [pytest.approx([1, 2, 4], rel=1e-5)]
     told = stream.guide.metrics()
     assert told["guide/raised"].tolist() == [1] and 2 < told["guide/advantage"][0] < 3.5, "the second: (1 + 4 + 16)/7"

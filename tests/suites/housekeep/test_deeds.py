@@ -8,7 +8,7 @@ import pytest
 from guidebench.harness.capabilities import HasCaptions, NamesDeeds, ShowsDeeds
 from guidebench.suites.housekeep import Housekeep
 from guidebench.suites.housekeep.items import OBJECTS, TASKS
-from guidebench.suites.housekeep.task import GRAB_RELEASE, LEFT
+from guidebench.suites.housekeep.task import GRAB_RELEASE, TURN_LEFT
 
 SUITE = Housekeep()
 MUG, PLATE = OBJECTS.index("mug"), OBJECTS.index("plate")
@@ -130,7 +130,7 @@ def test_captions_say_what_the_last_step_did():
             assert task.caption() == ""
     thing = said[0].removeprefix("grab ")
     assert said[1].startswith(f"put {thing} on ")
-    task.step(LEFT)
+    task.step(TURN_LEFT)
     assert task.caption() == ""
     task.load_state(state)
     assert task.caption() == ""

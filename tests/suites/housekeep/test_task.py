@@ -8,7 +8,7 @@ import pytest
 
 from guidebench.suites.housekeep import Housekeep
 from guidebench.suites.housekeep.items import ALIASES, OBJECTS, TASKS
-from guidebench.suites.housekeep.task import AIM, DOWN, FORWARD, GRAB_RELEASE, LEFT, REACH, RIGHT, SIZE, UP
+from guidebench.suites.housekeep.task import AIM, DOWN, FORWARD, GRAB_RELEASE, REACH, SIZE, TURN_LEFT, TURN_RIGHT, UP
 
 NUMBER = {name: number for number, name in enumerate(OBJECTS)}
 
@@ -68,9 +68,9 @@ def test_layouts_come_from_a_pool_that_training_and_evaluation_share():
 def test_turns_and_tilts_are_twenty_and_ten_degrees_and_bounded():
     task = made()
     before = task.heading
-    task.step(LEFT)
+    task.step(TURN_LEFT)
     assert (task.heading - before) % math.tau == pytest.approx(math.radians(20))
-    task.step(RIGHT)
+    task.step(TURN_RIGHT)
     assert task.heading == before
     assert math.degrees(task.pitch) == pytest.approx(-30)
     for action, bound in ((UP, 60), (DOWN, -60)):
@@ -78,7 +78,7 @@ def test_turns_and_tilts_are_twenty_and_ten_degrees_and_bounded():
             task.step(action)
         assert math.degrees(task.pitch) == pytest.approx(bound)
     for _ in range(18):
-        task.step(LEFT)
+        task.step(TURN_LEFT)
     assert task.heading == before
 
 
@@ -209,7 +209,7 @@ def test_an_item_taken_from_its_place_costs_what_it_paid():
 
 def test_an_episode_is_cut_after_its_length():
     task = made(length=7)
-    steps = [task.step(LEFT) for _ in range(7)]
+    steps = [task.step(TURN_LEFT) for _ in range(7)]
     assert [step.truncated for step in steps] == [False] * 6 + [True]
 
 
@@ -274,9 +274,9 @@ def test_the_longest_text_fits():
 def test_a_position_repeats_with_everything_that_decides_the_future():
     task = made()
     first = task.position()
-    task.step(LEFT)
+    task.step(TURN_LEFT)
     assert task.position() != first
-    task.step(RIGHT)
+    task.step(TURN_RIGHT)
     assert task.position() == first
     assert made(reward="placed").position() is None
 
@@ -309,7 +309,7 @@ def test_forward_moves_and_the_bounds_of_aim_and_reach_are_those_of_the_docs():
     before = task.x, task.y
     for _ in range(18):
         task.step(FORWARD)
-        task.step(LEFT)
+        task.step(TURN_LEFT)
     assert (task.x, task.y) != before
     assert (math.degrees(AIM), REACH) == pytest.approx((15, 1.5))
 

@@ -7,7 +7,7 @@ import pytest
 
 from guidebench.suites.classic import Classic
 from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
-from guidebench.suites.minigrid_doorkey.task import LEFT, DoorKey
+from guidebench.suites.minigrid_doorkey.task import TURN_LEFT, DoorKey
 from tests.refusals import check_refused
 from tests.there import there
 
@@ -148,7 +148,7 @@ def test_what_is_not_frames_is_refused(judge, frames):
 def test_clips_of_one_frame_or_none_have_an_answer(judge):
     task = DoorKey(8)
     task.reset(0)
-    task.step(LEFT)
+    task.step(TURN_LEFT)
     frame = DRAWER(task.snapshot()[None])
     assert judge([frame, frame[:0]]) == [0.0, 0.0]
 

@@ -7,7 +7,7 @@ import pytest
 from minigrid.envs.doorkey import DoorKeyEnv
 from minigrid.wrappers import FullyObsWrapper
 
-from guidebench.suites.minigrid_doorkey.task import FORWARD, LEFT, PICKUP, RIGHT, TOGGLE, DoorKey
+from guidebench.suites.minigrid_doorkey.task import FORWARD, PICKUP, TOGGLE, TURN_LEFT, TURN_RIGHT, DoorKey
 from tests.refusals import check_refused
 
 TO_MINIGRID = (0, 1, 2, 3, 5)
@@ -70,7 +70,7 @@ def test_noisy_solutions_that_close_and_reopen_doors_are_bit_identical():
 def test_an_episode_ends_after_ten_times_the_number_of_cells():
     task = DoorKey(5)
     task.reset(0)
-    steps = [task.step(LEFT) for _ in range(250)]
+    steps = [task.step(TURN_LEFT) for _ in range(250)]
     assert task.max_steps == 250
     assert [step.truncated for step in steps] == [False] * 249 + [True]
     assert not any(step.terminated or step.success or step.reward for step in steps)
@@ -95,7 +95,7 @@ def test_observations_stay_as_they_were_and_may_be_written_to():
         before.append(kept[-1].copy())
         twin.step(action).observation[:] = 9
     assert all(np.array_equal(a, b) for a, b in zip(kept, before, strict=True))
-    assert np.array_equal(task.step(LEFT).observation, twin.step(LEFT).observation)
+    assert np.array_equal(task.step(TURN_LEFT).observation, twin.step(TURN_LEFT).observation)
 
 
 @pytest.mark.parametrize("action", [-1, 5, 6])
@@ -146,7 +146,7 @@ def test_position_forgets_clock_and_random_stream_but_not_the_world():
     start = task.position()
     turned = []
     for _ in range(4):
-        task.step(RIGHT)
+        task.step(TURN_RIGHT)
         turned.append(task.position())
     assert turned[3] == start and len(set(turned)) == 4
     while task.state()["carrying"] is None:
@@ -188,7 +188,7 @@ def test_the_expert_recovers_from_a_door_closed_behind_it():
     task.reset(3)
     while task.expert() != TOGGLE:
         task.step(task.expert())
-    for action in (TOGGLE, FORWARD, FORWARD, LEFT, LEFT, TOGGLE):
+    for action in (TOGGLE, FORWARD, FORWARD, TURN_LEFT, TURN_LEFT, TOGGLE):
         step = task.step(action)
     assert task.expert() == TOGGLE
     for _ in range(40):
@@ -202,7 +202,7 @@ def test_a_restored_episode_ends_at_the_step_at_which_it_would_have_ended() -> N
     task, again = DoorKey(5), DoorKey(5)
     task.reset(0)
     for _ in range(task.max_steps - 2):
-        task.step(LEFT)
+        task.step(TURN_LEFT)
     again.reset(1)
     again.load_state(task.state())
-    assert [again.step(LEFT).truncated for _ in range(2)] == [False, True]
+    assert [again.step(TURN_LEFT).truncated for _ in range(2)] == [False, True]
