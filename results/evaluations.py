@@ -71,22 +71,22 @@ def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
         if path is not None:
             files[str(path)] = run
     packed = {path: run for path, run in files.items() if path.endswith(".parquet")}
-    growing = [run for path, run in files.items() if path.endswith(".jsonl")]
+    unfinished = [run for path, run in files.items() if path.endswith(".jsonl")]
     _check_footers(study, packed)
-    found: dict[tuple[str, int], Evaluations] = {}
+    by_run: dict[tuple[str, int], Evaluations] = {}
     try:
         for column, chosen in _by_column(packed).items():
-            found |= _read(study, _database(), "read_parquet(?, filename=true)", chosen, column)
-        if growing:
-            lines = rows.load(_only(study, growing), threads=1).rename(columns={"directory": "filename"})
-            with _database().cursor() as own:
-                own.register("lines", lines)
-                found |= _read(study, own, "lines", {run.directory: run for run in growing}, schema.SCORE)
+            by_run |= _read(study, _database(), "read_parquet(?, filename=true)", chosen, column)
+        if unfinished:
+            lines = rows.load(_only(study, unfinished), threads=1).rename(columns={"directory": "filename"})
+            with _database().cursor() as cursor:
+                cursor.register("lines", lines)
+                by_run |= _read(study, cursor, "lines", {run.directory: run for run in unfinished}, schema.SCORE)
     except duckdb.Error as error:
         problem = str(error).splitlines()[0][:300]
         raise UserError(f"{study.directory}: its evaluations cannot be read ({problem})") from None
     keys = ((run.cell.id, run.seed) for run in study.runs)
-    return {key: found[key] for key in keys if key in found}
+    return {key: by_run[key] for key in keys if key in by_run}
 
 
 @functools.cache
@@ -98,26 +98,26 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 def _by_column(packed: Mapping[str, RunRecord]) -> dict[str, dict[str, RunRecord]]:
     """Return score column -> the files in which it holds an episode's score."""
-    found: dict[str, dict[str, RunRecord]] = {}
+    files_by_column: dict[str, dict[str, RunRecord]] = {}
     for path, run in packed.items():
         score = run.cell.score
-        found.setdefault(schema.SCORE if score.recorded else score.name, {})[path] = run
-    return found
+        files_by_column.setdefault(schema.SCORE if score.recorded else score.name, {})[path] = run
+    return files_by_column
 
 
 def _check_footers(study: StudyRecord, packed: Mapping[str, RunRecord]) -> None:
     import pyarrow.parquet as pq
 
-    known: list[tuple[dict[str, type], pq.ParquetSchema]] = []
+    schemas: list[tuple[dict[str, type], pq.ParquetSchema]] = []
     count = 0
     for path, run in packed.items():
-        wanted = rows.required(rows.columns("evaluations", run.cell))
-        found = limits.footer(Path(path))
-        count += found.num_rows
-        if not any(wanted == of and found.schema.equals(other) for of, other in known):
-            columns = [found.schema.column(index) for index in range(len(found.schema))]
-            rows.check_columns(path, {column.path: column.physical_type for column in columns}, wanted)
-            known.append((wanted, found.schema))
+        required = rows.required(rows.columns("evaluations", run.cell))
+        footer = limits.footer(Path(path))
+        count += footer.num_rows
+        if not any(required == of and footer.schema.equals(other) for of, other in schemas):
+            columns = [footer.schema.column(index) for index in range(len(footer.schema))]
+            rows.check_columns(path, {column.path: column.physical_type for column in columns}, required)
+            schemas.append((required, footer.schema))
     if count > limits.ALL_ROWS:
         raise UserError(f"{study.directory} has {count:,} rows; at most {limits.ALL_ROWS:,} are read")
 
@@ -127,12 +127,12 @@ def _read(
 ) -> dict[tuple[str, int], Evaluations]:
     """Return the evaluations in files, or in a table of JSON lines, per run; `files` maps a filename to its run, and
     `column` holds an episode's score."""
-    given = [rows.globs(list(files))] if "?" in source else []
+    parameters = [rows.globs(list(files))] if "?" in source else []
     worth = _WORTH.format(f'"{column}"::DOUBLE')
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE found AS SELECT filename, {_CLAIMS}, {_NUMBERS}{worth} FROM {source} "
         f"GROUP BY ALL",
-        given,
+        parameters,
     )
     for name, *claim in connection.execute(f"SELECT DISTINCT filename, {_CLAIMS} FROM found").fetchall():
         _check_claim(name, dict(zip(IDENTITY, claim, strict=True)), files[name])

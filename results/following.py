@@ -54,7 +54,7 @@ class _Run:
     """The status in its file."""
     packed: Sign | None = None
     """The Parquet file that `curve` was read from."""
-    growing: RowLog | None = None
+    row_log: RowLog | None = None
     curve: Curve | None = None
     fault: str = ""
     unread: str = ""
@@ -94,8 +94,8 @@ class Following:
         for cell_id, cell in self._cells.items():
             if self._cell(cell_id, cell):
                 changed.add(cell_id)
-        there = {directory for directory, _, _ in self._places()}
-        self._runs = {directory: run for directory, run in self._runs.items() if directory in there}
+        present = {directory for directory, _, _ in self._places()}
+        self._runs = {directory: run for directory, run in self._runs.items() if directory in present}
         packed: list[_Run] = []
         for directory, record, seed in self._places():
             run = self._runs.setdefault(directory, _Run(RunRecord(record, seed, directory, "waiting", 0, 0, None, {})))
@@ -111,11 +111,11 @@ class Following:
     @property
     def curves(self) -> dict[str, dict[int, Curve]]:
         """Cell id -> seed -> evaluations, of the runs that have any."""
-        found: dict[str, dict[int, Curve]] = {}
+        curves: dict[str, dict[int, Curve]] = {}
         for run in self._runs.values():
             if run.curve is not None:
-                found.setdefault(run.record.cell.id, {})[run.record.seed] = run.curve
-        return found
+                curves.setdefault(run.record.cell.id, {})[run.record.seed] = run.curve
+        return curves
 
     @property
     def live(self) -> dict[str, Live]:
@@ -125,9 +125,9 @@ class Following:
     @property
     def faults(self) -> list[str]:
         """What cannot be read, and why."""
-        found = [self.problem, *(cell.fault for cell in self._cells.values())]
-        found += [fault for run in self._runs.values() for fault in (run.fault, run.unread)]
-        return [fault for fault in dict.fromkeys(found) if fault]
+        messages = [self.problem, *(cell.fault for cell in self._cells.values())]
+        messages += [fault for run in self._runs.values() for fault in (run.fault, run.unread)]
+        return [fault for fault in dict.fromkeys(messages) if fault]
 
     def stamp(self, directory: str) -> tuple[object, ...] | None:
         """Return what changes when a run's record or evaluations change, or None if there is no such run, or it has
@@ -164,9 +164,9 @@ class Following:
             except UserError as error:
                 self.problem = str(error)
                 return self._listing is not None
-            kept = self._cells
+            former = self._cells
             self._cells = {
-                name: kept[name] if name in kept and kept[name].entry == entry else _Cell(entry)
+                name: former[name] if name in former and former[name].entry == entry else _Cell(entry)
                 for name, entry in self._listing.cells.items()
             }
         return self._listing is not None
@@ -215,11 +215,11 @@ class Following:
         if run.written != "running":
             return
         directory = RunDirectory(home)
-        held = directory.held()
-        status = "running" if held else "stopped"
+        is_held = directory.held()
+        status = "running" if is_held else "stopped"
         if run.record.status != status:
             run.record = replace(run.record, status=status)
-        if held:
+        if is_held:
             with contextlib.suppress(UserError, OSError):
                 run.live = _live(directory.live())
 
@@ -228,19 +228,19 @@ class Following:
         if path is None:
             gone = run.curve is not None and run.written == "waiting"
             if gone:
-                run.curve = run.growing = run.packed = None
+                run.curve = run.row_log = run.packed = None
             return gone
         if path.suffix == ".parquet":
             if directory.name.startswith(attempts.PREFIX) or sign(path) == run.packed:
                 return False  # an attempt's is about to be moved into the run
-            run.packed, run.growing = sign(path), None
+            run.packed, run.row_log = sign(path), None
             packed.append(run)
             return True
-        if run.growing is None or run.growing.path != path:
-            run.growing, run.packed = RowLog(path, run.record), None
-        if not run.growing.look():
+        if run.row_log is None or run.row_log.path != path:
+            run.row_log, run.packed = RowLog(path, run.record), None
+        if not run.row_log.look():
             return False
-        run.curve, run.unread = run.growing.curve, run.growing.fault
+        run.curve, run.unread = run.row_log.curve, run.row_log.fault
         return True
 
     def _unpack(self, runs: Sequence[_Run]) -> None:
@@ -252,7 +252,7 @@ class Following:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = self._reader.read(StudyRecord("", self.directory, (), cells, records))
+                evaluations = self._reader.read(StudyRecord("", self.directory, (), cells, records))
         except (UserError, OSError) as error:
             if len(runs) == 1:
                 runs[0].unread = str(error)
@@ -261,7 +261,7 @@ class Following:
                 self._unpack(runs[len(runs) // 2 :])
             return
         for run in runs:
-            read = found.get((run.record.cell.id, run.record.seed))
+            read = evaluations.get((run.record.cell.id, run.record.seed))
             run.unread = ""
             run.curve = read and Curve(
                 read.steps, read.episodes, read.scores, read.success, read.returns, read.variances

@@ -113,29 +113,32 @@ def _read(run: Path) -> Gallery:
     if len(content) > DOCUMENT:
         raise UserError(f"{CONTENTS} has more than {DOCUMENT:,} bytes")
     try:
-        found = json.loads(content)
+        document = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{CONTENTS} cannot be read as JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{CONTENTS} holds {type(found).__name__}; expected a JSON object")
-    return parsed(found)
+    if not isinstance(document, dict):
+        raise UserError(f"{CONTENTS} holds {type(document).__name__}; expected a JSON object")
+    return parsed(document)
 
 
-def parsed(found: Mapping[str, Any]) -> Gallery:
+def parsed(document: Mapping[str, Any]) -> Gallery:
     """Return the gallery that a JSON object describes; raise UserError for entries of another kind."""
-    if reason := field(found, "reason", str):
+    if reason := field(document, "reason", str):
         return Gallery("", "", 0, False, 0, 0, 0, "success", "", (), (), reason[:1_000])
-    episodes = field(found, "episodes", list)
-    undrawn = [(_count(each, "episode"), field(each, "reason", str)[:1_000]) for each in _objects(found, "undrawn")]
+    episodes = field(document, "episodes", list)
+    undrawn = [
+        (_count(record, "episode"), field(record, "reason", str)[:1_000]) for record in _objects(document, "undrawn")
+    ]
     if len(episodes) > EPISODES or len(undrawn) > EPISODES:
         raise UserError(f"it names {max(len(episodes), len(undrawn)):,} episodes; at most {EPISODES} fit")
     return Gallery(
-        suite=field(found, "suite", str)[:200], task=field(found, "task", str)[:200], seed=_count(found, "seed"),
-        from_run=field(found, "own", bool), step=_count(found, "step"), played=_count(found, "played"),
-        successes=_count(found, "successes"), measure=field(found, "measure", str)[:60],
-        unjudged=field(found, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
-        episodes=tuple(_episode(each) for each in _objects(found, "episodes")),
-        opengl=field(found, "opengl", str)[:60] if "opengl" in found else None,
+        suite=field(document, "suite", str)[:200], task=field(document, "task", str)[:200],
+        seed=_count(document, "seed"), from_run=field(document, "own", bool), step=_count(document, "step"),
+        played=_count(document, "played"),
+        successes=_count(document, "successes"), measure=field(document, "measure", str)[:60],
+        unjudged=field(document, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
+        episodes=tuple(_episode(record) for record in _objects(document, "episodes")),
+        opengl=field(document, "opengl", str)[:60] if "opengl" in document else None,
     )  # fmt: skip
 
 
@@ -162,10 +165,10 @@ def check(webp: bytes, frames: int) -> None:
 def remade(webp: bytes, frames: int) -> bytes:
     """Return an animation encoded anew from its decoded frames, so that no byte of it is a stranger's; raise UserError
     as `check` does, or if the new one is too large."""
-    made = animated([*_decoded(webp, frames)], effort=2)
-    if len(made) > 2 * LARGEST:
-        raise UserError(f"its frames take {len(made):,} bytes at quality {QUALITY}")
-    return made
+    encoded = animated([*_decoded(webp, frames)], effort=2)
+    if len(encoded) > 2 * LARGEST:
+        raise UserError(f"its frames take {len(encoded):,} bytes at quality {QUALITY}")
+    return encoded
 
 
 def pixels(webp: bytes, frames: int) -> Array:
@@ -185,10 +188,10 @@ def _decoded(webp: bytes, frames: int) -> Iterator[Any]:
                 width, height = opened.size
                 if not (0 < width <= WIDEST and 0 < height <= HIGHEST):
                     raise UserError(f"it has {width:,} x {height:,} pixels; at most {WIDEST} x {HIGHEST} fit")
-                there = int(getattr(opened, "n_frames", 1))
-                if there > min(frames, FRAMES):  # fewer where neighbours are equal
-                    raise UserError(f"it has {there:,} frames; it says {frames:,}, and at most {FRAMES} fit")
-                for number in range(there):
+                frame_count = int(getattr(opened, "n_frames", 1))
+                if frame_count > min(frames, FRAMES):  # fewer where neighbours are equal
+                    raise UserError(f"it has {frame_count:,} frames; it says {frames:,}, and at most {FRAMES} fit")
+                for number in range(frame_count):
                     opened.seek(number)
                     yield opened.convert("RGB")
         except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
@@ -202,13 +205,13 @@ def _check_parts(webp: bytes) -> None:
         raise UserError("it is no WebP")
     if len(webp) > LARGEST or int.from_bytes(webp[4:8], "little") + 8 != len(webp):
         raise UserError(f"it has {len(webp):,} bytes, which are not those that it says")
-    at, found = 12, 0
+    at, picture_count = 12, 0
     while at < len(webp):
         kind, size = webp[at : at + 4], int.from_bytes(webp[at + 4 : at + 8], "little")
         if kind not in _CHUNKS:
             raise UserError(f"it has a part {kind!r}, which is no picture")
-        found += kind in (b"ANMF", b"VP8 ", b"VP8L")
-        if found > FRAMES:
+        picture_count += kind in (b"ANMF", b"VP8 ", b"VP8L")
+        if picture_count > FRAMES:
             raise UserError(f"it has more than {FRAMES} frames")
         at += 8 + size + size % 2
     if at != len(webp):
@@ -216,7 +219,9 @@ def _check_parts(webp: bytes) -> None:
 
 
 def _episode(entry: Mapping[str, Any]) -> Episode:
-    words = tuple((_count(each, "step"), field(each, "text", str)[: 2 * CAPTION]) for each in _objects(entry, "words"))
+    words = tuple(
+        (_count(caption, "step"), field(caption, "text", str)[: 2 * CAPTION]) for caption in _objects(entry, "words")
+    )
     return Episode(
         _count(entry, "episode"), field(entry, "success", bool), number(entry, "return"), _count(entry, "length"),
         number(entry, "score"), _count(entry, "moves"), _count(entry, "frames"), field(entry, "file", str),
@@ -226,11 +231,11 @@ def _episode(entry: Mapping[str, Any]) -> Episode:
 
 
 def _objects(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    found = field(content, name, list)
-    for each in found:
-        if not isinstance(each, dict):
-            raise UserError(f"{name} has an entry {str(each)[:80]!r}; expected a JSON object")
-    return list(found)
+    objects = field(content, name, list)
+    for element in objects:
+        if not isinstance(element, dict):
+            raise UserError(f"{name} has an entry {str(element)[:80]!r}; expected a JSON object")
+    return list(objects)
 
 
 def _count(content: Mapping[str, Any], name: str) -> int:

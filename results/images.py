@@ -39,23 +39,23 @@ class Picture(NamedTuple):
 def pictures(study: StudyRecord) -> list[Picture]:
     """Return the existing sample frames in the order of the study's cells; raise UserError for a file that is not a
     valid PNG inside the study."""
-    found: dict[tuple[str, str], Picture] = {}
+    images: dict[tuple[str, str], Picture] = {}
     root = study.directory.resolve()
     for cell in study.cells:
         if cell.matrix is None or cell.matrix.kind != "perturbation":
             continue
-        where, name = f"{cell.suite}/{cell.task}", cell.matrix.name
+        task, name = f"{cell.suite}/{cell.task}", cell.matrix.name
         path = root / frames_file(cell.suite, cell.task, name)
-        if (where, name) in found or not path.is_file():
+        if (task, name) in images or not path.is_file():
             continue
         if not path.resolve().is_relative_to(root):
             raise UserError(f"{path} lies outside the study; restore study.json")
         if path.stat().st_size > LARGEST:
             raise UserError(f"{path} has {path.stat().st_size:,} bytes; at most {LARGEST:,} are read")
-        if sum(len(each.png) for each in found.values()) + path.stat().st_size > TOGETHER:
+        if sum(len(picture.png) for picture in images.values()) + path.stat().st_size > TOGETHER:
             raise UserError(f"{study.directory}: its sample frames have more than {TOGETHER:,} bytes; leave some out")
         content = read_regular(path)
         if not content.startswith(SIGNATURE):
             raise UserError(f"{path} is not a PNG; delete it, and the command that made the study draws it anew")
-        found[where, name] = Picture(where, name, content)
-    return list(found.values())
+        images[task, name] = Picture(task, name, content)
+    return list(images.values())

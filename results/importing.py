@@ -36,7 +36,7 @@ class ImportedLog(NamedTuple):
     unused: tuple[str, ...]
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     if not text.strip().isdecimal() or len(text.strip()) > 18:
         raise ValueError("a whole number of at least 0")
     return int(text)
@@ -65,10 +65,10 @@ def _name(text: str) -> str:
 
 
 COLUMNS: Mapping[str, Callable[[str], Any]] = {
-    "method": _name, "task": _name, "seed": _whole, "step": _whole, "episode": _whole, "success": _truth,
-    "return": _finite,
+    "method": _name, "task": _name, "seed": _whole_number, "step": _whole_number, "episode": _whole_number,
+    "success": _truth, "return": _finite,
 }  # fmt: skip
-OPTIONAL: Mapping[str, Callable[[str], Any]] = {"length": _whole, "score": _finite}
+OPTIONAL: Mapping[str, Callable[[str], Any]] = {"length": _whole_number, "score": _finite}
 
 
 def read(path: Path) -> ImportedLog:
@@ -84,9 +84,9 @@ def _read(path: Path) -> ImportedLog:
             reader = csv.DictReader(file, strict=True)
             header = list(reader.fieldnames or ())
             _check_header(path, header)
-            known = {**COLUMNS, **{name: check for name, check in OPTIONAL.items() if name in header}}
+            checks = {**COLUMNS, **{name: check for name, check in OPTIONAL.items() if name in header}}
             for row in reader:
-                values = _checked(path, reader.line_num, row, known)
+                values = _checked(path, reader.line_num, row, checks)
                 key = values["method"], values["task"], values["seed"]
                 episode = ImportedEpisode(
                     values["step"], values["episode"], values["success"], values["return"], values.get("length", 0),
@@ -104,7 +104,7 @@ def _read(path: Path) -> ImportedLog:
         raise UserError(f"{path} is not a CSV in UTF-8 ({error})") from None
     if not runs:
         raise UserError(f"{path} holds no rows; expected one per evaluation episode")
-    unused = tuple(name for name in header if name not in known)
+    unused = tuple(name for name in header if name not in checks)
     return ImportedLog({key: [run[place] for place in sorted(run)] for key, run in runs.items()}, unused)
 
 
@@ -118,16 +118,16 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _checked(
-    path: Path, row: int, given: Mapping[Any, Any], known: Mapping[str, Callable[[str], Any]]
+    path: Path, row: int, fields: Mapping[Any, Any], checks: Mapping[str, Callable[[str], Any]]
 ) -> dict[str, Any]:
-    if None in given or None in given.values():
+    if None in fields or None in fields.values():
         raise UserError(f"{path}, row {row}: it has more or fewer values than the header has names")
     values = {}
-    for name, check in known.items():
+    for name, check in checks.items():
         try:
-            values[name] = check(given[name])
+            values[name] = check(fields[name])
         except ValueError as error:
-            raise UserError(f"{path}, row {row}, column {name!r}: {given[name]!r}; expected {error}") from None
+            raise UserError(f"{path}, row {row}, column {name!r}: {fields[name]!r}; expected {error}") from None
     return values
 
 

@@ -49,20 +49,20 @@ def directories(name: str) -> dict[str, Path]:
             raise UserError(f"no study at {name}: the directory does not exist; did you mean {MEASURED!r}?")
         return {name: Path(name)}
     root = Path(__file__).parent / MEASURED
-    found = {f"{MEASURED}/{path.parent.name}": path.parent for path in sorted(root.glob("*/study.json"))}
-    if not found:
+    studies = {f"{MEASURED}/{path.parent.name}": path.parent for path in sorted(root.glob("*/study.json"))}
+    if not studies:
         raise UserError(f"this installation holds no measured studies (looked in {root}); name a study's directory")
-    return found
+    return studies
 
 
 def opened(name: str) -> dict[str, StudyRecord]:
     """Return display name -> study in a directory, or all measured studies for `measured`."""
-    return {shown: study(path) for shown, path in directories(name).items()}
+    return {display_name: study(path) for display_name, path in directories(name).items()}
 
 
-def select(source: StudyRecord, wanted: Callable[[CellRecord], bool]) -> StudyRecord:
-    """Return the study restricted to the cells that satisfy `wanted`, and their runs."""
-    cells = tuple(cell for cell in source.cells if wanted(cell))
+def select(source: StudyRecord, is_selected: Callable[[CellRecord], bool]) -> StudyRecord:
+    """Return the study restricted to the cells that `is_selected` accepts,  and their runs."""
+    cells = tuple(cell for cell in source.cells if is_selected(cell))
     ids = {cell.id for cell in cells}
     return replace(source, cells=cells, runs=tuple(run for run in source.runs if run.cell.id in ids))
 
@@ -109,16 +109,16 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
         recorded = _runs(source)
         ids: dict[str, str] = {}
         for cell in source.cells:
-            known = by_record.setdefault(cell.id, [])
-            if known:
-                _check_same(rows[known[0]], cell, name)
-            id = _agreeing([rows[id] for id in known], recorded[cell.id])
+            record_ids = by_record.setdefault(cell.id, [])
+            if record_ids:
+                _check_same(rows[record_ids[0]], cell, name)
+            id = _agreeing([rows[id] for id in record_ids], recorded[cell.id])
             if not id:
-                id = f"{cell.id}-replication-{len(known)}" if known else cell.id
-                label = f"{cell.label}, replication" if known else cell.label
+                id = f"{cell.id}-replication-{len(record_ids)}" if record_ids else cell.id
+                label = f"{cell.label}, replication" if record_ids else cell.label
                 rows[id] = _Row(replace(cell, id=id, label=label), [], {})
-                repeated |= {id: cell.id} if known else {}
-                known.append(id)
+                repeated |= {id: cell.id} if record_ids else {}
+                record_ids.append(id)
             elif not rows[id].cell.profile:  # not started there, so only its directory is known
                 rows[id] = rows[id]._replace(cell=replace(cell, id=id))
             rows[id].studies.append(name)
@@ -132,18 +132,18 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
                 rows[id] = rows[id]._replace(cell=replace(rows[id].cell, matrix=place))
         members[name] = tuple(ids.values())
     cells = tuple(row.cell for row in rows.values())
-    runs = tuple(replace(own.run, cell=row.cell) for row in rows.values() for own in row.runs.values())
+    runs = tuple(replace(member.run, cell=row.cell) for row in rows.values() for member in row.runs.values())
     joined = StudyRecord(" + ".join(studies), Path(), (), cells, runs)
     frames = [
-        own.rows.assign(cell=id, label=row.cell.label) if id in repeated else own.rows
+        member.rows.assign(cell=id, label=row.cell.label) if id in repeated else member.rows
         for id, row in rows.items()
-        for own in row.runs.values()
-        if len(own.rows)
+        for member in row.runs.values()
+        if len(member.rows)
     ]
     evaluations = pd.concat(frames, ignore_index=True) if frames else load(replace(joined, cells=(), runs=()))
     origins = {id: tuple(row.studies) for id, row in rows.items()}
     machines = {
-        id: {seed: len(own.machines) for seed, own in row.runs.items() if len(own.machines) > 1}
+        id: {seed: len(member.machines) for seed, member in row.runs.items() if len(member.machines) > 1}
         for id, row in rows.items()
     }
     return Joined(joined, evaluations, origins, members, repeated, machines)
@@ -153,13 +153,13 @@ def _runs(source: StudyRecord) -> dict[str, dict[int, _Run]]:
     """Return cell id -> seed -> run of a study."""
     rows = load(source)
     by_run = dict(list(rows.groupby(["cell", "seed"], sort=False)))
-    found: dict[str, dict[int, _Run]] = {cell.id: {} for cell in source.cells}
+    by_cell: dict[str, dict[int, _Run]] = {cell.id: {} for cell in source.cells}
     for run in source.runs:
-        own = by_run.get((run.cell.id, run.seed), rows.iloc[:0])
-        machines = frozenset([replications.machine(run.provenance)] if len(own) else [])
+        run_rows = by_run.get((run.cell.id, run.seed), rows.iloc[:0])
+        machines = frozenset([replications.machine(run.provenance)] if len(run_rows) else [])
         placed = replace(run, directory=str(source.directory / run.directory))
-        found[run.cell.id][run.seed] = _Run(placed, own, machines)
-    return found
+        by_cell[run.cell.id][run.seed] = _Run(placed, run_rows, machines)
+    return by_cell
 
 
 def _check_same(row: _Row, cell: CellRecord, study: str) -> None:
@@ -175,23 +175,23 @@ def _check_same(row: _Row, cell: CellRecord, study: str) -> None:
 def _agreeing(rows: Sequence[_Row], runs: Mapping[int, _Run]) -> str:
     """Return the id of the first row with which runs of the same cell agree; "" if there is none. Raise UserError for a
     run with other rows under equal conditions."""
-    known = [{seed: run.record for seed, run in row.runs.items()} for row in rows]
-    found = replications.decide(known, {seed: run.record for seed, run in runs.items()})
-    if found.contradiction is not None:
-        row, seed, index, column = found.contradiction
-        cell, one, other = rows[row].cell, rows[row].runs[seed], runs[seed]
-        here, there = one.rows.iloc[index], other.rows.iloc[index]
+    recorded_rows = [{seed: run.record for seed, run in row.runs.items()} for row in rows]
+    decision = replications.decide(recorded_rows, {seed: run.record for seed, run in runs.items()})
+    if decision.contradiction is not None:
+        row, seed, index, column = decision.contradiction
+        cell, first, second = rows[row].cell, rows[row].runs[seed], runs[seed]
+        first_episode, second_episode = first.rows.iloc[index], second.rows.iloc[index]
         raise UserError(
-            f"{cell.suite}/{cell.task}, {cell.label}, seed {seed}: {one.run.directory} and "
-            f"{other.run.directory} are of the same cell ({other.run.cell.id}), were made by the same code on "
-            f"machines of the same kind, and differ: at step {here['step']:,}, episode {here['episode']}, "
-            f"{column} is {here[column]} and {there[column]}. Leave one of the two out; which of them is right "
-            f"cannot be decided from the records"
+            f"{cell.suite}/{cell.task}, {cell.label}, seed {seed}: {first.run.directory} and "
+            f"{second.run.directory} are of the same cell ({second.run.cell.id}), were made by the same code on "
+            f"machines of the same kind, and differ: at step {first_episode['step']:,}, episode "
+            f"{first_episode['episode']}, {column} is {first_episode[column]} and {second_episode[column]}. Leave one "
+            f"of the two out; which of them is right cannot be decided from the records"
         )
-    return "" if found.row is None else rows[found.row].cell.id
+    return "" if decision.row is None else rows[decision.row].cell.id
 
 
 def _further(first: _Run, second: _Run) -> _Run:
     """Return the record of one run that counts, with the machines of both."""
-    found = second if replications.is_further(first.record, second.record) else first
-    return found._replace(machines=first.machines | second.machines)
+    longer = second if replications.is_further(first.record, second.record) else first
+    return longer._replace(machines=first.machines | second.machines)

@@ -56,12 +56,12 @@ def check(directory: Path) -> None:
         if name in BOUNDS:
             size = entry.stat(follow_symlinks=False).st_size
             together[name] += size
-            for found, most, what in (
+            for total, most, subject in (
                 (size, BOUNDS[name].per_file, f"{entry.path} has"),
                 (together[name], BOUNDS[name].together, f"{directory}: its files {name} together have"),
             ):
-                if found > most:
-                    raise UserError(f"{what} {found:,} bytes; at most {most:,} are read")
+                if total > most:
+                    raise UserError(f"{subject} {total:,} bytes; at most {most:,} are read")
 
 
 def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
@@ -69,11 +69,11 @@ def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
     file."""
     waiting, count = [(os.fspath(directory), 0)], 0
     while waiting:
-        where, depth = waiting.pop()
+        folder, depth = waiting.pop()
         if depth > DEPTH:
             raise UserError(f"{directory}: its directories lie more than {DEPTH} deep")
         try:
-            with os.scandir(where) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     count += 1
                     if count > ENTRIES:
@@ -87,7 +87,7 @@ def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
                     elif entry.is_dir(follow_symlinks=False):
                         waiting.append((entry.path, depth + 1))
         except OSError as error:
-            raise UserError(f"{where} cannot be read ({error.strerror})") from None
+            raise UserError(f"{folder} cannot be read ({error.strerror})") from None
 
 
 def footer(path: Path) -> Any:
@@ -100,28 +100,28 @@ def footer(path: Path) -> Any:
 
     try:
         with pq.ParquetFile(path, thrift_string_size_limit=_THRIFT, thrift_container_size_limit=_THRIFT) as file:
-            found = file.metadata
-            _check_footer(path, found)
+            metadata = file.metadata
+            _check_footer(path, metadata)
     except UserError:
         raise
     except Exception as error:  # a footer may hold anything, such as invalid UTF-8 or numbers out of range
         problem = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UserError(f"{path} cannot be read as Parquet ({problem})") from None
-    return found
+    return metadata
 
 
-def _check_footer(path: Path, found: Any) -> None:
+def _check_footer(path: Path, metadata: Any) -> None:
     """Raise UserError if a footer exceeds a limit or repeats a column name."""
-    if found.num_columns > COLUMNS:
-        raise UserError(f"{path} has {found.num_columns:,} columns; at most {COLUMNS:,} are read")
-    groups = [found.row_group(index) for index in range(found.num_row_groups)]
-    for numbers, most, what in (
+    if metadata.num_columns > COLUMNS:
+        raise UserError(f"{path} has {metadata.num_columns:,} columns; at most {COLUMNS:,} are read")
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    for numbers, most, unit in (
         ([group.num_rows for group in groups], ROWS, "rows"),
         ([group.total_byte_size for group in groups], UNPACKED, "bytes when unpacked"),
     ):
         if min(numbers, default=0) < 0 or sum(numbers) > most:
-            raise UserError(f"{path} has {sum(numbers):,} {what}; at most {most:,} are read")
-    names = [found.schema.column(index).path for index in range(found.num_columns)]
+            raise UserError(f"{path} has {sum(numbers):,} {unit}; at most {most:,} are read")
+    names = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise UserError(f"{path} has the column {min(repeated)[:100]!r} twice")
     for group in groups:

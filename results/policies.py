@@ -34,7 +34,7 @@ DTYPES: Mapping[str, str] = {
 _BLOCK = 2**24
 
 
-class Held(NamedTuple):
+class ArrayPlace(NamedTuple):
     """Dtype, shape and byte range of an array in a file."""
 
     dtype: np.dtype[Any]
@@ -43,7 +43,7 @@ class Held(NamedTuple):
     end: int
 
 
-def table(path: Path) -> dict[str, Held]:
+def table(path: Path) -> dict[str, ArrayPlace]:
     """Return name -> place of each array; raise ValueError unless the arrays fill the file without gaps."""
     size = os.stat(path, follow_symlinks=False).st_size
     with open_regular(path) as file:
@@ -58,45 +58,45 @@ def table(path: Path) -> dict[str, Held]:
     if not isinstance(head, dict) or len(head) > MOST:
         raise ValueError(f"its table is no JSON object of at most {MOST:,} arrays")
     head.pop("__metadata__", None)
-    found = {name: _held(name, entry, 8 + length) for name, entry in head.items()}
+    places = {name: _place_of(name, entry, 8 + length) for name, entry in head.items()}
     at = 8 + length
-    for name, held in sorted(found.items(), key=lambda each: each[1].start):
-        if held.start != at:
+    for name, place in sorted(places.items(), key=lambda pair: pair[1].start):
+        if place.start != at:
             raise ValueError(f"array {name[:100]!r} does not begin where the one before it ends")
-        at = held.end
+        at = place.end
     if at != size:
         raise ValueError(f"{size - at:,} bytes belong to no array")
-    return found
+    return places
 
 
-def blocks(path: Path, held: Held) -> Iterator[Array]:
+def blocks(path: Path, place: ArrayPlace) -> Iterator[Array]:
     """Yield an array's numbers in order as flat blocks of at most 16 MiB."""
     with open_regular(path) as file:
-        file.seek(held.start)
-        left = held.end - held.start
-        while left:
-            content = file.read(min(_BLOCK, left))
+        file.seek(place.start)
+        remaining = place.end - place.start
+        while remaining:
+            content = file.read(min(_BLOCK, remaining))
             if not content:
                 raise ValueError("the file ends within an array")
-            left -= len(content)
-            yield np.frombuffer(content, held.dtype)
+            remaining -= len(content)
+            yield np.frombuffer(content, place.dtype)
 
 
 def digests(path: Path) -> dict[str, str]:
     """Return name -> SHA-256 of each array's dtype, shape and numbers; raise ValueError for numbers that are not finite
     or an invalid file. Metadata and the order of arrays do not affect the digests."""
-    found = {}
-    for name, held in table(path).items():
-        digest = hashlib.sha256(f"{held.dtype.str}{held.shape}".encode())
-        for block in blocks(path, held):
+    by_name = {}
+    for name, place in table(path).items():
+        digest = hashlib.sha256(f"{place.dtype.str}{place.shape}".encode())
+        for block in blocks(path, place):
             if not np.isfinite(block).all():
                 raise ValueError(f"{name[:100]} holds numbers that are not finite")
             digest.update(block.data)
-        found[name] = digest.hexdigest()
-    return found
+        by_name[name] = digest.hexdigest()
+    return by_name
 
 
-def _held(name: str, entry: Any, begin: int) -> Held:
+def _place_of(name: str, entry: Any, begin: int) -> ArrayPlace:
     """Return the place in a table entry; raise ValueError if the entry is inconsistent."""
     match entry:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [start, end], **rest} if not rest:
@@ -108,12 +108,12 @@ def _held(name: str, entry: Any, begin: int) -> Held:
             kind = np.dtype(DTYPES[dtype])
             if len(shape) > 32 or end - start != math.prod(shape) * kind.itemsize:
                 raise ValueError(f"array {name[:100]!r} has other bytes than its shape and dtype ask for")
-            return Held(kind, tuple(shape), begin + start, begin + end)
+            return ArrayPlace(kind, tuple(shape), begin + start, begin + end)
     raise ValueError(f"array {name[:100]!r} is not described by dtype, shape and data_offsets")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("a name is there twice in its table")
-    return found
+    return mapping

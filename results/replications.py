@@ -29,16 +29,16 @@ MACHINE = ("processor", "device", "gpu", "opengl")
 def machine(provenance: Mapping[str, Any]) -> str:
     """Return the processor, device and OpenGL backend of a run's provenance as one text."""
     hardware = provenance.get("hardware")
-    found = hardware if isinstance(hardware, Mapping) else {}
-    return json.dumps({name: found[name] for name in MACHINE if name in found}, sort_keys=True, default=str)
+    fields = hardware if isinstance(hardware, Mapping) else {}
+    return json.dumps({name: fields[name] for name in MACHINE if name in fields}, sort_keys=True, default=str)
 
 
-def is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def is_equal(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Return whether two runs were made under equal conditions: source digests, package versions and machine. The
     commit is compared where one of the two has no source digests."""
-    code = "sources" if one.get("sources") and other.get("sources") else "commit"
-    same = [one.get(name) == other.get(name) for name in (code, "packages")]
-    return all(same) and machine(one) == machine(other)
+    code = "sources" if first.get("sources") and second.get("sources") else "commit"
+    same = [first.get(name) == second.get(name) for name in (code, "packages")]
+    return all(same) and machine(first) == machine(second)
 
 
 class Record(NamedTuple):
@@ -74,13 +74,13 @@ class Decision(NamedTuple):
     """Why it cannot stand beside them; `row` is then None."""
 
 
-def decide(known: Sequence[Mapping[int, Record]], runs: Mapping[int, Record]) -> Decision:
+def decide(recorded_rows: Sequence[Mapping[int, Record]], runs: Mapping[int, Record]) -> Decision:
     """Return which of the known rows of a cell, seed -> record, a study's runs of the cell belong to.
 
     A row agrees if every run that both have is equal as far as both go.
     """
     agreeing: int | None = None
-    for row, records in enumerate(known):
+    for row, records in enumerate(recorded_rows):
         agrees = True
         for seed in sorted(records.keys() & runs.keys()):
             index, column = _difference(records[seed], runs[seed])
@@ -94,29 +94,29 @@ def decide(known: Sequence[Mapping[int, Record]], runs: Mapping[int, Record]) ->
     return Decision(agreeing)
 
 
-def is_further(one: Record, other: Record) -> bool:
+def is_further(first: Record, second: Record) -> bool:
     """Return whether of two records that agree the second counts: it is longer, or it alone says that the run
     finished."""
-    if one.length != other.length:
-        return other.length > one.length
-    return other.finished and not one.finished
+    if first.length != second.length:
+        return second.length > first.length
+    return second.finished and not first.finished
 
 
-def altered_field(one: CellRecord, other: CellRecord) -> str:
+def altered_field(first: CellRecord, second: CellRecord) -> str:
     """Return the first field in which two records of one cell id contradict each other; "" if they do not, as where one
     of them is of a cell that has not begun."""
-    if "" in (one.profile, other.profile):
+    if "" in (first.profile, second.profile):
         return ""
-    return next((field for field in SAME if getattr(one, field) != getattr(other, field)), "")
+    return next((field for field in SAME if getattr(first, field) != getattr(second, field)), "")
 
 
-def _difference(one: Record, other: Record) -> tuple[int, str]:
+def _difference(first: Record, second: Record) -> tuple[int, str]:
     """Return the first place at which two records differ, as far as both go, and the first column that does there; ""
     if they agree."""
-    count = min(one.length, other.length)
+    count = min(first.length, second.length)
     differing = {
-        name: np.asarray(values[:count]) != np.asarray(other.columns[name][:count])
-        for name, values in one.columns.items()
+        name: np.asarray(values[:count]) != np.asarray(second.columns[name][:count])
+        for name, values in first.columns.items()
     }
     if not any(differs.any() for differs in differing.values()):
         return count, ""

@@ -27,10 +27,10 @@ Sign = tuple[int, int, int]
 def sign(path: Path) -> Sign | None:
     """Return the sign of a file or directory, or None if it does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class Curve(NamedTuple):
@@ -56,7 +56,7 @@ class RowLog:
     def __init__(self, path: Path, run: RunRecord) -> None:
         self.path, self.fault = path, ""
         self._run = run
-        self._wanted = rows.required(rows.columns(rows.EVALUATIONS, run.cell))
+        self._required = rows.required(rows.columns(rows.EVALUATIONS, run.cell))
         self._claims = {name: value for name, value in identity(run).items() if name in IDENTITY}
         self._sign: Sign | None = None
         self._begin()
@@ -84,12 +84,12 @@ class RowLog:
         except OSError as error:
             self.fault = f"{self.path} cannot be read ({error.strerror})"
             return True
-        whole, newline, rest = block.rpartition(b"\n")
-        read = len(whole) + len(newline)
+        complete, newline, rest = block.rpartition(b"\n")
+        read = len(complete) + len(newline)
         if len(block) < CHUNK:
             self._sign = now  # otherwise the next look reads on
         try:
-            for line in whole.split(b"\n") if newline else ():
+            for line in complete.split(b"\n") if newline else ():
                 self._add(line)
             if len(rest) > LONGEST:
                 raise UserError(f"{self.path}, row {self._lines + 1}: a line of more than {LONGEST:,} bytes")
@@ -106,28 +106,28 @@ class RowLog:
     def _add(self, line: bytes) -> None:
         """Count the episode of a line."""
         self._lines += 1
-        where = f"{self.path}, row {self._lines}"
+        place = f"{self.path}, row {self._lines}"
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            raise UserError(f"{where}: not JSON; {rows.ADVICE}") from None
-        if wrong := rows.misfit(row, self._wanted, None):
-            raise UserError(f"{where}{wrong}; {rows.ADVICE}")
+            raise UserError(f"{place}: not JSON; {rows.ADVICE}") from None
+        if wrong := rows.misfit(row, self._required, None):
+            raise UserError(f"{place}{wrong}; {rows.ADVICE}")
         for name, expected in self._claims.items():
             if row[name] != expected:
-                told = f"{str(row[name])[:80]!r}, but it lies in the directory of {name} {expected!r}"
-                raise UserError(f"{where}, column {name!r}: {told}")
+                claim = f"{str(row[name])[:80]!r}, but it lies in the directory of {name} {expected!r}"
+                raise UserError(f"{place}, column {name!r}: {claim}")
         for name in ("step", "episode", "length"):
             if row[name] < 0:
-                raise UserError(f"{where}, column {name!r}: {row[name]}; expected a whole number of at least 0")
+                raise UserError(f"{place}, column {name!r}: {row[name]}; expected a whole number of at least 0")
         score = self._run.cell.score
         worth = float(row[schema.SCORE if score.recorded else score.name])
         if not schema.within(score, worth):
-            raise UserError(f"{where}: {worth!r}; expected a number in {schema.limits(score)}, the range of the score")
-        there = self._episodes.setdefault(row["step"], set())
-        if row["episode"] in there:
-            raise UserError(f"{where}: episode {row['episode']} of step {row['step']} is there twice; {rows.ADVICE}")
-        there.add(row["episode"])
+            raise UserError(f"{place}: {worth!r}; expected a number in {schema.limits(score)}, the range of the score")
+        episodes = self._episodes.setdefault(row["step"], set())
+        if row["episode"] in episodes:
+            raise UserError(f"{place}: episode {row['episode']} of step {row['step']} is there twice; {rows.ADVICE}")
+        episodes.add(row["episode"])
         self._sums.setdefault(row["step"], np.zeros(3))[:] += (worth, row["success"], row["return"])
         self._scores.setdefault(row["step"], []).append(worth)
 

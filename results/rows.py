@@ -76,18 +76,18 @@ def load(source: str | Path | StudyRecord, *, log: str = EVALUATIONS, threads: i
         Group(paths, required(declared), None if log == EVALUATIONS else optional(declared))
         for paths, declared in zip(groups.values(), schemas, strict=True)
     ]
-    frames = _apart(opened.directory, log, chosen, threads) if chosen else []
+    frames = _read_separately(opened.directory, log, chosen, threads) if chosen else []
     claimed = _claimed(log)
     rank = {path: index for index, path in enumerate(files)}
     owners = pd.DataFrame(
         [identity(run) for run in files.values()], columns=[*IDENTITY, "variant", "label", "directory"]
     )
 
-    def ordered(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def ordered(unordered: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return rows in the order of runs, and the identity of each row's run."""
-        places = found["filename"].map(rank).to_numpy(dtype=int)
-        order = np.lexsort((found["row"].to_numpy(dtype=int), places))
-        sorted_, owner = found.iloc[order], owners.iloc[places[order]]
+        places = unordered["filename"].map(rank).to_numpy(dtype=int)
+        order = np.lexsort((unordered["row"].to_numpy(dtype=int), places))
+        sorted_, owner = unordered.iloc[order], owners.iloc[places[order]]
         sorted_.index = owner.index = pd.RangeIndex(len(order))  # reset_index would copy all rows
         return sorted_, owner
 
@@ -106,10 +106,10 @@ def load(source: str | Path | StudyRecord, *, log: str = EVALUATIONS, threads: i
     if log == EVALUATIONS:
         _check_repeated(rows)
         _score(rows, files)
-    found = pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
+    table = pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
     if log != EVALUATIONS:
-        return found
-    return found[[*schema.EVALUATION, schema.SCORE, "variant", "label", "directory"]]
+        return table
+    return table[[*schema.EVALUATION, schema.SCORE, "variant", "label", "directory"]]
 
 
 def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -150,18 +150,18 @@ Read = list[tuple["pd.DataFrame", "pd.DataFrame"]]
 """For each group: its rows, and the runs that the rows name as theirs."""
 
 
-def _apart(directory: Path, what: str, groups: list[Group], threads: int | None) -> Read:
+def _read_separately(directory: Path, log: str, groups: list[Group], threads: int | None) -> Read:
     """Run `_read` in a separate process, since a library may crash on damaged bytes; raise UserError naming the file
     then."""
     files = [path for group in groups for path in group.paths]
     try:
-        return reader()(f"{directory}: reading its {what}", _seconds(files), _read, what, groups, threads)
+        return reader()(f"{directory}: reading its {log}", _seconds(files), _read, log, groups, threads)
     except apart.Broken:
         if len(files) > 1:
             for group in groups:
                 for path in group.paths:
                     alone = group._replace(paths=[path])
-                    reader()(f"{path}: reading it", _seconds([path]), _read, what, [alone], threads)
+                    reader()(f"{path}: reading it", _seconds([path]), _read, log, [alone], threads)
         raise
 
 
@@ -169,21 +169,21 @@ def _seconds(files: Sequence[str]) -> float:
     return SECONDS + PER_FILE * len(files) + sum(map(os.path.getsize, files)) / SPEED
 
 
-def _read(what: str, groups: list[Group], threads: int | None) -> Read:
-    found = []
+def _read(log: str, groups: list[Group], threads: int | None) -> Read:
+    frames = []
     with connection(**({} if threads is None else {"threads": threads})) as database:
         for group in groups:
             read = _read_parquet if group.paths[0].endswith(".parquet") else _read_lines
-            rows, claims = (part.astype({"filename": "category"}) for part in read(database, what, *group))
-            found.append((rows, claims))
-    return found
+            rows, claims = (part.astype({"filename": "category"}) for part in read(database, log, *group))
+            frames.append((rows, claims))
+    return frames
 
 
-def columns(what: str, cell: CellRecord | None) -> Mapping[str, Column]:
+def columns(log: str, cell: CellRecord | None) -> Mapping[str, Column]:
     """Return the declared columns of a log for a cell's runs, or for every cell; none for an undeclared log."""
-    if what == EVALUATIONS:
+    if log == EVALUATIONS:
         return _evaluation(cell.score if cell else SUCCESS)
-    return (schema.LOGS.get(what) or (cell.logs.get(what) if cell else None) or UNDECLARED).columns
+    return (schema.LOGS.get(log) or (cell.logs.get(log) if cell else None) or UNDECLARED).columns
 
 
 @functools.cache
@@ -194,10 +194,10 @@ def _evaluation(score: Score) -> Mapping[str, Column]:
 
 def undeclared(study: StudyRecord, run: RunRecord) -> list[str]:
     """Return the logs in a run's directory that its record does not declare, up to the limit on logs."""
-    known = {EVALUATIONS, *schema.LOGS, *run.cell.logs}
+    declared = {EVALUATIONS, *schema.LOGS, *run.cell.logs}
     paths = itertools.islice((study.directory / run.directory).iterdir(), limits.ENTRIES)
     names = {path.stem for path in paths if path.suffix in (".jsonl", ".parquet") and path.is_file()}
-    return sorted(name for name in names - known if logs.named(name) and name not in FOREIGN)[: logs.LOGS]
+    return sorted(name for name in names - declared if logs.named(name) and name not in FOREIGN)[: logs.LOGS]
 
 
 def required(declared: Mapping[str, Column]) -> dict[str, type]:
@@ -219,10 +219,10 @@ def _score(rows: pd.DataFrame, files: Mapping[str, RunRecord]) -> None:
     for path, run in files.items():
         paths.setdefault(run.cell.score, []).append(path)
     for score, of in paths.items():
-        own = rows["filename"].isin(of).to_numpy()
+        is_of_score = rows["filename"].isin(of).to_numpy()
         column = schema.SCORE if score.recorded else score.name
-        worth[own] = rows.loc[own, column].to_numpy(float)
-        bad = own & ~(schema.within(score, worth) & np.isfinite(worth))
+        worth[is_of_score] = rows.loc[is_of_score, column].to_numpy(float)
+        bad = is_of_score & ~(schema.within(score, worth) & np.isfinite(worth))
         if bad.any():
             first = rows[bad].iloc[0]
             raise UserError(
@@ -232,15 +232,15 @@ def _score(rows: pd.DataFrame, files: Mapping[str, RunRecord]) -> None:
     rows[schema.SCORE] = worth
 
 
-def _claimed(what: str) -> list[str]:
+def _claimed(log: str) -> list[str]:
     """Return the columns in which a row names its run, which must be the run of its directory."""
-    return [name for name in schema.EVALUATION if name in IDENTITY] if what == EVALUATIONS else []
+    return [name for name in schema.EVALUATION if name in IDENTITY] if log == EVALUATIONS else []
 
 
-def file_of(directory: Path, what: str, finished: bool) -> Path | None:
+def file_of(directory: Path, log: str, finished: bool) -> Path | None:
     """Return a run's file with these rows: Parquet once finished, else JSON lines; None if there is none."""
     suffixes = (".parquet", ".jsonl") if finished else (".jsonl", ".parquet")
-    return next((path for suffix in suffixes if (path := directory / f"{what}{suffix}").is_file()), None)
+    return next((path for suffix in suffixes if (path := directory / f"{log}{suffix}").is_file()), None)
 
 
 def connection(**settings: str | int) -> duckdb.DuckDBPyConnection:
@@ -263,33 +263,33 @@ def globs(paths: Sequence[str]) -> list[str]:
 
 def _read_parquet(
     connection: duckdb.DuckDBPyConnection,
-    what: str,
+    log: str,
     paths: Sequence[str],
-    wanted: Mapping[str, type],
+    required: Mapping[str, type],
     optional: Mapping[str, type] | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows without the columns that name their run, and separately the first row of each distinct run that a
     file names: repeated per row, these strings would cost more memory than all numbers."""
     import duckdb
 
-    claimed, log = _claimed(what), optional is not None
+    claimed, is_log = _claimed(log), optional is not None
     source = "FROM read_parquet(?, union_by_name=true, filename=true, file_row_number=true)"
     try:
-        found: dict[str, dict[str, str]] = {path: {} for path in paths}
+        types_by_path: dict[str, dict[str, str]] = {path: {} for path in paths}
         query = "SELECT file_name, name, type FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0"
         for path, name, physical in connection.execute(query, [globs(paths)]).fetchall():
-            found[path][name] = physical
+            types_by_path[path][name] = physical
         query = "SELECT file_name, num_rows FROM parquet_file_metadata(?)"
         for path, number in connection.execute(query, [globs(paths)]).fetchall():
-            outside.check_rows(Path(path), number, len(found[path]))
-        for path, types in found.items():
-            check_columns(path, types, wanted, optional)
-        sql = {name: _SQL_TYPES[kind] for name, kind in {**wanted, **(optional or {})}.items()}
-        there = {name for types in found.values() for name in types}
-        if log:
-            sql |= _others(found, sql)
+            outside.check_rows(Path(path), number, len(types_by_path[path]))
+        for path, types in types_by_path.items():
+            check_columns(path, types, required, optional)
+        sql = {name: _SQL_TYPES[kind] for name, kind in {**required, **(optional or {})}.items()}
+        present = {name for types in types_by_path.values() for name in types}
+        if is_log:
+            sql |= _others(types_by_path, sql)
         columns = {
-            name: f", {_quoted(name) if name in there else 'NULL'}::{kind} AS {_quoted(name)}"
+            name: f", {_quoted(name) if name in present else 'NULL'}::{kind} AS {_quoted(name)}"
             for name, kind in sql.items()
         }
         values = "".join(column for name, column in columns.items() if name not in claimed)
@@ -307,21 +307,21 @@ def _read_parquet(
                 f"{paths[0]} cannot be read as Parquet ({problem}); delete the run's directory and run it anew"
             ) from None
         for path in paths:  # DuckDB does not always name the file
-            _read_parquet(connection, what, [path], wanted, optional)
+            _read_parquet(connection, log, [path], required, optional)
         raise
 
 
-def _others(found: Mapping[str, Mapping[str, str]], declared: Collection[str]) -> dict[str, str]:
+def _others(types_by_path: Mapping[str, Mapping[str, str]], declared: Collection[str]) -> dict[str, str]:
     """Return undeclared column -> SQL type that fits its values in all Parquet files."""
     kinds: dict[str, set[str]] = {}
-    for types in found.values():
+    for types in types_by_path.values():
         for name, physical in types.items():
             if name not in declared and _may_be_column(name):
                 kinds.setdefault(name, set()).add(physical)
     numbers = {*_PARQUET_TYPES[int], *_PARQUET_TYPES[float]}
     return {
-        name: "DOUBLE" if own <= numbers else "BOOLEAN" if own == {"BOOLEAN"} else "VARCHAR"
-        for name, own in sorted(kinds.items())
+        name: "DOUBLE" if physical_types <= numbers else "BOOLEAN" if physical_types == {"BOOLEAN"} else "VARCHAR"
+        for name, physical_types in sorted(kinds.items())
     }
 
 
@@ -334,21 +334,21 @@ def _quoted(name: str) -> str:
 
 
 def check_columns(
-    path: str, types: Mapping[str, str], wanted: Mapping[str, type], optional: Mapping[str, type] | None = None
+    path: str, types: Mapping[str, str], required: Mapping[str, type], optional: Mapping[str, type] | None = None
 ) -> None:
-    """Raise UserError if a Parquet file lacks a wanted column or has one of the wrong type. `types`: name -> physical
+    """Raise UserError if a Parquet file lacks a required column or has one of the wrong type. `types`: name -> physical
     type.
 
     `optional`: declared columns that a log may lack, beside undeclared ones; None for evaluation rows, which allow no
     others.
     """
-    missing = [name for name in wanted if name not in types]
-    extra = [name for name in types if name not in wanted] if optional is None else []
+    missing = [name for name in required if name not in types]
+    extra = [name for name in types if name not in required] if optional is None else []
     if missing:
-        raise UserError(f"{path} lacks the column {missing[0]!r}; expected {', '.join(wanted)}")
+        raise UserError(f"{path} lacks the column {missing[0]!r}; expected {', '.join(required)}")
     if extra:
-        raise UserError(f"{path} has an unknown column {extra[0]!r}; expected {', '.join(wanted)}")
-    for name, kind in {**wanted, **(optional or {})}.items():
+        raise UserError(f"{path} has an unknown column {extra[0]!r}; expected {', '.join(required)}")
+    for name, kind in {**required, **(optional or {})}.items():
         fitting = _PARQUET_TYPES[kind] + (_PARQUET_TYPES[int] if kind is float and optional is not None else ())
         if types.get(name, fitting[0]) not in fitting:
             raise UserError(f"{path}: column {name!r} is of type {types[name]}; expected {WORDS[kind]}")
@@ -356,15 +356,15 @@ def check_columns(
 
 def _read_lines(
     connection: duckdb.DuckDBPyConnection,
-    what: str,
+    log: str,
     paths: Sequence[str],
-    wanted: Mapping[str, type],
+    required: Mapping[str, type],
     optional: Mapping[str, type] | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read JSON lines as `_read_parquet` reads Parquet. `_examine` then checks each file with an invalid line or
     value."""
     others: dict[str, str] = {}
-    declared = {**wanted, **(optional or {})}
+    declared = {**required, **(optional or {})}
     connection.execute(
         # a partition is unordered: rows are numbered in reading order, then relative to each file's first row
         "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
@@ -381,9 +381,11 @@ def _read_lines(
     } | {name: f"TRY_CAST(json->>{_path(name)} AS {sql})" for name, sql in others.items()}
     columns = ", ".join(f'{value} AS "{name}"' for name, value in values.items())
     rows: pd.DataFrame = connection.execute(f"SELECT filename, row, {columns} FROM lines").df()
-    fits = rows[list(wanted)].notna().all(axis=1)
+    fits = rows[list(required)].notna().all(axis=1)
     if optional is None:
-        keys = connection.execute("SELECT filename, row FROM lines WHERE len(json_keys(json)) > ?", [len(wanted)]).df()
+        keys = connection.execute(
+            "SELECT filename, row FROM lines WHERE len(json_keys(json)) > ?", [len(required)]
+        ).df()
         suspects = {*rows.loc[~fits, "filename"], *keys["filename"]}
     else:
         suspects = set(rows.loc[~fits, "filename"])
@@ -392,29 +394,29 @@ def _read_lines(
             odd = f"SELECT filename FROM lines WHERE json_exists(json, {_path(name)}) AND ({misfit})"
             suspects |= set(connection.execute(odd).df()["filename"])
     for path in sorted(suspects):
-        _examine(path, wanted, optional)
-    fitting = rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
-    claimed = _claimed(what)
+        _examine(path, required, optional)
+    fitting = rows[fits].astype({name: _dtype(kind) for name, kind in required.items()})
+    claimed = _claimed(log)
     claims = fitting.sort_values("row").drop_duplicates(["filename", *claimed])
     return fitting.drop(columns=claimed), claims[["filename", "row", *claimed]]
 
 
-def _further(connection: duckdb.DuckDBPyConnection, wanted: Mapping[str, type]) -> dict[str, str]:
+def _further(connection: duckdb.DuckDBPyConnection, required: Mapping[str, type]) -> dict[str, str]:
     """Return undeclared column -> SQL type that fits all its values in JSON lines."""
     query = (
         "SELECT key, list(DISTINCT json_type(json, '$.\"' || key || '\"')) "
         "FROM (SELECT json, unnest(json_keys(json)) AS key FROM lines) GROUP BY key ORDER BY key"
     )
-    found = {}
+    sql_types = {}
     for key, kinds in connection.execute(query).fetchall():
-        if key in wanted or not _may_be_column(key):
+        if key in required or not _may_be_column(key):
             continue
         present = {kind for kind in kinds if kind not in (None, "NULL")}
         if present <= {*_JSON_TYPES[int], *_JSON_TYPES[float]}:
-            found[key] = "DOUBLE"
+            sql_types[key] = "DOUBLE"
         else:
-            found[key] = "BOOLEAN" if present == {"BOOLEAN"} else "VARCHAR"
-    return found
+            sql_types[key] = "BOOLEAN" if present == {"BOOLEAN"} else "VARCHAR"
+    return sql_types
 
 
 def _path(name: str) -> str:
@@ -425,7 +427,7 @@ def _dtype(kind: type) -> str:
     return {int: "int64", float: "float64", bool: "bool", str: "object"}[kind]
 
 
-def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> None:
+def _examine(path: str, required: Mapping[str, type], optional: Mapping[str, type] | None) -> None:
     """Find the invalid line and raise UserError, or warn if it is only an incomplete last line."""
     lines = read_regular(Path(path)).splitlines()
     for number, line in enumerate(lines, start=1):
@@ -436,24 +438,24 @@ def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type]
                 warnings.warn(f"{path}: its last line (row {number}) was cut short and is left out", stacklevel=2)
                 return
             raise UserError(f"{path}, row {number}: not JSON; {ADVICE}") from None
-        if wrong := misfit(row, wanted, optional):
+        if wrong := misfit(row, required, optional):
             raise UserError(f"{path}, row {number}{wrong}; {ADVICE}")
 
 
-def misfit(row: Any, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> str:
+def misfit(row: Any, required: Mapping[str, type], optional: Mapping[str, type] | None) -> str:
     """Return what is wrong with a decoded line of a log, as it follows the file and row in a message; "" if it fits.
-    `wanted`, `optional`: as in `Group`."""
+    `required`, `optional`: as in `Group`."""
     others = optional or {}
     if not isinstance(row, dict):
         return f": {str(row)[:80]!r}; expected a JSON object"
-    for name, kind in {**wanted, **{name: others[name] for name in row.keys() & others}}.items():
+    for name, kind in {**required, **{name: others[name] for name in row.keys() & others}}.items():
         if name not in row:
             return f": lacks the column {name!r}"
         if not _suits(row[name], kind):
             return f", column {name!r}: {row[name]!r}; expected {WORDS[kind]}"
-    extra = sorted(set(row) - set(wanted))
+    extra = sorted(set(row) - set(required))
     if extra and optional is None:
-        return f": unknown column {extra[0]!r}; expected {', '.join(wanted)}"
+        return f": unknown column {extra[0]!r}; expected {', '.join(required)}"
     return ""
 
 
@@ -486,8 +488,8 @@ def _check_values(rows: pd.DataFrame, declared: Mapping[str, Column]) -> None:
             bad |= missing.to_numpy()
         if bad.any():
             first = rows[bad].iloc[0]
-            where = f"{first['filename']}, row {first['row']}, column {name!r}"
-            raise UserError(f"{where}: {_plain(first[name])!r}; expected {column.expected}; {ADVICE}")
+            place = f"{first['filename']}, row {first['row']}, column {name!r}"
+            raise UserError(f"{place}: {_plain(first[name])!r}; expected {column.expected}; {ADVICE}")
 
 
 def _check_identity(claims: pd.DataFrame, expected: pd.DataFrame, claimed: Sequence[str]) -> None:

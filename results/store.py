@@ -175,18 +175,18 @@ def _study(root: Path) -> StudyRecord:
     path = root / "study.json"
     listed = listing(path)
     cells: list[CellRecord] = []
-    found: list[RunRecord] = []
+    run_records: list[RunRecord] = []
     for cell_id, entry in listed.cells.items():
         cell = cell_record(root, path, cell_id, entry)
         if cell.matrix is not None and cell.matrix.reference not in listed.cells:
             raise UserError(f"{path}: cell {cell_id} is compared with {cell.matrix.reference!r}, which is not listed")
         cells.append(cell)
-        found.extend(run_record(root, cell, seed) for seed in seeds(root, path, cell, entry))
+        run_records.extend(run_record(root, cell, seed) for seed in seeds(root, path, cell, entry))
     present = {path.parent.relative_to(root).as_posix() for path in root.glob("*/*/*/cell.json")}
     strays = sorted(present - {cell.directory for cell in cells})
     if strays:
         warnings.warn(f"{root}: left out, since study.json does not list them: {', '.join(strays)}", stacklevel=2)
-    return StudyRecord(listed.study, root, listed.command, tuple(cells), tuple(found))
+    return StudyRecord(listed.study, root, listed.command, tuple(cells), tuple(run_records))
 
 
 class Listing(NamedTuple):
@@ -305,19 +305,19 @@ def cell_record(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, 
 
 def _stages(path: Path, content: Mapping[str, Any]) -> Iterable[StageRecord]:
     """Return the pre-training stages in the record of a cell, the first one first."""
-    found: list[StageRecord] = []
+    stages: list[StageRecord] = []
     while "stage" in content:
-        if len(found) == schema.STAGES:
+        if len(stages) == schema.STAGES:
             raise UserError(f"{path} has more than {schema.STAGES} pre-training stages; restore the file")
         content = _field(path, content, "stage", dict)
         names = {name: _name(path, content, name) for name in ("suite", "task", "method")}
         steps, settings = _count(path, content, "steps"), _field(path, content, "settings", dict)
-        found.append(
+        stages.append(
             StageRecord(
                 _name(path, content, "cell"), **names, steps=steps, settings=settings, parts=_parts(path, content)
             )
         )
-    return reversed(found)
+    return reversed(stages)
 
 
 def _place(path: Path, entry: Mapping[str, Any]) -> MatrixPlace | None:

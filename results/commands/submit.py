@@ -53,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
     if args.push:
         hub.ready(args.push)
     if args.gallery:
-        for told in _drawn(args.study):
-            print(told, file=sys.stderr)
-    made = pack(
+        for message in _drawn(args.study):
+            print(message, file=sys.stderr)
+    archive = pack(
         args.study,
         args.output,
         by=args.by,
@@ -64,21 +64,23 @@ def run(args: argparse.Namespace) -> int:
         cassette=args.cassette,
         gallery=args.gallery is not False,
     )
-    runs = made.study.runs
-    seeds = collections.Counter({cell.id: 0 for cell in made.study.cells})
+    runs = archive.study.runs
+    seeds = collections.Counter({cell.id: 0 for cell in archive.study.cells})
     seeds.update(run.cell.id for run in runs if run.status == "finished")
-    size = f"{made.bytes / 2**20:.1f} MiB" if made.bytes >= 2**20 else f"{made.bytes / 2**10:.1f} KiB"
-    print(f"{made.file}: {size}, {count(len(made.manifest.files), 'file')}")
+    size = f"{archive.bytes / 2**20:.1f} MiB" if archive.bytes >= 2**20 else f"{archive.bytes / 2**10:.1f} KiB"
+    print(f"{archive.file}: {size}, {count(len(archive.manifest.files), 'file')}")
     cells = count(len(seeds), "cell")
     print(f"  runs        {seeds.total()} of {len(runs)} finished, of {cells} (configurations on a task)")
     print(f"  seeds       {min(seeds.values())} of each cell at least; the leaderboard ranks from a minimum on")
-    print(f"  verifiable  {'yes: every finished run comes with its checkpoint' if made.manifest.verifiable else 'no'}")
-    for remark in made.remarks:
+    print(
+        f"  verifiable  {'yes: every finished run comes with its checkpoint' if archive.manifest.verifiable else 'no'}"
+    )
+    for remark in archive.remarks:
         print(f"- {remark}")
     if args.push:
-        print(f"pushed: {hub.push(made.file, args.push)}")
+        print(f"pushed: {hub.push(archive.file, args.push)}")
     else:
-        file = shlex.quote(str(made.file))
+        file = shlex.quote(str(archive.file))
         print(f"\n  bench leaderboard --add {file}\n  bench verify {file}")
     return 0
 
@@ -96,17 +98,17 @@ def _drawn(directory: Path) -> Iterator[str]:
             continue
         first = min(runs, key=lambda run: run.seed).directory
         try:
-            told = gallery.draw(directory / first).told
+            message = gallery.draw(directory / first).told
         except UserError as error:
-            told = str(error)
-        yield f"{first}: {told}"
+            message = str(error)
+        yield f"{first}: {message}"
 
 
 def _has_episodes(run: Path) -> bool:
     from guidebench.results import galleries
 
     try:
-        found = galleries.read(run)
+        gallery = galleries.read(run)
     except (UserError, OSError):
         return False
-    return bool(found and found.episodes)
+    return bool(gallery and gallery.episodes)

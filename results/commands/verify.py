@@ -91,21 +91,23 @@ def run(args: argparse.Namespace) -> int:
     ):
         if not low <= value <= high:
             raise UserError(f"--{name} {value:g}: expected a number in [{low:g}, {high:g}]")
-    given, allowed = reasking.settings_of(args.overrides)
+    model_settings, allowed = reasking.settings_of(args.overrides)
     with _remarks(), _opened(args.source) as (study, digest):
-        options = Options(args.seed, args.episodes, args.calls, args.runs, args.tolerance, args.limit, given, allowed)
+        options = Options(
+            args.seed, args.episodes, args.calls, args.runs, args.tolerance, args.limit, model_settings, allowed
+        )
         with _telling(quiet=args.json, cells=len(study.cells)) as tell:
-            found = verify(study, digest, options, args.leaderboard if digest else None, tell)
+            verification = verify(study, digest, options, args.leaderboard if digest else None, tell)
     if args.json:
-        print(_as_json(found))
+        print(_as_json(verification))
     else:
-        _print(study, found)
+        _print(study, verification)
         print(
             f"recorded: {record.path_of(args.leaderboard, digest)}"
             if digest
             else "not recorded: a study changes; `bench submit` makes of it what can be recorded"
         )
-    return int(any(verdict.standing == "disputed" for verdict in found.cells.values()))
+    return int(any(verdict.standing == "disputed" for verdict in verification.cells.values()))
 
 
 @contextmanager
@@ -164,27 +166,27 @@ def _telling(quiet: bool, cells: int) -> Iterator[Tell]:
         )
 
 
-def _as_json(found: Verification) -> str:
+def _as_json(verification: Verification) -> str:
     import json
     from dataclasses import asdict
 
-    return json.dumps(asdict(found), indent=1, ensure_ascii=False)
+    return json.dumps(asdict(verification), indent=1, ensure_ascii=False)
 
 
-def _print(study: StudyRecord, found: Verification) -> None:
+def _print(study: StudyRecord, verification: Verification) -> None:
     """Print a line per cell, with its failed and missing checks below it."""
     names = {cell.id: f"{cell.suite}/{cell.task}  {cell.label}" for cell in study.cells}
     width = max(map(len, names.values()))
-    for id, verdict in found.cells.items():
+    for id, verdict in verification.cells.items():
         print(f"{names[id].ljust(width)}  {verdict.standing}")
-        shown = [check for check in verdict.checks if not check.passed or check.what == "new layouts"]
-        for check in shown:
+        checks = [check for check in verdict.checks if not check.passed or check.what == "new layouts"]
+        for check in checks:
             mark = {True: "held", False: "FAILED", None: "not checked"}[check.passed]
             print(f"    {check.what}: {mark}: {check.detail}")
-        if verdict.standing == "self-reported" and not any(check.detail in verdict.reason for check in shown):
+        if verdict.standing == "self-reported" and not any(check.detail in verdict.reason for check in checks):
             print(f"    {verdict.reason}")
     total = {standing: 0 for standing in ("verified", "disputed", "self-reported")}
-    for verdict in found.cells.values():
+    for verdict in verification.cells.values():
         total[verdict.standing] += 1
-    told = ", ".join(f"{number} {standing}" for standing, number in total.items() if number)
-    print(f"{told} of {count(len(names), 'cell')}")
+    totals = ", ".join(f"{number} {standing}" for standing, number in total.items() if number)
+    print(f"{totals} of {count(len(names), 'cell')}")

@@ -132,7 +132,7 @@ def _together(paper: str | None, file: str, columns: Mapping[str, tuple[str, str
 
 
 def _rows(path: Path, columns: Mapping[str, tuple[str, str]]) -> Iterator[dict[str, str]]:
-    seen: dict[tuple[str, ...], int] = {}
+    lines: dict[tuple[str, ...], int] = {}
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.reader(file, strict=True)
         if (header := next(reader, [])) != list(columns):
@@ -142,9 +142,11 @@ def _rows(path: Path, columns: Mapping[str, tuple[str, str]]) -> Iterator[dict[s
             if problem := _problem(path, columns, fields, row):
                 raise UserError(f"{path}, line {reader.line_num}: {problem}")
             key = tuple(row[name] for name in _key(columns))
-            if key in seen:
-                raise UserError(f"{path}, line {reader.line_num}: the same number as line {seen[key]}; tell them apart")
-            seen[key] = reader.line_num
+            if key in lines:
+                raise UserError(
+                    f"{path}, line {reader.line_num}: the same number as line {lines[key]}; tell them apart"
+                )
+            lines[key] = reader.line_num
             yield row
 
 

@@ -74,31 +74,31 @@ def check(study: StudyRecord, manifest: Manifest) -> list[str]:
 def verifiable(study: StudyRecord, files: Mapping[str, Any]) -> bool:
     """Return whether every finished run was trained by this program and includes its parameters."""
     finished = [run for run in study.runs if run.status == "finished"]
-    own = all(run.cell.backend != EXTERNAL and f"{run.directory}/policy.safetensors" in files for run in finished)
-    return bool(finished) and own
+    are_ours = all(run.cell.backend != EXTERNAL and f"{run.directory}/policy.safetensors" in files for run in finished)
+    return bool(finished) and are_ours
 
 
 def _check_layout(study: StudyRecord, files: set[str]) -> None:
     """Raise UserError unless the files are exactly those that the study's cells and runs should have in their state."""
-    wanted, allowed = {"study.json"}, {"models/cassette.sqlite"}
-    begun = {run.cell.id for run in study.runs if run.provenance or run.status != "waiting"}
+    required, allowed = {"study.json"}, {"models/cassette.sqlite"}
+    started = {run.cell.id for run in study.runs if run.provenance or run.status != "waiting"}
     for cell in study.cells:
-        (wanted if cell.id in begun else allowed).add(f"{cell.directory}/cell.json")
+        (required if cell.id in started else allowed).add(f"{cell.directory}/cell.json")
         if cell.directory != f"{cell.suite}/{cell.task}/{cell.method}-{cell.id}":
             raise UserError(f"study.json has cell {cell.id} in {cell.directory}, which is not that cell's place")
         if cell.matrix is not None and cell.matrix.kind == "perturbation":
             allowed.add(frames_file(cell.suite, cell.task, cell.matrix.name).as_posix())
     allowed |= {f"{run.directory}/run.json" for run in study.runs}
     finished = {run.directory for run in study.runs if run.status == "finished" or run.error == LOST}
-    wanted |= {f"{run}/evaluations.parquet" for run in finished}
+    required |= {f"{run}/evaluations.parquet" for run in finished}
     allowed |= {f"{run}/{name}" for run in finished for name in ("ledger.jsonl", "policy.safetensors")}
     if not finished:
         raise UserError("none of its runs is finished")
-    if missing := wanted - files:
+    if missing := required - files:
         raise UserError(f"it lacks {min(missing)}")
     episodes = {path for path in files if schemas.kind_of(path) in ("episode", "strip", "gallery", "animation")}
     allowed |= {path for path in episodes if str(PurePosixPath(path).parents[1]) in finished}
-    if besides := files - wanted - allowed:
+    if besides := files - required - allowed:
         raise UserError(f"{min(besides)} belongs to no finished run or cell that study.json lists")
 
 
@@ -115,9 +115,11 @@ def _configuration(study: StudyRecord, cell: CellRecord) -> Iterator[str]:
             raise UserError(f"{path} names a pre-training stage, which runs made elsewhere cannot have")
         if recorder.identity({**{name: content[name] for name in _FOREIGN}, "settings": settings}) != cell.id:
             raise UserError(f"{path} was altered: its names and settings make another cell than {cell.id}")
-        known = cell.suite in registry.names("suite") and cell.task in registry.get("suite", cell.suite).tasks
-        if known and cell.score != (own := config.score_of(cell.suite, cell.task)):
-            raise UserError(f"{path}: its score is {cell.score.name!r}, and {cell.suite}/{cell.task} has {own.name!r}")
+        is_installed = cell.suite in registry.names("suite") and cell.task in registry.get("suite", cell.suite).tasks
+        if is_installed and cell.score != (expected := config.score_of(cell.suite, cell.task)):
+            raise UserError(
+                f"{path}: its score is {cell.score.name!r}, and {cell.suite}/{cell.task} has {expected.name!r}"
+            )
         return
     if "parts" not in content:
         raise UserError(f"{path} lacks 'parts', which every run of this program has")
@@ -125,8 +127,8 @@ def _configuration(study: StudyRecord, cell: CellRecord) -> Iterator[str]:
         raise UserError(f"{path} was altered: it says that {wrong} was overridden, and its configuration does not")
     for role, part in cell.parts.items():
         if part.kind in registry.MODELS and part.name in registry.names(part.kind):
-            own = registry.get(part.kind, part.name).backend
-            if own != part.backend or own not in cell.backend.split("+"):
+            expected = registry.get(part.kind, part.name).backend
+            if expected != part.backend or expected not in cell.backend.split("+"):
                 raise UserError(f"{path} was altered: backend is {cell.backend!r}, which is not that of its {role}")
     try:
         configuration((study.directory / path).parent, cell.id)
@@ -142,22 +144,22 @@ def _check_parameters(study: StudyRecord, manifest: Manifest) -> None:
 
     Arrays are compared instead of files, because other file content could disguise a copy.
     """
-    seen: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    by_cell: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for run in study.runs:
         path = f"{run.directory}/policy.safetensors"
         if path not in manifest.files:
             continue
         try:
-            own = policies.digests(study.directory / path)
+            digests = policies.digests(study.directory / path)
         except (OSError, ValueError) as error:
             raise UserError(f"{path} is no safetensors file of plain numbers ({printable(str(error))})") from None
         if run.cell.backend == EXTERNAL:
             continue
-        for other, theirs in seen.setdefault(run.cell.id, []):
-            shared = own.keys() & theirs.keys()
-            if shared and all(own[name] == theirs[name] for name in shared):
+        for other, theirs in by_cell.setdefault(run.cell.id, []):
+            shared = digests.keys() & theirs.keys()
+            if shared and all(digests[name] == theirs[name] for name in shared):
                 raise UserError(f"{run.directory} has the very parameters of {other}, and no two seeds learn the same")
-        seen[run.cell.id].append((run.directory, own))
+        by_cell[run.cell.id].append((run.directory, digests))
 
 
 def _check_rows(study: StudyRecord) -> None:
@@ -181,7 +183,7 @@ def _check_rows(study: StudyRecord) -> None:
         _check_order(study.directory / path, run, path)
 
 
-def _check_order(file: Path, run: RunRecord, where: str) -> None:
+def _check_order(file: Path, run: RunRecord, name: str) -> None:
     """Raise UserError unless the evaluation rows of a finished run are the required ones, in order. Read the rows
     before."""
     import numpy as np
@@ -192,30 +194,30 @@ def _check_order(file: Path, run: RunRecord, where: str) -> None:
     if run.cell.backend != EXTERNAL:
         every, episodes = _evaluation(run.cell)
         steps = [*range(every, run.steps, every), run.steps]
-        wanted = np.repeat(steps, episodes), np.tile(np.arange(episodes), len(steps))
-        if not (np.array_equal(step, wanted[0]) and np.array_equal(episode, wanted[1])):
-            raise UserError(f"{where} has not the evaluations that its configuration asks for")
+        required = np.repeat(steps, episodes), np.tile(np.arange(episodes), len(steps))
+        if not (np.array_equal(step, required[0]) and np.array_equal(episode, required[1])):
+            raise UserError(f"{name} has not the evaluations that its configuration asks for")
         if not (length > 0).all():
-            raise UserError(f"{where} has an episode without a step")
+            raise UserError(f"{name} has an episode without a step")
     first = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
     number = np.arange(len(step)) - np.repeat(first, np.diff(np.append(first, len(step))))
     if not len(step) or (np.diff(step) < 0).any() or step[-1] > run.steps or (episode != number).any():
-        raise UserError(f"{where} has evaluations out of order, without their first episode or after its end")
+        raise UserError(f"{name} has evaluations out of order, without their first episode or after its end")
 
 
-def _check_columns(file: Path, where: str) -> None:
+def _check_columns(file: Path, name: str) -> None:
     """Raise UserError if a ledger row has an unknown column, which would become a column of all rows."""
-    own = {"step", *LEDGER, *QUESTIONS, ROLES}
+    columns = {"step", *LEDGER, *QUESTIONS, ROLES}
     with open(file, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError):
-                raise UserError(f"{where}, row {number}: not JSON") from None
+                raise UserError(f"{name}, row {number}: not JSON") from None
             if not isinstance(row, dict):
-                raise UserError(f"{where}, row {number}: not a JSON object")
-            if others := row.keys() - own:
-                raise UserError(f"{where}, row {number}: unknown column {printable(min(others))!r}")
+                raise UserError(f"{name}, row {number}: not a JSON object")
+            if others := row.keys() - columns:
+                raise UserError(f"{name}, row {number}: unknown column {printable(min(others))!r}")
 
 
 def _evaluation(cell: CellRecord) -> tuple[int, int]:
@@ -228,11 +230,11 @@ def _evaluation(cell: CellRecord) -> tuple[int, int]:
     return every, episodes
 
 
-def _check_picture(path: Path, where: str) -> None:
+def _check_picture(path: Path, name: str) -> None:
     """Raise UserError unless a file starts as a PNG small enough for a web page."""
     with open(path, "rb") as file:
         width, height = size(file.read(HEAD))
     if not width or not height:
-        raise UserError(f"{where} is not a PNG")
+        raise UserError(f"{name} is not a PNG")
     if max(width, height) > _LARGEST_SIDE or width * height > _MOST_PIXELS:
-        raise UserError(f"{where} is a picture of {width:,} x {height:,} pixels, which is too large to show")
+        raise UserError(f"{name} is a picture of {width:,} x {height:,} pixels, which is too large to show")

@@ -32,7 +32,7 @@ TOGETHER = 16 * schemas.MIB
 def packed(study: StudyRecord, remarks: list[str]) -> dict[str, bytes]:
     """Return path in the archive -> contents of the galleries to hand in: of each cell, that of its first finished run
     that has episodes. What is left out is added to `remarks`."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     room, without = TOGETHER, 0
     for cell in study.cells:
         for run in sorted((run for run in study.runs if run.cell is cell), key=lambda run: run.seed):
@@ -48,17 +48,17 @@ def packed(study: StudyRecord, remarks: list[str]) -> dict[str, bytes]:
                 without += size > room
                 if size <= room:
                     room -= size
-                    found |= files
+                    contents |= files
                 break
     if without:
         remarks.append(f"left out: the galleries of {count(without, 'cell')}; all together have at most 16 MiB")
-    if found:
-        cells = sum(path.endswith(CONTENTS) for path in found)
+    if contents:
+        cells = sum(path.endswith(CONTENTS) for path in contents)
         remarks.append(
-            f"{count(len(found) - cells, 'episode')} of {count(cells, 'cell')} can be seen, with what models said "
+            f"{count(len(contents) - cells, 'episode')} of {count(cells, 'cell')} can be seen, with what models said "
             f"(from RUN/{GALLERY}); --no-gallery leaves them out"
         )
-    return found
+    return contents
 
 
 def _files(root: Path, run: RunRecord) -> dict[str, bytes]:
@@ -72,19 +72,19 @@ def _files(root: Path, run: RunRecord) -> dict[str, bytes]:
     chosen = list(gallery.episodes)
     if len(chosen) > EPISODES:
         chosen = [*chosen[: EPISODES - 1], chosen[-1]]
-    found, told = {}, []
+    contents, episode_records = {}, []
     for order, episode in enumerate(chosen):
         content, name = galleries.animation(home, episode.file), f"{order:02d}.webp"
-        found[f"{run.directory}/{GALLERY}/{name}"] = content
-        told.append(_plain(episode, name))
+        contents[f"{run.directory}/{GALLERY}/{name}"] = content
+        episode_records.append(_plain(episode, name))
     about = {
         "schema": SCHEMA_VERSION, "suite": gallery.suite, "task": gallery.task, "seed": gallery.seed,
         "own": gallery.from_run, "step": gallery.step, "played": gallery.played, "successes": gallery.successes,
-        "measure": gallery.measure, "unjudged": _public(gallery.unjudged), "episodes": told, "undrawn": [],
+        "measure": gallery.measure, "unjudged": _public(gallery.unjudged), "episodes": episode_records, "undrawn": [],
         "reason": "", **({} if gallery.opengl is None else {"opengl": gallery.opengl}),
     }  # fmt: skip
     content = f"{json.dumps(about, indent=1, ensure_ascii=False)}\n".encode()
-    return {f"{run.directory}/{GALLERY}/{CONTENTS}": content, **found}
+    return {f"{run.directory}/{GALLERY}/{CONTENTS}": content, **contents}
 
 
 def _plain(episode: Episode, name: str) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def check(study: StudyRecord, files: Iterable[str]) -> None:
     a separate process."""
     listed = set(files)
     runs = {run.directory: run for run in study.runs if run.status == "finished"}
-    seen: dict[str, str] = {}
+    by_cell: dict[str, str] = {}
     together = 0
-    for path in sorted(each for each in listed if schemas.kind_of(each) == "gallery"):
+    for path in sorted(file for file in listed if schemas.kind_of(file) == "gallery"):
         run = runs[str(PurePosixPath(path).parents[1])]
-        if run.cell.id in seen:
-            raise UserError(f"{path}: another run of its cell has a gallery too ({seen[run.cell.id]})")
-        seen[run.cell.id] = path
+        if run.cell.id in by_cell:
+            raise UserError(f"{path}: another run of its cell has a gallery too ({by_cell[run.cell.id]})")
+        by_cell[run.cell.id] = path
         gallery = galleries.parsed(json.loads((study.directory / path).read_bytes()))
         _check_claims(gallery, run, study.directory, path)
         for episode in gallery.episodes:
@@ -176,7 +176,7 @@ def _check_own(gallery: Gallery, run: RunRecord, root: Path, path: str) -> None:
     for name, value in true.items():
         if getattr(gallery, name) != value:
             raise UserError(f"{path}: its {name} is {getattr(gallery, name):,}, in the evaluations {value:,}")
-    for each in gallery.episodes:
-        row = last[each.episode]
-        if (each.success, each.ret, each.length) != (row["success"], row["return"], row["length"]):
-            raise UserError(f"{path}: episode {each.episode} ended otherwise in the evaluations")
+    for episode in gallery.episodes:
+        row = last[episode.episode]
+        if (episode.success, episode.ret, episode.length) != (row["success"], row["return"], row["length"]):
+            raise UserError(f"{path}: episode {episode.episode} ended otherwise in the evaluations")

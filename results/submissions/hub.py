@@ -58,14 +58,14 @@ def push(file: Path, repo: str) -> str:
         name = submission.manifest.directory
     with _faults_of(repo) as api:
         api.create_repo(repo, repo_type=TYPE, private=True, exist_ok=True)
-        told = api.upload_file(
+        commit_info = api.upload_file(
             path_or_fileobj=file,
             path_in_repo=f"{SUBMISSIONS}/{name}.zip",
             repo_id=repo,
             repo_type=TYPE,
             commit_message=f"Submission {name}",
         )
-    return str(getattr(told, "commit_url", told))
+    return str(getattr(commit_info, "commit_url", commit_info))
 
 
 def pull(repo: str, directory: Path) -> Pulled:
@@ -79,16 +79,16 @@ def pull(repo: str, directory: Path) -> Pulled:
         tree = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=TYPE)
         listed = list(itertools.islice(tree, MOST_LISTED + 1))
     archives = {str(entry.path): int(getattr(entry, "size", 0)) for entry in listed if entry.path.endswith(".zip")}
-    added, refused, left = [], [], LARGEST_PULL
+    added, refused, remaining = [], [], LARGEST_PULL
     if len(listed) > MOST_LISTED:
         refused.append((repo, f"it has more than {MOST_LISTED:,} files; the others are not looked at"))
     for number, (path, size) in enumerate(sorted(archives.items())):
         if not ARCHIVE.fullmatch(path):
             refused.append((printable(path), "its name is none that `bench submit --push` gives"))
-        elif number >= MOST_PULLED or size > min(left, schemas.LARGEST):
+        elif number >= MOST_PULLED or size > min(remaining, schemas.LARGEST):
             refused.append((path, f"with its {size:,} bytes the archives here are more than are looked at in one go"))
         else:
-            left -= size
+            remaining -= size
             with tempfile.TemporaryDirectory(prefix="guidebench-") as scratch:
                 try:
                     with _faults_of(repo) as api:
@@ -127,8 +127,8 @@ def _faults_of(repo: str) -> Iterator[Any]:
     except UserError:
         raise
     except Exception as error:  # the client and its libraries have dozens of error classes
-        said = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
+        message = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
         raise UserError(
-            f"the Hub does not serve {repo} ({said}); check the name, your login (`hf auth login`, or HF_TOKEN) and, "
-            f"for another server, HF_ENDPOINT"
+            f"the Hub does not serve {repo} ({message}); check the name, your login (`hf auth login`, or HF_TOKEN) "
+            f"and, for another server, HF_ENDPOINT"
         ) from None

@@ -60,9 +60,9 @@ class Manifest:
 
 def read(content: bytes) -> Manifest:
     """Parse the bytes of a manifest.json; raise UserError if `pack` would not have written them."""
-    found = parsed(content, MANIFEST, LARGEST_MANIFEST)
-    fits(found, schemas.OF_MANIFEST, MANIFEST)
-    for path, entry in found["files"].items():
+    document = parsed(content, MANIFEST, LARGEST_MANIFEST)
+    fits(document, schemas.OF_MANIFEST, MANIFEST)
+    for path, entry in document["files"].items():
         kind = schemas.kind_of(path)
         if kind is None:
             raise UserError(f"{MANIFEST} lists {printable(path)!r}, which is no file of a submission")
@@ -70,9 +70,9 @@ def read(content: bytes) -> Manifest:
             raise UserError(
                 f"{MANIFEST}: {path} has {entry['bytes']:,} bytes; at most {schemas.CONTENTS[kind][1]:,} fit"
             )
-    files = {path: Packed(**entry) for path, entry in found["files"].items()}
+    files = {path: Packed(**entry) for path, entry in document["files"].items()}
     names = ("name", "by", "contact", "guidebench", "verifiable")
-    manifest = Manifest(**{name: found[name] for name in names}, files=files)
+    manifest = Manifest(**{name: document[name] for name in names}, files=files)
     if manifest.encoded != content:
         raise UserError(f"{MANIFEST} is not written as `bench submit` writes it")
     return manifest

@@ -67,7 +67,7 @@ def add(file: Path, directory: Path) -> Path:
     installation are UserWarnings too. Raises UserError saying why an archive is rejected.
     """
     home = directory / SUBMISSIONS
-    made = [path for path in (home, *home.parents) if not path.exists()]
+    created = [path for path in (home, *home.parents) if not path.exists()]
     try:
         home.mkdir(parents=True, exist_ok=True)
         _clear(home)
@@ -80,7 +80,7 @@ def add(file: Path, directory: Path) -> Path:
             else:
                 os.rename(submission.directory, target)
     except BaseException:
-        for path in made:
+        for path in created:
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
         raise
@@ -129,13 +129,13 @@ def _looked_at(file: Path, scratch: Path) -> tuple[Submission, list[str]]:
             submission = opened(directory)
             return submission, consistency.check(submission.study, manifest)
     except UserError as error:
-        told = printable(str(error), 2_000).replace(f"{directory}/", "").removeprefix(f"{directory}: ")
+        message = printable(str(error), 2_000).replace(f"{directory}/", "").removeprefix(f"{directory}: ")
     except Exception as error:
         if isinstance(error, OSError) and of_system(error):
             raise
-        what = "it is no sound archive" if directory == scratch else "a file of it is damaged, or was forged"
-        told = f"{what} ({type(error).__name__}: {printable(str(error))})"
-    raise UserError(f"{file} is refused: {told}")
+        cause = "it is no sound archive" if directory == scratch else "a file of it is damaged, or was forged"
+        message = f"{cause} ({type(error).__name__}: {printable(str(error))})"
+    raise UserError(f"{file} is refused: {message}")
 
 
 def opened(directory: Path) -> Submission:
@@ -218,10 +218,10 @@ def _check_end(stream: IO[bytes]) -> None:
     ending = stream.read(tail)
     if size < tail or not ending.startswith(_END_SIGNATURE, _ZIP64_LOCATOR):
         raise UserError("it is no ZIP archive, or it is cut short")
-    _, disk, first, here, count, length, start, comment = _END.unpack(ending[_ZIP64_LOCATOR:])
+    _, disk, first, count_here, count, length, start, comment = _END.unpack(ending[_ZIP64_LOCATOR:])
     if count > schemas.MOST_FILES + 1 or length > _LARGEST_INDEX:
         raise UserError(f"it has {count:,} entries; a submission has at most {schemas.MOST_FILES:,} files")
-    plain = (disk, first, comment, here) == (0, 0, 0, count) and start + length == size - _END.size and count > 0
+    plain = (disk, first, comment, count_here) == (0, 0, 0, count) and start + length == size - _END.size and count > 0
     if not plain or ending.startswith(_ZIP64_SIGNATURE):
         raise UserError("it is no plain ZIP archive (its end does not fit its size)")
 
@@ -230,35 +230,35 @@ def _check_entries(entries: list[zipfile.ZipInfo], end: int) -> None:
     """Raise UserError naming the first entry that `bench submit` would not have written."""
     spelled: dict[str, str] = {}
     names = {entry.orig_filename for entry in entries}
-    seen: set[str] = set()
+    earlier: set[str] = set()
     at = 0
     for number, entry in enumerate(entries):
         name = entry.orig_filename
-        shown = f"entry {printable(name)!r}"
+        subject = f"entry {printable(name)!r}"
         kind = schemas.kind_of(name)
         if (name == MANIFEST) != (number == 0):
             raise UserError(f"it does not begin with one {MANIFEST}")
         if number and kind is None:
-            raise UserError(f"{shown} is no file of a submission, or lies outside it")
+            raise UserError(f"{subject} is no file of a submission, or lies outside it")
         if entry.flag_bits & 1:
-            raise UserError(f"{shown} is encrypted")
+            raise UserError(f"{subject} is encrypted")
         if entry.external_attr != PLAIN_FILE or entry.create_system != 3:
-            raise UserError(f"{shown} is no plain file (a link, a device, a directory)")
-        if name in seen:
-            raise UserError(f"{shown} is there twice")
-        seen.add(name)
+            raise UserError(f"{subject} is no plain file (a link, a device, a directory)")
+        if name in earlier:
+            raise UserError(f"{subject} is there twice")
+        earlier.add(name)
         most = schemas.CONTENTS[kind][1] if kind else LARGEST_MANIFEST
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
-            raise UserError(f"{shown} is compressed; a submission's are stored as they are")
+            raise UserError(f"{subject} is compressed; a submission's are stored as they are")
         if entry.file_size > most:
-            raise UserError(f"{shown} has {entry.file_size:,} bytes; at most {most:,} fit")
+            raise UserError(f"{subject} has {entry.file_size:,} bytes; at most {most:,} fit")
         pieces = name.split("/")
         for length in range(1, len(pieces) + 1):
             part = "/".join(pieces[:length])
             if spelled.setdefault(part.casefold(), part) != part or (part in names and length < len(pieces)):
-                raise UserError(f"{shown} clashes with {spelled[part.casefold()]!r}")
+                raise UserError(f"{subject} clashes with {spelled[part.casefold()]!r}")
         if entry.header_offset != at or entry.flag_bits or entry.extra or entry.comment:
-            raise UserError(f"{shown} overlaps another or hides something between them")
+            raise UserError(f"{subject} overlaps another or hides something between them")
         at += _LOCAL_HEADER + len(name) + entry.file_size
     if at != end:
         raise UserError("it hides something behind its last entry")
@@ -267,20 +267,20 @@ def _check_entries(entries: list[zipfile.ZipInfo], end: int) -> None:
 def _check_listed(entries: list[zipfile.ZipInfo], manifest: Manifest) -> None:
     """Raise UserError unless an archive contains exactly the files of its manifest, in order and with the stated
     sizes."""
-    given = [(entry.filename, entry.file_size) for entry in entries]
+    stored = [(entry.filename, entry.file_size) for entry in entries]
     listed = sorted((path, packed.bytes) for path, packed in manifest.files.items())
-    if given != listed:
-        differs = min({*given} ^ {*listed}, default=("", 0))[0]
+    if stored != listed:
+        differs = min({*stored} ^ {*listed}, default=("", 0))[0]
         raise UserError(f"{printable(differs) or 'the order of its entries'} is not as its manifest lists it")
 
 
-def _copy(source: IO[bytes], target: IO[bytes], packed: Packed, where: str) -> None:
-    digest, left = hashlib.sha256(), packed.bytes
-    while block := source.read(min(_BLOCK, left + 1)):
-        left -= len(block)
+def _copy(source: IO[bytes], target: IO[bytes], packed: Packed, name: str) -> None:
+    digest, remaining = hashlib.sha256(), packed.bytes
+    while block := source.read(min(_BLOCK, remaining + 1)):
+        remaining -= len(block)
         digest.update(block)
         target.write(block)
-        if left < 0:
+        if remaining < 0:
             break
-    if left or digest.hexdigest() != packed.sha256:
-        raise UserError(f"{where} was changed since it was packed (its checksum differs)")
+    if remaining or digest.hexdigest() != packed.sha256:
+        raise UserError(f"{name} was changed since it was packed (its checksum differs)")

@@ -77,10 +77,10 @@ def pack(
         files = {path: Packed(*measure(content)) for path, content in contents.items()}
         manifest = Manifest(study.name, by, contact, _version(), consistency.verifiable(study, files), files)
         _check_size(manifest)
-        written = Path(scratch) / "archive.zip"
-        write(written, manifest, contents)
-        remarks += _reread(directory, written)
-        os.replace(written, file)
+        archive = Path(scratch) / "archive.zip"
+        write(archive, manifest, contents)
+        remarks += _reread(directory, archive)
+        os.replace(archive, file)
     return Archive(file, file.stat().st_size, study, manifest, tuple(remarks))
 
 
@@ -103,8 +103,8 @@ def _left_out(study: StudyRecord, finished: list[RunRecord], checkpoints: bool) 
         )
     if len(waiting) > NAMED_RUNS:
         yield f"left out: the rows of {len(waiting) - NAMED_RUNS} more runs"
-    own = [run for run in finished if run.cell.backend != consistency.EXTERNAL]
-    bare = [run for run in own if not (study.directory / run.directory / "policy.safetensors").is_file()]
+    trained_here = [run for run in finished if run.cell.backend != consistency.EXTERNAL]
+    bare = [run for run in trained_here if not (study.directory / run.directory / "policy.safetensors").is_file()]
     if not checkpoints:
         yield "without checkpoints (--no-checkpoints) it is smaller and can never be verified"
     elif bare:
@@ -112,7 +112,7 @@ def _left_out(study: StudyRecord, finished: list[RunRecord], checkpoints: bool) 
             f"not verifiable: {len(bare)} of {len(finished)} finished runs have no policy.safetensors any more, "
             f"{bare[0].directory} the first"
         )
-    if elsewhere := len(finished) - len(own):
+    if elsewhere := len(finished) - len(trained_here):
         yield f"not verifiable: {elsewhere} of {len(finished)} finished runs were made elsewhere (bench import)"
 
 
@@ -123,38 +123,46 @@ def _contents(study: StudyRecord, checkpoints: bool, remarks: list[str]) -> dict
     command = [private.word(word) for word in study.command]
     if command != listing.get("command", command):
         hidden.add("the command")
-    found: dict[str, Path | bytes] = {"study.json": _json({**listing, "study": study.name, "command": command})}
+    contents: dict[str, Path | bytes] = {"study.json": _json({**listing, "study": study.name, "command": command})}
     for cell in study.cells:
         path = f"{cell.directory}/cell.json"
         if (root / path).is_file():
             content = outside.read_document(root / path)
-            told = private.without_servers(content)
-            hidden |= {"base_url"} if told != content else set()
+            public = private.without_servers(content)
+            hidden |= {"base_url"} if public != content else set()
             remarks += [
                 f"{path}: {name} names {place[:80]}, a path or an address: it belongs to the configuration's id and "
                 f"stays"
-                for name, place in private.places_in(told)
+                for name, place in private.places_in(public)
             ]
-            found[path] = _json(told)
+            contents[path] = _json(public)
         if cell.matrix is not None and cell.matrix.kind == "perturbation":
             frames = frames_file(cell.suite, cell.task, cell.matrix.name)
             if (root / frames).is_file():
-                found[frames.as_posix()] = root / frames
+                contents[frames.as_posix()] = root / frames
     for run in study.runs:
-        where = root / run.directory
-        if (where / "run.json").is_file():
-            content = outside.read_document(where / "run.json")
+        run_directory = root / run.directory
+        if (run_directory / "run.json").is_file():
+            content = outside.read_document(run_directory / "run.json")
             content = {name: content[name] for name in schemas.OF_RUN["properties"] if name in content}
             error = None if run.error is None else private.last_line(run.error)
             hidden |= {"errors"} if error != run.error else set()
-            found[f"{run.directory}/run.json"] = _json({**content, **({"error": error} if "error" in content else {})})
+            contents[f"{run.directory}/run.json"] = _json(
+                {**content, **({"error": error} if "error" in content else {})}
+            )
         if run.status == "finished":
-            wanted = ["evaluations.parquet", "ledger.jsonl", *(["policy.safetensors"] if checkpoints else [])]
-            wanted += [f"{FRAMES}/{file.name}" for end in ("json", "png") for file in (where / FRAMES).glob(f"*.{end}")]
-            found |= {f"{run.directory}/{name}": where / name for name in wanted if (where / name).is_file()}
+            file_names = ["evaluations.parquet", "ledger.jsonl", *(["policy.safetensors"] if checkpoints else [])]
+            file_names += [
+                f"{FRAMES}/{file.name}" for end in ("json", "png") for file in (run_directory / FRAMES).glob(f"*.{end}")
+            ]
+            contents |= {
+                f"{run.directory}/{name}": run_directory / name
+                for name in file_names
+                if (run_directory / name).is_file()
+            }
     if hidden:
         remarks.append(f"hidden: paths and servers of this machine, in {', '.join(sorted(hidden))}")
-    return found
+    return contents
 
 
 def _json(content: Any) -> bytes:
@@ -204,17 +212,17 @@ def write(target: Path, manifest: Manifest, contents: Contents) -> None:
                     shutil.copyfileobj(source, out, schemas.MIB)
 
 
-def _reread(directory: Path, written: Path) -> list[str]:
+def _reread(directory: Path, archive: Path) -> list[str]:
     """Open the written archive and return its remarks; raise UserError, naming the study, if it would be rejected."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with unpacked(written, written.parent):
+            with unpacked(archive, archive.parent):
                 pass
         except UserError as error:
-            told = str(error).removeprefix(f"{written} is refused: ").removesuffix(f"; {ADVICE}")
-            raise UserError(f"{directory} cannot be handed in: {told}") from None
-    return [str(remark.message).removeprefix(f"{written}: ") for remark in caught if remark.category is UserWarning]
+            reason = str(error).removeprefix(f"{archive} is refused: ").removesuffix(f"; {ADVICE}")
+            raise UserError(f"{directory} cannot be handed in: {reason}") from None
+    return [str(remark.message).removeprefix(f"{archive}: ") for remark in caught if remark.category is UserWarning]
 
 
 def _version() -> str:

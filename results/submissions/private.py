@@ -53,18 +53,18 @@ def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
     values = {
         name: {**entry, "value": hidden[name]} if name in hidden else entry for name, entry in cell["settings"].items()
     }
-    told = {**cell, "settings": values}
+    public = {**cell, "settings": values}
     if "overrides" in cell:
-        told["overrides"] = {name: hidden.get(name, value) for name, value in cell["overrides"].items()}
+        public["overrides"] = {name: hidden.get(name, value) for name, value in cell["overrides"].items()}
     if "stage" in cell:
-        told["stage"] = without_servers(cell["stage"])
-    return told
+        public["stage"] = without_servers(cell["stage"])
+    return public
 
 
 def _located(cell: Mapping[str, Any]) -> dict[str, str]:
     """Return each setting with a path to files whose digest the record has, and the text that replaces it: the name of
     the model, or nothing for a dataset."""
-    found = {}
+    replacements = {}
     for role, part in cell.get("parts", {}).items():
         if cell["settings"].get(f"{role}.{settings.DIGEST}", {}).get("value") is None:
             continue
@@ -73,16 +73,16 @@ def _located(cell: Mapping[str, Any]) -> dict[str, str]:
         for name, field in settings.fields(registry.get(part["kind"], part["name"])).items():
             text = cell["settings"].get(key := f"{role}.{name}", {}).get("value")
             if field.located and isinstance(text, str) and (_BEGINS.match(text) or text.startswith(".")):
-                found[key] = str(part.get("model", ""))
-    return found
+                replacements[key] = str(part.get("model", ""))
+    return replacements
 
 
 def _placed(suite: str) -> list[str]:
     """Return the settings of an installed suite that are excluded from cell ids."""
     if suite not in registry.names("suite"):
         return []
-    found = settings.fields(registry.get("suite", suite))
-    return [f"suite.{name}" for name, field in found.items() if field.transport]
+    fields = settings.fields(registry.get("suite", suite))
+    return [f"suite.{name}" for name, field in fields.items() if field.transport]
 
 
 def places_in(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -91,8 +91,8 @@ def places_in(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, entry in cell["settings"].items():
         values = entry["value"] if isinstance(entry["value"], list) else [entry["value"]]
         for text in values:
-            if isinstance(text, str) and (found := _ADDRESS.search(text) or _PATH.search(text)):
-                yield name, found[0]
+            if isinstance(text, str) and (place := _ADDRESS.search(text) or _PATH.search(text)):
+                yield name, place[0]
                 break
     if "stage" in cell:
-        yield from ((f"pretraining.{name}", found) for name, found in places_in(cell["stage"]))
+        yield from ((f"pretraining.{name}", place) for name, place in places_in(cell["stage"]))

@@ -89,22 +89,22 @@ def _checked(directory: Path, id: str) -> Mapping[str, Any]:
         stages = [(content, cell)]
         while (last := stages[-1])[1].stage is not None:
             stages.append((last[0]["stage"], last[1].stage))
-        _ = [each.sections for _, each in stages]
-        told = [(given, record(each)) for given, each in stages]
-        unstated = next((each for _, stage in stages for each in _unstated(stage)), "")
+        _ = [stage.sections for _, stage in stages]
+        pairs = [(stored, record(stage)) for stored, stage in stages]
+        unstated = next((problem for _, stage in stages for problem in _unstated(stage)), "")
     except UserError as error:
         raise Unusable(str(error)) from None
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unusable(f"cell.json is not as this program writes it ({type(error).__name__}: {error})") from None
-    for given, own in told:
+    for stored, rebuilt in pairs:
         for name in DERIVED:
-            if given.get(name, asdict(SUCCESS) if name == "score" else None) != own[name]:
+            if stored.get(name, asdict(SUCCESS) if name == "score" else None) != rebuilt[name]:
                 raise Altered(
-                    f"cell.json was changed: {name} is {given.get(name)!r}, and its settings and parts make it "
-                    f"{own[name]!r}"
+                    f"cell.json was changed: {name} is {stored.get(name)!r}, and its settings and parts make it "
+                    f"{rebuilt[name]!r}"
                 )
-    for given, _ in told:
-        if wrong := unheld(given):
+    for stored, _ in pairs:
+        if wrong := unheld(stored):
             raise Altered(f"cell.json was changed: it says that {wrong} was overridden, and its configuration does not")
     if unstated:
         raise Altered(f"cell.json was changed: {unstated}, which its overrides do not say")
@@ -113,9 +113,9 @@ def _checked(directory: Path, id: str) -> Mapping[str, Any]:
 
 def unheld(content: Mapping[str, Any]) -> str:
     """Return an override of a record that is not in its settings or parts, or ""."""
-    held = {name: entry["value"] for name, entry in content["settings"].items()}
-    held |= {role: part["name"] for role, part in content["parts"].items()}
-    return next((name for name, value in content.get("overrides", {}).items() if held.get(name) != value), "")
+    stated = {name: entry["value"] for name, entry in content["settings"].items()}
+    stated |= {role: part["name"] for role, part in content["parts"].items()}
+    return next((name for name, value in content.get("overrides", {}).items() if stated.get(name) != value), "")
 
 
 def _without_files(cell: Cell) -> Cell:
@@ -123,16 +123,16 @@ def _without_files(cell: Cell) -> Cell:
     opens no file of this machine: settings of a suite that no cell id hashes have their defaults."""
     if cell.stage is not None:
         cell = replace(cell, stage=_without_files(cell.stage))
-    known = config.cell_fields(cell.names)["suite"]
-    own = {
+    fields = config.cell_fields(cell.names)["suite"]
+    defaults = {
         key: value
-        for name, field in known.items()
+        for name, field in fields.items()
         if field.transport and (value := config.base_settings(cell.names).get(key := f"suite.{name}")) is not None
     }
-    if not own.keys() & cell.settings.keys():
+    if not defaults.keys() & cell.settings.keys():
         return cell
-    overrides = {key: value for key, value in cell.overrides.items() if key not in own}
-    return replace(cell, settings={**cell.settings, **own}, overrides=overrides)
+    overrides = {key: value for key, value in cell.overrides.items() if key not in defaults}
+    return replace(cell, settings={**cell.settings, **defaults}, overrides=overrides)
 
 
 def _unstated(cell: Cell) -> Iterator[str]:
@@ -140,20 +140,20 @@ def _unstated(cell: Cell) -> Iterator[str]:
     list them. A swapped model is excepted, since the cell's label names it, and so are transport settings, which are
     hidden on purpose, and the digests of files, which follow from the files."""
     names = cell.names
-    given = {
+    chosen = {
         part.role: part.name if part.kind in registry.MODELS else str(cell.overrides.get(part.role, ""))
         for part in names.parts
     }
-    own = names._replace(parts=roles.parts_of(names.suite, names.task, names.method, names.profile, given))
-    for part in {*names.parts} ^ {*own.parts}:
-        yield f"its {part.role} is {names.part(part.role)!r} and not {own.part(part.role)!r}"
-    known = config.cell_fields(names)
+    default_names = names._replace(parts=roles.parts_of(names.suite, names.task, names.method, names.profile, chosen))
+    for part in {*names.parts} ^ {*default_names.parts}:
+        yield f"its {part.role} is {names.part(part.role)!r} and not {default_names.part(part.role)!r}"
+    fields = config.cell_fields(names)
     plain = config.base_settings(names)
     stated = {key: cell.settings[key].value for key in plain.keys() & cell.overrides.keys() & cell.settings.keys()}
     for key, base in config.resolve(names, stated, {}).settings.items():
         section, field = key.split(".", 1)
         value = getattr(cell.section(section), field)
-        known_field, digest = known[section][field], getattr(cell.section(section), settings.DIGEST, None)
+        known_field, digest = fields[section][field], getattr(cell.section(section), settings.DIGEST, None)
         if known_field.digest or settings.is_transport(known_field, digest):
             continue
         if value != base.value and key not in cell.overrides:

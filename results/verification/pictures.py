@@ -45,13 +45,15 @@ class GalleryRun(NamedTuple):
 def check(seed: int, differences: Mapping[int, str]) -> Check:
     """Return the check of a run's gallery. `differences`: episode -> how its replay differs, or "". A difference leaves
     the run's numbers as they are, so the check is then one that could not be made."""
-    if wrong := next((f"episode {number}: {told}" for number, told in differences.items() if told), ""):
+    if wrong := next(
+        (f"episode {number}: {difference}" for number, difference in differences.items() if difference), ""
+    ):
         return Check(gallery_check(seed), None, f"{UNVERIFIED}: {wrong}")
     episodes = ", ".join(map(str, differences))
     return Check(gallery_check(seed), True, f"episodes {episodes} were played again: equal actions and pictures")
 
 
-def replayed(shown: GalleryRun) -> dict[int, str]:
+def replayed(gallery_run: GalleryRun) -> dict[int, str]:
     """Return, for each episode of a run's gallery, how its replay differs, or "". Raise UserError if its episodes
     cannot be played and drawn here, and Misfit for a policy of another network."""
     import torch
@@ -70,33 +72,33 @@ def replayed(shown: GalleryRun) -> dict[int, str]:
     from guidebench.results.verification.playing import MOST_EPISODES, check_policy
 
     torch.set_num_threads(1)  # as where it was drawn, so that sums round equally
-    cell = configuration(shown.cell, shown.id)
-    run = RunDirectory(shown.cell / f"seed-{shown.seed}")
+    cell = configuration(gallery_run.cell, gallery_run.id)
+    run = RunDirectory(gallery_run.cell / f"seed-{gallery_run.seed}")
     gallery = galleries.read(run.path)
     if gallery is None:
         raise UserError("the run has no gallery")
-    suite, task = cell.section("suite").of_run(shown.seed).in_evaluation(), cell.names.task
+    suite, task = cell.section("suite").of_run(gallery_run.seed).in_evaluation(), cell.names.task
     drawing = cell.section("drawing") or suite.drawing()
     _check_origin(gallery, drawing.opengl(task))
     if gallery.played > MOST_EPISODES:
         raise UserError(f"{gallery.played:,} episodes are more than {MOST_EPISODES:,}")
     policy = run.path / "policy.safetensors"
     check_policy(policy, cell)
-    asked = [role for role in sorted(cell.consulted) if keeping.recorded(cell.section(role))]
-    if asked and (shown.cassette is None or not gallery.from_run):
-        raise UserError(f"its agent asks its {' and '.join(asked)} while it acts, and the answers are not there")
-    models = Models(mode="replay", cassette=str(shown.cassette)) if asked else Models()
-    seed, step = (shown.seed, gallery.step) if gallery.from_run else (gallery.seed + SHIFT, 0)
+    asked_roles = [role for role in sorted(cell.consulted) if keeping.recorded(cell.section(role))]
+    if asked_roles and (gallery_run.cassette is None or not gallery.from_run):
+        raise UserError(f"its agent asks its {' and '.join(asked_roles)} while it acts, and the answers are not there")
+    models = Models(mode="replay", cassette=str(gallery_run.cassette)) if asked_roles else Models()
+    seed, step = (gallery_run.seed, gallery.step) if gallery.from_run else (gallery.seed + SHIFT, 0)
     scope = f"evaluation/{step}" if gallery.from_run else f"eval/{gallery.seed}"
     watched = Watched({episode.episode for episode in gallery.episodes})
     with tempfile.TemporaryDirectory() as scratch:
-        agent = load_agent(cell, policy, shown.seed, Path(scratch), suite.spaces(task))
+        agent = load_agent(cell, policy, gallery_run.seed, Path(scratch), suite.spaces(task))
         if not (agent.repeatable or cell.consulted):
             raise UserError("its agent acts at random, so that no episode repeats")
         solve = solving(cell.section("agent"), lambda row: suite, task)
         evaluator = Evaluator(lambda row: suite.make(task), gallery.played, [Streams(seed)], cell.score, solve)
-        build = make_build(cell, [shown.seed], "cpu", [Path(scratch)])
-        job = Job("verify", scratch, record(cell), (shown.seed,), "cpu", models=asdict(models))
+        build = make_build(cell, [gallery_run.seed], "cpu", [Path(scratch)])
+        job = Job("verify", scratch, record(cell), (gallery_run.seed,), "cpu", models=asdict(models))
         with consultations(job, cell, build) as within:
             results = evaluator(agent, step, [0], watched, within(scope))
     by_number = {result.episode: result for result in results}
@@ -145,17 +147,17 @@ class Watched:
             return "played again, the policy takes other actions"
         if episode.left_out:
             return "some of its captions are left out, so it cannot be drawn again"
-        drawn, frames = film(drawing, task, self._reels[number].shown, dict(episode.words))
+        animation, frames = film(drawing, task, self._reels[number].shown, dict(episode.words))
         if frames != episode.frames:
             return f"it has {episode.frames:,} frames, and drawn again {frames:,}"
-        return _differing(galleries.animation(run, episode.file), drawn, frames)
+        return _differing(galleries.animation(run, episode.file), animation, frames)
 
 
-def _differing(handed_in: bytes, drawn: bytes, frames: int) -> str:
+def _differing(handed_in: bytes, animation: bytes, frames: int) -> str:
     """Return where two animations differ by more than WITHIN, or ""."""
-    if handed_in == drawn:
+    if handed_in == animation:
         return ""
-    theirs, ours = galleries.pixels(handed_in, frames), galleries.pixels(drawn, frames)
+    theirs, ours = galleries.pixels(handed_in, frames), galleries.pixels(animation, frames)
     if theirs.shape != ours.shape:
         return f"its animation has the shape {theirs.shape}, and drawn again {ours.shape}"
     distances = np.abs(theirs.astype(np.int16) - ours).max((1, 2, 3))

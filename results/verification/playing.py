@@ -86,20 +86,20 @@ class Player(ServingProcess):
         super().__init__(serve)
         self._limit = limit
 
-    def __call__(self, wanted: RunEvaluations) -> Played:
+    def __call__(self, evaluations: RunEvaluations) -> Played:
         """Evaluate a policy; raise Misfit, or UserError saying why it cannot be evaluated in this installation."""
-        played: Played = self._answer(wanted)
+        played: Played = self._answer(evaluations)
         return played
 
-    def pictures(self, shown: GalleryRun) -> dict[int, str]:
+    def pictures(self, gallery_run: GalleryRun) -> dict[int, str]:
         """Play the episodes of a gallery again and return what `pictures.replayed` does; raise Misfit or UserError."""
-        differences: dict[int, str] = self._answer(shown)
+        differences: dict[int, str] = self._answer(gallery_run)
         return differences
 
-    def _answer(self, wanted: RunEvaluations | GalleryRun) -> Any:
+    def _answer(self, request: RunEvaluations | GalleryRun) -> Any:
         connection = self.begun()
         try:
-            connection.send(wanted)
+            connection.send(request)
             if not connection.poll(self._limit):
                 self.close()
                 raise UserError(f"it takes longer than {self._limit:g} s; give it more with --limit")
@@ -113,12 +113,12 @@ class Player(ServingProcess):
 
 def serve(connection: Connection) -> None:
     """Evaluate the policies that arrive on the connection."""
-    wanted: RunEvaluations | GalleryRun
+    request: RunEvaluations | GalleryRun
     answer: Played | dict[int, str] | Misfit | UserError
     _limit_memory()
-    for wanted in asked(connection):
+    for request in asked(connection):
         try:
-            answer = pictures.replayed(wanted) if isinstance(wanted, GalleryRun) else play(wanted)
+            answer = pictures.replayed(request) if isinstance(request, GalleryRun) else play(request)
         except (Misfit, UserError) as error:
             answer = error
         except MemoryError:
@@ -137,7 +137,7 @@ def _limit_memory() -> None:
         pass  # the system has no such limits, or a lower one is set
 
 
-def play(wanted: RunEvaluations) -> Played:
+def play(request: RunEvaluations) -> Played:
     """Make both evaluations of a policy; raise Misfit if it does not fit its configuration, UserError if a limit is
     exceeded."""
     import torch
@@ -155,14 +155,14 @@ def play(wanted: RunEvaluations) -> Played:
     from guidebench.results.verification.configuration import configuration
 
     torch.set_num_threads(1)  # as in training on a CPU, so that sums round equally
-    if max(wanted.episodes, wanted.renewed) > MOST_EPISODES:
-        raise UserError(f"{max(wanted.episodes, wanted.renewed):,} episodes are more than {MOST_EPISODES:,}")
-    cell = configuration(wanted.cell, wanted.id)
-    run = RunDirectory(wanted.cell / f"seed-{wanted.seed}")
-    suite, task = cell.section("suite").of_run(wanted.seed).in_evaluation(), cell.names.task
+    if max(request.episodes, request.renewed) > MOST_EPISODES:
+        raise UserError(f"{max(request.episodes, request.renewed):,} episodes are more than {MOST_EPISODES:,}")
+    cell = configuration(request.cell, request.id)
+    run = RunDirectory(request.cell / f"seed-{request.seed}")
+    suite, task = cell.section("suite").of_run(request.seed).in_evaluation(), cell.names.task
     check_policy(run.path / POLICY, cell)
     with tempfile.TemporaryDirectory() as scratch:
-        agent = load_agent(cell, run.path / POLICY, wanted.seed, Path(scratch), suite.spaces(task))
+        agent = load_agent(cell, run.path / POLICY, request.seed, Path(scratch), suite.spaces(task))
 
         solve = solving(cell.section("agent"), lambda row: suite, task)
 
@@ -172,41 +172,41 @@ def play(wanted: RunEvaluations) -> Played:
 
         renewed: list[Result] = []
         unplayed, consulted = "", cell.consulted
-        build = make_build(cell, [wanted.seed], "cpu", [Path(scratch)])
-        asked = [role for role in sorted(consulted) if keeping.recorded(cell.section(role))]
-        if asked and wanted.cassette is None:
+        build = make_build(cell, [request.seed], "cpu", [Path(scratch)])
+        asked_roles = [role for role in sorted(consulted) if keeping.recorded(cell.section(role))]
+        if asked_roles and request.cassette is None:
             raise UserError(
-                f"its agent asks its {' and '.join(asked)} while it acts, and the submission holds no recorded calls "
-                f"(bench submit --cassette adds them)"
+                f"its agent asks its {' and '.join(asked_roles)} while it acts, and the submission holds no recorded "
+                f"calls (bench submit --cassette adds them)"
             )
-        models = Models(mode="replay", cassette=str(wanted.cassette)) if asked else Models()
-        job = Job("verify", scratch, record(cell), (wanted.seed,), "cpu", models=asdict(models))
+        models = Models(mode="replay", cassette=str(request.cassette)) if asked_roles else Models()
+        job = Job("verify", scratch, record(cell), (request.seed,), "cpu", models=asdict(models))
         with consultations(job, cell, build) as within:
-            again = evaluated(wanted.seed, wanted.step, wanted.episodes, within(f"evaluation/{wanted.step}"))
+            again = evaluated(request.seed, request.step, request.episodes, within(f"evaluation/{request.step}"))
             alike = suite.repeats(task) and agent.deterministic
-            scope = f"verify/{wanted.layouts}"
-            if not (alike or asked):
-                renewed = evaluated(wanted.layouts, 0, wanted.renewed, within(scope))
-        if not alike and wanted.reached is not None and asked:
-            reached = _reaching(cell, wanted.reached)
-            limits = {f"budget_{name}": value for name, value in wanted.allowed.items()}
-            job = replace(job, directory=wanted.spent or scratch, models=asdict(Models(**limits)))  # type: ignore[arg-type]
-            build = make_build(reached, [wanted.seed], "cpu", [Path(scratch)])
+            scope = f"verify/{request.layouts}"
+            if not (alike or asked_roles):
+                renewed = evaluated(request.layouts, 0, request.renewed, within(scope))
+        if not alike and request.reached is not None and asked_roles:
+            reached = _reaching(cell, request.reached)
+            limits = {f"budget_{name}": value for name, value in request.allowed.items()}
+            job = replace(job, directory=request.spent or scratch, models=asdict(Models(**limits)))  # type: ignore[arg-type]
+            build = make_build(reached, [request.seed], "cpu", [Path(scratch)])
             try:
                 with consultations(job, reached, build) as within:
-                    renewed = evaluated(wanted.layouts, 0, wanted.renewed, within(scope))
+                    renewed = evaluated(request.layouts, 0, request.renewed, within(scope))
             except BudgetReached as reason:
                 unplayed = str(reason)
-        elif asked and not alike:
-            unplayed = wanted.unreached
+        elif asked_roles and not alike:
+            unplayed = request.unreached
     end, repeats = sum(phase.steps for phase in agent.phases()), agent.repeatable or bool(consulted)
     return Played(again, renewed, end, repeats, unplayed)
 
 
 def _reaching(cell: Cell, reached: Mapping[str, Mapping[str, Any]]) -> Cell:
     """Return the cell with the verifier's models in the given roles."""
-    own = {f"{role}.{name}": value for role, values in reached.items() for name, value in values.items()}
-    values = {key: Value(own.get(key, old.value), old.layer, old.source) for key, old in cell.settings.items()}
+    overrides = {f"{role}.{name}": value for role, values in reached.items() for name, value in values.items()}
+    values = {key: Value(overrides.get(key, old.value), old.layer, old.source) for key, old in cell.settings.items()}
     return replace(cell, settings=values)
 
 
@@ -214,12 +214,12 @@ def check_policy(path: Path, cell: Cell) -> None:
     """Raise Misfit unless a file is a policy that fits the network of the cell's learner and has only finite
     numbers."""
     try:
-        held = policies.table(path)
+        places = policies.table(path)
         for name, shape in _needed(cell).items():
-            found = held[name].shape if name in held else "none"
-            if found != shape:
+            actual = places[name].shape if name in places else "none"
+            if actual != shape:
                 raise Misfit(
-                    f"policy.safetensors does not fit the configuration: {name} has shape {found}, and the network "
+                    f"policy.safetensors does not fit the configuration: {name} has shape {actual}, and the network "
                     f"needs {shape}"
                 )
         policies.digests(path)
@@ -231,13 +231,13 @@ def _needed(cell: Cell) -> Mapping[str, tuple[int, ...]]:
     """Return name -> shape of the parameters with which the cell's learner acts, with the ensemble size as first axis;
     empty if the learner does not name its networks. No network is built."""
     learner, place = cell.section("learner"), config.there(cell)
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for kind in ("network", "actor", "critic"):
         network = getattr(learner, kind, None)
         if network is not None:
             members = (learner.ensemble,) if kind == "critic" else ()
-            found |= {
+            shapes |= {
                 name: (*members, *spec.shape)
                 for name, spec in network(place.observations, place.actions).specs().items()
             }
-    return found
+    return shapes

@@ -83,29 +83,32 @@ def checks(
     cell: Cell,
     runs: Sequence[int],
     file: Path,
-    given: Mapping[str, Any],
+    model_settings: Mapping[str, Any],
     count: int,
     seed: int,
     limit: float,
     account: ReaskingCost | None = None,
 ) -> list[Check]:
     """Return one check per model of the cell: repeat up to `count` recorded calls of the `runs` (seeds), sampled with
-    `seed`, within `limit` seconds. `given`: the verifier's settings, such as `judge.base_url`; `account`: budget,
+    `seed`, within `limit` seconds. `model_settings`: the verifier's, such as `judge.base_url`; `account`: budget,
     without which only local models are called."""
-    asking = asked_models(cell)
+    roles = asked_models(cell)
     if not file.is_file():
         words = "the submission holds no recorded calls (bench submit --cassette adds them)"
-        return [Check(f"model calls ({section})", None, words) for section in asking]
+        return [Check(f"model calls ({section})", None, words) for section in roles]
     try:
         sound(file)
         names = [f"{cell.id}/{run}" for run in runs]
-        put = [(_alike(cell, section), kinds(cell, section)) for section in asking]
-        drawn = apart.call(
+        put = [(_alike(cell, section), kinds(cell, section)) for section in roles]
+        samples = apart.call(
             f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, put, names, count, seed
         )
     except UserError as error:
-        return [Check(f"model calls ({section})", None, str(error)) for section in asking]
-    return [_check(cell, section, *found, given, limit, account) for section, found in zip(asking, drawn, strict=True)]
+        return [Check(f"model calls ({section})", None, str(error)) for section in roles]
+    return [
+        _check(cell, section, *drawn_calls, model_settings, limit, account)
+        for section, drawn_calls in zip(roles, samples, strict=True)
+    ]
 
 
 @functools.cache
@@ -125,78 +128,85 @@ def _alike(cell: Cell, section: str) -> list[str]:
     """Return the role, and others whose model gets identical calls: a call of two roles is recorded once, under the
     first."""
 
-    def asked(role: str) -> list[Any]:
+    def signature(role: str) -> list[Any]:
         config = cell.section(role)
         return [keeping.identity(config), *(getattr(config, name, None) for name in CALL_SETTINGS)]
 
-    return [section, *(role for role in asked_models(cell) if role != section and asked(role) == asked(section))]
+    return [
+        section,
+        *(role for role in asked_models(cell) if role != section and signature(role) == signature(section)),
+    ]
 
 
 def _check(
     cell: Cell,
     section: str,
-    found: list[RecordedCall],
+    calls: list[RecordedCall],
     total: int,
-    given: Mapping[str, Any],
+    model_settings: Mapping[str, Any],
     limit: float,
     account: ReaskingCost | None,
 ) -> Check:
-    what = f"model calls ({section})"
-    if not found:
-        return Check(what, None, "no call of its runs is on record")
-    if wrong := next(filter(None, (_misfit(cell, section, each.request) for each in found)), ""):
-        return Check(what, False, f"calls on record were not asked as the configuration says: {wrong}")
-    askable = [each for each in found if each.call is not None]
+    name = f"model calls ({section})"
+    if not calls:
+        return Check(name, None, "no call of its runs is on record")
+    if wrong := next(filter(None, (_misfit(cell, section, recorded.request) for recorded in calls)), ""):
+        return Check(name, False, f"calls on record were not asked as the configuration says: {wrong}")
+    askable = [recorded for recorded in calls if recorded.call is not None]
     if not askable:
         why = "whose images or arrays were not kept, or which are too large to ask again"
-        return Check(what, None, f"{total:,} calls on record, {why}")
+        return Check(name, None, f"{total:,} calls on record, {why}")
     try:
-        config = reached(cell, section, given)
+        config = reached(cell, section, model_settings)
         affordable(config, section, account)
-        told = asyncio.run(_asked(config, [each.call for each in askable if each.call is not None], limit, account))
+        outcomes = asyncio.run(
+            _outcomes_of(config, [recorded.call for recorded in askable if recorded.call is not None], limit, account)
+        )
     except (Unasked, UserError) as error:
-        return Check(what, None, f"not asked again: {error}")
+        return Check(name, None, f"not asked again: {error}")
     except BudgetReached as spent:
-        return Check(what, None, f"not all asked again: {spent}")
+        return Check(name, None, f"not all asked again: {spent}")
     except TimeoutError:
-        return Check(what, None, f"not answered within {limit:g} s; give them more with --limit")
+        return Check(name, None, f"not answered within {limit:g} s; give them more with --limit")
     words = f"{len(askable)} of {total:,} recorded calls asked again of {config.model}"
-    if len(askable) < len(found):
-        words += f" ({len(found)} were drawn, and the others' images or arrays were not kept, or they are too large)"
-    return compared(what, len(found), askable, told, words)
+    if len(askable) < len(calls):
+        words += f" ({len(calls)} were drawn, and the others' images or arrays were not kept, or they are too large)"
+    return compared(name, len(calls), askable, outcomes, words)
 
 
-def compared(what: str, drawn: int, recorded: Sequence[RecordedCall], told: Sequence[CallResult], words: str) -> Check:
-    """Compare answers with the recorded ones. `drawn`: sample size, at least half of which must be compared for the
-    check to pass."""
-    answered = [(then, now.value) for then, now in zip(recorded, told, strict=True) if not now.failure]
-    failures = [now for now in told if now.failure]
+def compared(
+    name: str, sample_size: int, recorded: Sequence[RecordedCall], outcomes: Sequence[CallResult], words: str
+) -> Check:
+    """Compare answers with the recorded ones. `sample_size`: calls drawn, at least half of which must be compared for
+    the check to pass."""
+    answered = [(then, now.value) for then, now in zip(recorded, outcomes, strict=True) if not now.failure]
+    failures = [now for now in outcomes if now.failure]
     if failures:
         message = str(failures[0].detail.get("message", ""))[:200]
         words += f"; {len(failures)} got no answer ({failures[0].failure}: {message})"
     if not answered:
-        return Check(what, None, words)
+        return Check(name, None, words)
     verdicts = [_agrees(then, value) for then, value in answered]
     comparable = [agrees for agrees in verdicts if agrees is not None]
     if not comparable:
-        return Check(what, None, f"{words}; {len(answered)} were answered, and sampled text is not compared")
+        return Check(name, None, f"{words}; {len(answered)} were answered, and sampled text is not compared")
     differing = comparable.count(False)
     words += f"; {len(comparable) - differing} of {len(comparable)} answers agree"
     for kind, distances in _distances(answered).items():
         words += f" within {kind.tolerance:g} ({kind.measure}, {max(distances):.3g} at most)"
     passed: bool | None = differing <= DIFFERING * len(comparable)
-    if passed and 2 * len(comparable) < drawn:
-        passed, words = None, f"{words}; fewer than half of the {drawn} that were drawn are too few"
-    return Check(what, passed, words)
+    if passed and 2 * len(comparable) < sample_size:
+        passed, words = None, f"{words}; fewer than half of the {sample_size} that were drawn are too few"
+    return Check(name, passed, words)
 
 
 def _distances(answered: Sequence[tuple[RecordedCall, Any]]) -> dict[type[Call], list[float]]:
     """Return kind of call with a tolerance -> distance of each answer from the recorded one."""
-    found: dict[type[Call], list[float]] = {}
+    by_kind: dict[type[Call], list[float]] = {}
     for then, value in answered:
         if then.call is not None and then.call.tolerance and not then.call.sampled:
-            found.setdefault(type(then.call), []).append(then.call.distance(then.value, value))
-    return found
+            by_kind.setdefault(type(then.call), []).append(then.call.distance(then.value, value))
+    return by_kind
 
 
 def sample(
@@ -207,31 +217,31 @@ def sample(
 
     Raises UserError for a file that is not a cassette.
     """
-    within, marks, more = (", ".join("?" * len(each)) for each in (roles, runs, kinds))
+    within, marks, more = (", ".join("?" * len(names)) for names in (roles, runs, kinds))
     query = (
         f"SELECT key, MIN(run) FROM answers JOIN requests USING (key) WHERE role IN ({within}) "
         f"AND run IN ({marks}) AND json_extract(text, '$.kind') IN ({more}) GROUP BY key ORDER BY key"
     )
     with closing(opened(file, STRANGERS)) as db, faults_of(file):
-        found = db.execute(query, [*roles, *runs, *kinds]).fetchall()
-        chosen = np.random.default_rng(seed).permutation(len(found))[:count]
-        return [_recorded(db, *found[place]) for place in sorted(chosen)], len(found)
+        rows = db.execute(query, [*roles, *runs, *kinds]).fetchall()
+        chosen = np.random.default_rng(seed).permutation(len(rows))[:count]
+        return [_recorded(db, *rows[place]) for place in sorted(chosen)], len(rows)
 
 
 def _recorded(db: sqlite3.Connection, key: str, run: str) -> RecordedCall:
     (text,) = db.execute("SELECT text FROM requests WHERE key = ?", (key,)).fetchone()
-    asked = json.loads(text)
+    request = json.loads(text)
     try:
-        call = _call(asked, db)
+        call = _call(request, db)
     except (KeyError, TypeError, ValueError):
         call = None
     try:
-        return RecordedCall(asked, call, read(db, cassette_checks.kind_of(asked["kind"]), key, run))
+        return RecordedCall(request, call, read(db, cassette_checks.kind_of(request["kind"]), key, run))
     except NotKept:
-        return RecordedCall(asked, None, None)
+        return RecordedCall(request, None, None)
 
 
-def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
+def _call(request: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
     """Return the call of a request; return None or raise KeyError, TypeError or ValueError if it cannot be repeated."""
     images = 0
 
@@ -243,42 +253,46 @@ def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
             raise ValueError("an image is not on record, or there are too many")
         return pixels(row[0])
 
-    if asked.get("max_tokens", 0) > MOST_TOKENS:
+    if request.get("max_tokens", 0) > MOST_TOKENS:
         return None
-    return cassette_checks.kind_of(asked["kind"]).read(asked, image)
+    return cassette_checks.kind_of(request["kind"]).read(request, image)
 
 
-def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
+def _misfit(cell: Cell, section: str, request: Mapping[str, Any]) -> str:
     """Return what in a recorded call contradicts the cell's configuration, or ""."""
     config = cell.section(section)
-    if keys.CANONICAL.encode(asked["model"]) != keys.CANONICAL.encode(keeping.identity(config)):
+    if keys.CANONICAL.encode(request["model"]) != keys.CANONICAL.encode(keeping.identity(config)):
         return "they are another model's, or its settings are others"
     for name in CALL_SETTINGS:
-        if name in asked and hasattr(config, name) and asked[name] != getattr(config, name):
+        if name in request and hasattr(config, name) and request[name] != getattr(config, name):
             return f"{name} is another"
     return ""
 
 
-def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
+def reached(cell: Cell, section: str, model_settings: Mapping[str, Any]) -> Any:
     """Return a configuration of the cell's model that can be called here: the model's identity from the record, and how
-    to reach it only from `given` (`judge.base_url`, `judge.model`, …). Raise Unasked if a setting is missing, and
-    UserError for files with another digest than that on record."""
+    to reach it only from `model_settings` (`judge.base_url`, `judge.model`, …). Raise Unasked if a setting is missing,
+    and UserError for files with another digest than that on record."""
     recorded = cell.section(section)
     kind: type = type(recorded)
     fields = settings.fields(kind)
-    own = {name.removeprefix(f"{section}."): value for name, value in given.items() if name.startswith(f"{section}.")}
+    section_settings = {
+        name.removeprefix(f"{section}."): value
+        for name, value in model_settings.items()
+        if name.startswith(f"{section}.")
+    }
     values = settings.identity(recorded)
     values.setdefault("model", recorded.row_name)  # where a digest is its identity
-    for name, value in own.items():
+    for name, value in section_settings.items():
         if name not in fields:
             raise unknown(f"setting {section}.", name, fields)
         values[name] = settings.given(fields[name], value, f"{section}.{name}")
     config = kind(**values)
     if config.backend == "openai":
-        if "base_url" not in own:
+        if "base_url" not in section_settings:
             raise Unasked(f"name a server that has {config.model!r} with {section}.base_url=URL")
     elif config.backend == "transformers":
-        if "model" not in own and recipes.recipe(config.model) is None:
+        if "model" not in section_settings and recipes.recipe(config.model) is None:
             raise Unasked(
                 f"its model {config.model!r} is no recipe's, and nothing that a record names is loaded; say where it "
                 f"is with {section}.model=PATH"
@@ -288,10 +302,10 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
             raise Unasked(f"{name} is not on this machine; get it with `hf download {name}`")
         if isinstance(config, FilePart):
             config.verify()
-    elif not own:
+    elif not section_settings:
         raise Unasked(f"its backend {config.backend!r} is a plug-in's; say how it is reached with {section}.…=…")
     for name in ("revision", "trust_remote_code"):
-        if name in fields and name not in own and getattr(config, name) != fields[name].default:
+        if name in fields and name not in section_settings and getattr(config, name) != fields[name].default:
             raise Unasked(f"{name} is {getattr(config, name)!r} on record; pass {section}.{name}=… if you mean it")
     return config
 
@@ -309,7 +323,9 @@ def affordable(config: Any, section: str, account: ReaskingCost | None) -> None:
         )
 
 
-async def _asked(config: Any, calls: Sequence[Call], limit: float, account: ReaskingCost | None) -> list[CallResult]:
+async def _outcomes_of(
+    config: Any, calls: Sequence[Call], limit: float, account: ReaskingCost | None
+) -> list[CallResult]:
     """Return the outcomes of the calls; raise TimeoutError if they take more than `limit` seconds in all, or
     BudgetReached."""
     from guidebench.harness.models.desk import Desk
@@ -339,20 +355,22 @@ def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
     UserError for any other setting, and for a server without a limit."""
     from guidebench.harness.plan import grammar
 
-    found: dict[str, Any] = dict(grammar.single([*words])) if words else {}
+    model_settings: dict[str, Any] = dict(grammar.single([*words])) if words else {}
     limits: dict[str, Any] = {}
-    known = settings.fields(Models)
-    for name in [*found]:
+    fields = settings.fields(Models)
+    for name in [*model_settings]:
         section, _, field = name.partition(".")
         if section == "models" and field.removeprefix("budget_") in Limits._fields:
-            limits[field.removeprefix("budget_")] = settings.given(known[field], found.pop(name), name)
+            limits[field.removeprefix("budget_")] = settings.given(fields[field], model_settings.pop(name), name)
         elif not field or not any(kind in registry.MODELS for kind in registry.roles().get(section, (section,))):
             raise UserError(
                 f"{name!r}: only how models are reached (judge.base_url=…) and what asking them may take "
                 f"(models.budget_usd=…) can be said here"
             )
     allowed = Limits(**limits) if any(value is not None for value in limits.values()) else None
-    served = next((name for name, value in found.items() if name.endswith(".base_url") and value is not None), "")
+    served = next(
+        (name for name, value in model_settings.items() if name.endswith(".base_url") and value is not None), ""
+    )
     if served and allowed is None:
-        raise UserError(f"{served}={found[served]}: asking a server may cost money; {ALLOW}")
-    return found, allowed
+        raise UserError(f"{served}={model_settings[served]}: asking a server may cost money; {ALLOW}")
+    return model_settings, allowed

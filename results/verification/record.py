@@ -134,14 +134,14 @@ def _read(path: Path, digest: str, most: int) -> Verification:
         if path.stat().st_size > most:
             raise ValueError(f"it has {path.stat().st_size:,} bytes, more than {most:,}")
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_not_finite)
-        found = _verification(content)
-        if found.digest != digest:
-            raise ValueError(f"it is of {found.digest}")
+        verification = _verification(content)
+        if verification.digest != digest:
+            raise ValueError(f"it is of {verification.digest}")
     except (ValueError, OSError, RecursionError) as error:
         raise UserError(
             f"{path} is no record of `bench verify` ({str(error)[:300]}); remove it, and verify the submission anew"
         ) from None
-    return found
+    return verification
 
 
 def _verification(content: Any) -> Verification:
@@ -186,17 +186,17 @@ def _check(content: Any) -> Check:
 
 def _tally(content: Any) -> Tally:
     values = _object(content, Tally)
-    found = Tally(_count(values["successes"]), _count(values["episodes"]))
-    if found.successes > found.episodes:
-        raise ValueError(f"{found.successes} successes in {found.episodes} episodes")
-    return found
+    tally = Tally(_count(values["successes"]), _count(values["episodes"]))
+    if tally.successes > tally.episodes:
+        raise ValueError(f"{tally.successes} successes in {tally.episodes} episodes")
+    return tally
 
 
 def _object(content: Any, kind: type) -> dict[str, Any]:
     """Return a JSON object that has exactly the fields of a dataclass; raise ValueError otherwise."""
-    wanted = {field.name for field in fields(kind)}
-    if not isinstance(content, dict) or content.keys() != wanted:
-        raise ValueError(f"expected an object with {', '.join(sorted(wanted))}")
+    names = {field.name for field in fields(kind)}
+    if not isinstance(content, dict) or content.keys() != names:
+        raise ValueError(f"expected an object with {', '.join(sorted(names))}")
     return content
 
 

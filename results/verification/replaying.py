@@ -63,14 +63,16 @@ def compare(recorded: Mapping[int, RecordedEpisode], again: Sequence[Result]) ->
         result.episode: RecordedEpisode(result.ret, result.success, result.length, result.score) for result in again
     }
     for number in sorted(played.keys() & recorded.keys()):
-        here, there = recorded[number], played[number]
-        if here.success != there.success:
+        recorded_episode, played_episode = recorded[number], played[number]
+        if recorded_episode.success != played_episode.success:
             successes.append(number)
-        elif here.length != there.length or not (_close(here.ret, there.ret) and _close(here.score, there.score)):
+        elif recorded_episode.length != played_episode.length or not (
+            _close(recorded_episode.ret, played_episode.ret) and _close(recorded_episode.score, played_episode.score)
+        ):
             others.append(number)
         else:
             continue
-        first = first or f"episode {number} is recorded as {_words(here)}, and is {_words(there)}"
+        first = first or f"episode {number} is recorded as {_words(recorded_episode)}, and is {_words(played_episode)}"
     absent, surplus = sorted(played.keys() - recorded.keys()), sorted(recorded.keys() - played.keys())
     return Replay(tuple(successes), tuple(others), tuple(absent), tuple(surplus), len(played), first)
 
@@ -83,14 +85,14 @@ def replay_of(seed: int) -> str:
 def judged(seed: int, replay: Replay, elsewhere: str, tolerance: float) -> Check:
     """Return the check of one run's replay. `elsewhere`: description of both machines if the run used another
     processor, a GPU or other packages, so that rounding may change episodes; "" if every episode must be reproduced."""
-    what = replay_of(seed)
+    name = replay_of(seed)
     if replay.absent or replay.surplus:
         missing = f"episodes {_listed(replay.absent)} are missing" if replay.absent else ""
         more = f"episodes {_listed(replay.surplus)} are there, which its configuration does not ask for"
-        return Check(what, False, missing or more)
+        return Check(name, False, missing or more)
     count = replay.episodes
     if not replay.first:
-        return Check(what, True, f"{count} of {count} episodes come out as recorded")
+        return Check(name, True, f"{count} of {count} episodes come out as recorded")
     parts = [f"{len(replay.successes)} of {count} episodes differ in success"]
     if replay.others:
         parts.append(f"{len(replay.others)} in return or length alone")
@@ -103,7 +105,7 @@ def judged(seed: int, replay: Replay, elsewhere: str, tolerance: float) -> Check
             passed, words = False, f"{words}, where at most {DRIFTING:.0%} may differ in return or length alone"
         elif not passed and len(replay.successes) <= max(1, FLIPPING * count):
             passed, words = None, f"{words}, which may be why; --tolerance says which share of the episodes may differ"
-    return Check(what, passed, f"{words}: {replay.first}")
+    return Check(name, passed, f"{words}: {replay.first}")
 
 
 def p_value(reported: Tally, renewed: Tally) -> float:
@@ -123,10 +125,12 @@ def outcomes(
     """Return the outcomes counted for recorded and new episodes: success or, for another score, whether the episode is
     better than the median of all (Mood's median test)."""
     if score.name == "success":
-        return [each.success for each in recorded], [each.success for each in renewed]
-    here, there = ([score.sign * each.score for each in own] for own in (recorded, renewed))
-    middle = statistics.median([*here, *there])
-    return [value > middle for value in here], [value > middle for value in there]
+        return [episode.success for episode in recorded], [episode.success for episode in renewed]
+    recorded_scores, renewed_scores = (
+        [score.sign * episode.score for episode in episodes] for episodes in (recorded, renewed)
+    )
+    middle = statistics.median([*recorded_scores, *renewed_scores])
+    return [value > middle for value in recorded_scores], [value > middle for value in renewed_scores]
 
 
 def counted(score: Score) -> str:
@@ -162,8 +166,8 @@ def renewal(reported: Tally, renewed: Tally, adjusted: float, cells: int, counts
     """Return the check of a cell's outcomes on new layouts. A passed check is inconclusive if it could not have
     detected a difference of NOTICEABLE."""
     words = [
-        f"{each.successes / each.episodes:.3f} ({each.successes} of {each.episodes} episodes)"
-        for each in (renewed, reported)
+        f"{tally.successes / tally.episodes:.3f} ({tally.successes} of {tally.episodes} episodes)"
+        for tally in (renewed, reported)
     ]
     least = noticeable(reported, renewed.episodes, LEVEL / cells)
     power = "no difference could have been noticed" if least is None else f"noticed from a difference of {least:.3f} on"

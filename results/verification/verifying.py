@@ -90,7 +90,7 @@ def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path 
     An interrupted verification continues: the cells that the same command has finished are kept, and so is its seed. A
     complete record is replaced, whoever wrote it.
     """
-    empty, found = _begun(study, digest, options, leaderboard)
+    empty, evidence = _begun(study, digest, options, leaderboard)
     cassette = keeping.folder(study.directory) / MERGED
     player = Player(options.limit)
     spent = Path(tempfile.mkdtemp(prefix="guidebench-"))
@@ -98,16 +98,16 @@ def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path 
     cells = len({run.cell.id for run in study.runs if _playable(study, run)})
     try:
         for cell in study.cells:
-            if cell.id in found:
+            if cell.id in evidence:
                 continue
-            telling = functools.partial(tell, len(found))
-            found[cell.id] = _examined(study, cell, cassette, options, empty.seed, player, account, telling)
-            if leaderboard is not None and found[cell.id].checks:
-                record.write(_judged(empty, found, cells), leaderboard)
+            tell_cell = functools.partial(tell, len(evidence))
+            evidence[cell.id] = _examined(study, cell, cassette, options, empty.seed, player, account, tell_cell)
+            if leaderboard is not None and evidence[cell.id].checks:
+                record.write(_judged(empty, evidence, cells), leaderboard)
     finally:
         player.close()
         shutil.rmtree(spent, ignore_errors=True)
-    verification = _judged(empty, found, cells)
+    verification = _judged(empty, evidence, cells)
     if leaderboard is not None:
         record.write(verification, leaderboard)
     return verification
@@ -126,12 +126,12 @@ def _begun(
     before = record.read(leaderboard, digest) if leaderboard is not None else None
     if before is None:
         return empty, {}
-    own = replace(empty, seed=before.seed) if options.seed is None else empty
-    if replace(before, cells={}) != own or all(cell.id in before.cells for cell in study.cells):
+    expected = replace(empty, seed=before.seed) if options.seed is None else empty
+    if replace(before, cells={}) != expected or all(cell.id in before.cells for cell in study.cells):
         warnings.warn("replacing an earlier record", stacklevel=2)
         return empty, {}
     scored = {cell.id: replaying.counted(cell.score) for cell in study.cells}
-    return own, {
+    return expected, {
         id: Evidence(
             tuple(check for check in verdict.checks if check.what != replaying.RENEWAL), "", verdict.reported,
             verdict.renewed, scored.get(id, "success"),
@@ -142,18 +142,22 @@ def _begun(
     }  # fmt: skip
 
 
-def _judged(empty: Verification, found: Mapping[str, Evidence], cells: int) -> Verification:
+def _judged(empty: Verification, evidence: Mapping[str, Evidence], cells: int) -> Verification:
     """Return the verdicts on the cells found so far; `cells` is the number of all playable cells."""
     p_values = {
-        id: replaying.p_value(each.reported, each.renewed) for id, each in found.items() if each.renewed.episodes
+        id: replaying.p_value(cell_evidence.reported, cell_evidence.renewed)
+        for id, cell_evidence in evidence.items()
+        if cell_evidence.renewed.episodes
     }
     adjusted = replaying.holm(p_values, cells)
     verdicts = {}
-    for id, each in found.items():
-        checks = each.checks
-        reason = each.reason
+    for id, cell_evidence in evidence.items():
+        checks = cell_evidence.checks
+        reason = cell_evidence.reason
         if id in adjusted:
-            renewal = replaying.renewal(each.reported, each.renewed, adjusted[id], cells, each.counts)
+            renewal = replaying.renewal(
+                cell_evidence.reported, cell_evidence.renewed, adjusted[id], cells, cell_evidence.counts
+            )
             checks += (renewal,)
             if renewal.passed is None:
                 reason = reason or f"{renewal.what}: {renewal.detail}"
@@ -161,7 +165,7 @@ def _judged(empty: Verification, found: Mapping[str, Evidence], cells: int) -> V
         standing: record.Standing = "disputed" if failed else "self-reported" if reason else "verified"
         reason = _short("; ".join(failed) or reason)
         shortened = tuple(Check(_short(check.what), check.passed, _short(check.detail)) for check in checks)
-        verdicts[id] = CellVerdict(standing, reason, shortened, each.reported, each.renewed)
+        verdicts[id] = CellVerdict(standing, reason, shortened, cell_evidence.reported, cell_evidence.renewed)
     return Verification(**{**vars(empty), "cells": verdicts})
 
 
@@ -182,7 +186,7 @@ def _examined(
     if cell.backend == recorder.BACKEND or not cell.parts:
         return Evidence((), "its runs were made elsewhere, so there is no checkpoint that this program could play")
     try:
-        own = configuration(study.directory / cell.directory, cell.id)
+        configured = configuration(study.directory / cell.directory, cell.id)
         rows = apart.call(
             f"{study.directory}: reading the evaluations of cell {cell.id}", SECONDS, _rows, study, cell.id
         )
@@ -198,23 +202,25 @@ def _examined(
         checks.append(Check("runs", True, f"{len(chosen)} of {len(playable)} were played, drawn by the seed"))
     reported, renewed, alike = NOTHING, NOTHING, False
     unplayed = ""
-    answers = cassette if own.consulted and cassette.is_file() else None
+    answers = cassette if configured.consulted and cassette.is_file() else None
     if answers is not None:
         try:
             reasking.sound(answers)
         except UserError as error:
             return Evidence((*checks, Check("recorded calls", None, str(error))), str(error))
-    asked = _asked(own, answers, options, account)
+    model_fields = _model_fields(configured, answers, options, account)
     for run in chosen:
         tell(f"{_name(cell)}, seed {run.seed}: playing")
         final = rows[rows["seed"] == run.seed]
-        check, played = _replayed(study, run, own, final, options, seed, player, asked)
+        check, played = _replayed(study, run, configured, final, options, seed, player, model_fields)
         checks.append(check)
         if check.passed is None:
             reason = reason or f"{check.what}: {check.detail}"
         if played is not None:
-            here, there = replaying.outcomes(cell.score, list(_episodes(final).values()), played.renewed)
-            reported, renewed = _plus(reported, here), _plus(renewed, there)
+            recorded_outcomes, renewed_outcomes = replaying.outcomes(
+                cell.score, list(_episodes(final).values()), played.renewed
+            )
+            reported, renewed = _plus(reported, recorded_outcomes), _plus(renewed, renewed_outcomes)
             alike = alike or not (played.renewed or played.unplayed)
             unplayed = unplayed or played.unplayed
     if unplayed:
@@ -225,13 +231,13 @@ def _examined(
     if alike:
         checks.append(Check("layouts", True, "every episode of a run is the same, so that there is no new one to play"))
     for run in runs:
-        if shown := _pictures(study, run, own, answers, player, tell):
-            checks.append(shown)
-    if options.calls and reasking.asked_models(own):
+        if gallery_check := _pictures(study, run, configured, answers, player, tell):
+            checks.append(gallery_check)
+    if options.calls and reasking.asked_models(configured):
         tell(f"{_name(cell)}: asking")
         seeds = [run.seed for run in runs]
         checks += reasking.checks(
-            own, seeds, cassette, options.model_settings, options.calls, seed, options.limit, account
+            configured, seeds, cassette, options.model_settings, options.calls, seed, options.limit, account
         )
     return Evidence(tuple(checks), reason, reported, renewed, replaying.counted(cell.score))
 
@@ -243,7 +249,7 @@ def _rows(study: StudyRecord, cell: str) -> pd.DataFrame:
         file = file_of(study.directory / run.directory, "evaluations", run.status == "finished")
         if file is not None and file.suffix == ".parquet":
             limits.footer(file)
-    rows = load(select(study, lambda each: each.id == cell), threads=1)
+    rows = load(select(study, lambda candidate: candidate.id == cell), threads=1)
     last: pd.DataFrame = rows[rows["step"] == rows.groupby("seed")["step"].transform("max")]
     return last
 
@@ -251,32 +257,32 @@ def _rows(study: StudyRecord, cell: str) -> pd.DataFrame:
 def _replayed(
     study: StudyRecord,
     run: RunRecord,
-    own: Configured,
+    configured: Configured,
     final: pd.DataFrame,
     options: Options,
     seed: int,
     player: Player,
-    asked: Mapping[str, Any],
+    model_fields: Mapping[str, Any],
 ) -> tuple[Check, Played | None]:
-    """Return the check of a run's final evaluation, and the evaluations made for it. `asked`: fields of
+    """Return the check of a run's final evaluation, and the evaluations made for it. `model_fields`: fields of
     `RunEvaluations` for an agent that calls models while it acts."""
-    what = replaying.replay_of(run.seed)
+    name = replaying.replay_of(run.seed)
     step = int(final["step"].max()) if len(final) else 0
-    wanted = RunEvaluations(
-        study.directory / run.cell.directory, own.id, run.seed, step, own.section("evaluation").episodes,
-        LAYOUTS * (run.seed + 1) + seed, options.episodes, **asked,
+    request = RunEvaluations(
+        study.directory / run.cell.directory, configured.id, run.seed, step, configured.section("evaluation").episodes,
+        LAYOUTS * (run.seed + 1) + seed, options.episodes, **model_fields,
     )  # fmt: skip
     try:
-        played = player(wanted)
+        played = player(request)
     except Misfit as error:
-        return Check(what, False, str(error)), None
+        return Check(name, False, str(error)), None
     except UserError as error:
-        return Check(what, None, str(error)), None
+        return Check(name, None, str(error)), None
     if step != played.end:
         words = f"the last evaluation on record is of step {step:,}, and its configuration ends at {played.end:,}"
-        return Check(what, False, words), None
+        return Check(name, False, words), None
     if not played.deterministic:
-        return Check(what, None, "its agent acts at random, so that no episode repeats"), played
+        return Check(name, None, "its agent acts at random, so that no episode repeats"), played
     compared = replaying.compare(_episodes(final), played.again)
     return replaying.judged(run.seed, compared, _elsewhere(run), options.tolerance), played
 
@@ -284,14 +290,14 @@ def _replayed(
 def _pictures(
     study: StudyRecord,
     run: RunRecord,
-    own: Configured,
+    configured: Configured,
     answers: Path | None,
     player: Player,
     tell: Callable[[str], None],
 ) -> Check | None:
     """Return the check of a run's gallery, None if it has none. It concerns what is shown of the run and none of its
     numbers, so it never decides the standing of its cell."""
-    what = record.gallery_check(run.seed)
+    name = record.gallery_check(run.seed)
     try:
         gallery = galleries.read(study.directory / run.directory)
         if gallery is None or not gallery.episodes:
@@ -302,27 +308,29 @@ def _pictures(
             raise UserError("the run was made with other packages than those here")
         tell(f"{_name(run.cell)}, seed {run.seed}: playing its gallery")
         cell = study.directory / run.cell.directory
-        return pictures.check(run.seed, player.pictures(GalleryRun(cell, own.id, run.seed, answers)))
+        return pictures.check(run.seed, player.pictures(GalleryRun(cell, configured.id, run.seed, answers)))
     except (UserError, Misfit, OSError) as error:
-        return Check(what, None, f"{record.UNVERIFIED}: {error}")
+        return Check(name, None, f"{record.UNVERIFIED}: {error}")
 
 
-def _asked(own: Configured, cassette: Path | None, options: Options, account: ReaskingCost | None) -> dict[str, Any]:
+def _model_fields(
+    configured: Configured, cassette: Path | None, options: Options, account: ReaskingCost | None
+) -> dict[str, Any]:
     """Return the fields of `RunEvaluations` for an agent that calls foundation models while it acts: recorded answers,
     and the verifier's models if they may be called about new layouts. Empty for other agents."""
-    roles = [role for role in own.consulted if keeping.recorded(own.section(role))]
+    roles = [role for role in configured.consulted if keeping.recorded(configured.section(role))]
     if not roles:
         return {}
     try:
         reached = {}
         for role in sorted(roles):
-            config = reasking.reached(own, role, options.model_settings)
+            config = reasking.reached(configured, role, options.model_settings)
             reasking.affordable(config, role, account)
             reached[role] = asdict(config)
     except (reasking.Unasked, UserError) as error:
         return {"cassette": cassette, "unreached": str(error)}
-    kept = {"spent": str(account.path.parents[1]), "allowed": account.limits._asdict()} if account else {}
-    return {"cassette": cassette, "reached": reached, **kept}
+    budget = {"spent": str(account.path.parents[1]), "allowed": account.limits._asdict()} if account else {}
+    return {"cassette": cassette, "reached": reached, **budget}
 
 
 def _episodes(final: pd.DataFrame) -> dict[int, replaying.RecordedEpisode]:
@@ -352,13 +360,13 @@ def _unplayable(runs: list[RunRecord], playable: list[RunRecord]) -> str:
 
 def _elsewhere(run: RunRecord) -> str:
     """Return a description of both machines, or "" if the run records the processor and packages of this machine."""
-    here = provenance.provenance("cpu")
+    current = provenance.provenance("cpu")
     machine = run.provenance.get("hardware")
     machine = machine if isinstance(machine, dict) else {}
-    if not _others(run) and all(machine.get(name) == here["hardware"][name] for name in ("processor", "device")):
+    if not _others(run) and all(machine.get(name) == current["hardware"][name] for name in ("processor", "device")):
         return ""
     others = ", with other packages" if _others(run) else ""
-    return f"made on {_machine(machine)}, played on {_machine(here['hardware'])}{others}"
+    return f"made on {_machine(machine)}, played on {_machine(current['hardware'])}{others}"
 
 
 def _others(run: RunRecord) -> bool:
