@@ -76,7 +76,7 @@ def _footers(study: StudyRecord, packed: Mapping[Path, RunRecord]) -> dict[Path,
     accepted: list[tuple[dict[str, type], pq.ParquetSchema]] = []
     footers = {}
     for path, run in packed.items():
-        wanted = rows.wanted(rows.columns("evaluations", run.cell))
+        wanted = rows.required(rows.columns("evaluations", run.cell))
         footer = footers[path] = limits.footer(path)
         if not any(wanted == of and footer.schema.equals(other) for of, other in accepted):
             columns = [footer.schema.column(index) for index in range(len(footer.schema))]

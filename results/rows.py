@@ -39,7 +39,7 @@ FOREIGN = ("answers",)
 """Names of files in a run's directory that look like logs but are not."""
 
 
-def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: int | None = None) -> pd.DataFrame:
+def load(source: str | Path | StudyRecord, *, log: str = EVALUATIONS, threads: int | None = None) -> pd.DataFrame:
     """Return the rows that a study's runs logged, in the order of its runs, with columns variant, label and directory.
 
     Evaluation rows get a column `score`, the episode's value of its cell's score.
@@ -54,22 +54,22 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
 
     opened = source if isinstance(source, StudyRecord) else study(source)
     files: dict[str, RunRecord] = {}
-    for run in opened.runs if what == EVALUATIONS or logs.named(what) else ():
-        path = file_of(opened.directory / run.directory, what, run.status == "finished")
+    for run in opened.runs if log == EVALUATIONS or logs.named(log) else ():
+        path = file_of(opened.directory / run.directory, log, run.status == "finished")
         if path is not None:
             files[str(path)] = run
-    if not files and what not in (EVALUATIONS, *opened.logs):
-        raise unknown("record", what, (EVALUATIONS, *opened.logs))
+    if not files and log not in (EVALUATIONS, *opened.logs):
+        raise unknown("record", log, (EVALUATIONS, *opened.logs))
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, run in files.items():
-        groups.setdefault((Path(name).suffix, *columns(what, run.cell).items()), []).append(name)
-    schemas = [columns(what, files[paths[0]].cell) for paths in groups.values()]
+        groups.setdefault((Path(name).suffix, *columns(log, run.cell).items()), []).append(name)
+    schemas = [columns(log, files[paths[0]].cell) for paths in groups.values()]
     chosen = [
-        Group(paths, wanted(declared), None if what == EVALUATIONS else optional(declared))
+        Group(paths, required(declared), None if log == EVALUATIONS else optional(declared))
         for paths, declared in zip(groups.values(), schemas, strict=True)
     ]
-    frames = _apart(opened.directory, what, chosen, threads) if chosen else []
-    claimed = _claimed(what)
+    frames = _apart(opened.directory, log, chosen, threads) if chosen else []
+    claimed = _claimed(log)
     rank = {path: index for index, path in enumerate(files)}
     owners = pd.DataFrame(
         [identity(run) for run in files.values()], columns=[*IDENTITY, "variant", "label", "directory"]
@@ -86,20 +86,20 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
     for declared, (read_rows, read_claims) in zip(schemas, frames, strict=True):
         _check_values(read_claims, {name: declared[name] for name in claimed})
         _check_values(read_rows, {name: column for name, column in declared.items() if name not in claimed})
-    expected = {name: None for cell in opened.cells for name in columns(what, cell)}
+    expected = {name: None for cell in opened.cells for name in columns(log, cell)}
     if not expected:  # a study without cells
-        expected = dict.fromkeys(columns(what, None))
+        expected = dict.fromkeys(columns(log, None))
     empty = pd.DataFrame(columns=["filename", "row", *expected])
     nothing = [empty.drop(columns=claimed, errors="ignore"), empty.reindex(columns=["filename", "row", *claimed])]
     rows, claims = [_stacked(parts) for parts in zip(*frames, strict=True)] or nothing
     claims, claimants = ordered(claims)
     _check_identity(claims, claimants, claimed)
     rows, owner = ordered(rows)
-    if what == EVALUATIONS:
+    if log == EVALUATIONS:
         _check_repeated(rows)
         _score(rows, files)
     found = pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
-    if what != EVALUATIONS:
+    if log != EVALUATIONS:
         return found
     return found[[*schema.EVALUATION, schema.SCORE, "variant", "label", "directory"]]
 
@@ -126,7 +126,7 @@ def noted(study: StudyRecord, log: str) -> pd.DataFrame:
     """Return the rows of a log; none if no cell of the study declares it."""
     import pandas as pd
 
-    return load(study, what=log) if log in study.logs else pd.DataFrame(columns=[*IDENTITY])
+    return load(study, log=log) if log in study.logs else pd.DataFrame(columns=[*IDENTITY])
 
 
 class Group(NamedTuple):
@@ -134,7 +134,7 @@ class Group(NamedTuple):
     allowed)."""
 
     paths: list[str]
-    wanted: dict[str, type]
+    required: dict[str, type]
     optional: dict[str, type] | None
 
 
@@ -186,7 +186,7 @@ def undeclared(study: StudyRecord, run: RunRecord) -> list[str]:
     return sorted(name for name in names - known if logs.named(name) and name not in FOREIGN)[: logs.LOGS]
 
 
-def wanted(declared: Mapping[str, Column]) -> dict[str, type]:
+def required(declared: Mapping[str, Column]) -> dict[str, type]:
     """Return column name -> type of the required columns of a log."""
     return Log("", declared).wanted
 

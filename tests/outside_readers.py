@@ -107,7 +107,7 @@ READERS: dict[str, str] = {
     "reports/runs/reading:_document": APART,
     "results/galleries:_decoded": APART,
     "results/galleries:_read": APART,
-    "results/growing:Growing._add": FOLLOWED,
+    "results/row_log:RowLog._add": FOLLOWED,
     "results/importing:_read": APART,
     "results/limits:footer": APART,
     "results/policies:table": APART,

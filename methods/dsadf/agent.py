@@ -363,7 +363,7 @@ class DualAgent(RecallingAgent):
     def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
         """Return the learner's observations with the sub-goals of training, and which sub-goals' vectors are known."""
         texts = [self.goal(self._pursuits[row].course, row).encode() for row in rows.tolist()]
-        vectors, known = self.vectors.known(texts, rows.tolist())
+        vectors, known = self.vectors.look_up(texts, rows.tolist())
         return self.seen(observation, vectors), known
 
     def state(self, row: int) -> State:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from guidebench.baselines.learners.dueling_dqn.learner import DuelingDqnLearner
 from guidebench.baselines.parameters import SeedBlock
-from guidebench.baselines.tensors import Seen
+from guidebench.baselines.tensors import ObservationTensors
 from guidebench.harness.interfaces import Array
 from guidebench.methods.linvit import PRIOR, PriorDqn
 
@@ -49,7 +49,7 @@ class PriorDqnLearner(DuelingDqnLearner):
 
     config: PriorDqn
 
-    def following(self, online: SeedBlock, target: SeedBlock, seen: Seen) -> tuple[Tensor, Tensor]:
+    def following(self, online: SeedBlock, target: SeedBlock, seen: ObservationTensors) -> tuple[Tensor, Tensor]:
         """Return the target network's soft value of the next observations, [S, B], twice: no other takes its place in
         comparisons of losses."""
         assert not isinstance(seen, Tensor)
@@ -79,7 +79,7 @@ class PriorDqnLearner(DuelingDqnLearner):
         """Return Q + λ log π [n, A], whose maximum is at the policy's most probable action; −∞ for actions that may not
         be taken."""
 
-        def values(block: int, seen: Seen) -> Tensor:
+        def values(block: int, seen: ObservationTensors) -> Tensor:
             assert not isinstance(seen, Tensor)
             found = self.admitted(self.network(self.online.blocks[block].views, seen), seen)
             return tilted(found, seen[PRIOR], self.config.temperature)

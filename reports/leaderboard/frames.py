@@ -72,7 +72,7 @@ class Samples:
                 if place.reference in references
             }
             for picture in self._pictures(source):
-                if caption := names.get((picture.where, picture.name), ""):
+                if caption := names.get((picture.task, picture.name), ""):
                     yield source.name, caption, picture.png
 
     def _played(self, row: RankedRow) -> Iterator[tuple[str, str, bytes]]:

@@ -25,7 +25,7 @@ from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, RunRecord, StudyRecord
 from guidebench.results.following import Following, Live
-from guidebench.results.growing import Curve
+from guidebench.results.row_log import Curve
 
 if TYPE_CHECKING:
     import pandas as pd

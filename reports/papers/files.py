@@ -28,7 +28,7 @@ def contents(found: PaperReport) -> dict[str, bytes]:
     for drawing in found.figures.drawings:
         made[f"{drawing.name}.pdf"], made[f"{drawing.name}.png"] = drawing.pdf, drawing.png
     for picture in found.samples:
-        made[f"figure-{found.paper.samples}-{picture.where.rpartition('/')[2]}-{picture.name}.png"] = picture.png
+        made[f"figure-{found.paper.samples}-{picture.task.rpartition('/')[2]}-{picture.name}.png"] = picture.png
     made[f"{found.name}-document.tex"] = document(found, list(made)).encode()
     return made
 

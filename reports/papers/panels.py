@@ -194,7 +194,7 @@ def _schedule(figure: Panels, panels: Sequence[Panel], names: Sequence[str], sou
     series = {}
     for panel in panels:
         for label, row in panel.curves.items():
-            rows = results.load(sources.study_of(row), what="metrics")
+            rows = results.load(sources.study_of(row), log="metrics")
             mine = rows[(rows["cell"] == row.cell.id)]
             if "replay/lambda" in mine:
                 series[label] = mine.groupby("step")["replay/lambda"].mean().dropna()

@@ -9,7 +9,7 @@ from guidebench.results.galleries import Episode, Gallery
 def chosen(gallery: Gallery, shown: int) -> str:
     """Return which episodes of the final policy a gallery shows, and of how many. `shown`: how many are there."""
     where = f"{gallery.suite}/{gallery.task}"
-    if gallery.own:
+    if gallery.from_run:
         of = f"the last evaluation of the run with seed {gallery.seed} on {where}, at step {gallery.step:,}"
     else:
         of = f"an evaluation of the final policy on new layouts of {where}, seed {gallery.seed}"

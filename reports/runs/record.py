@@ -133,7 +133,7 @@ def _rows(study: StudyRecord, home: Path, what: str) -> pd.DataFrame | None:
             raise UserError(f"{path} has {size:,} bytes; at most {ROWS:,} are read")
     if (home / f"{what}.parquet").is_file():
         limits.footer(home / f"{what}.parquet")
-    return results.load(study, what=what)
+    return results.load(study, log=what)
 
 
 def _files(home: Path, what: str) -> tuple[Path, Path]:

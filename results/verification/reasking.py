@@ -36,7 +36,7 @@ DIFFERING = 0.1
 """Largest share of compared answers that may differ, because a served model is not always deterministic."""
 MOST_TOKENS = 8_192
 """Most tokens of an answer to a repeated call."""
-SAID = ("prompt", "temperature", "max_tokens")
+CALL_SETTINGS = ("prompt", "temperature", "max_tokens")
 """Settings of a model that its calls contain."""
 MOST_IMAGES = 1_024
 """Most images of a repeated call."""
@@ -45,7 +45,7 @@ MOST_IMAGES = 1_024
 class RecordedCall(NamedTuple):
     """A recorded call."""
 
-    asked: Mapping[str, Any]
+    request: Mapping[str, Any]
     """The parsed canonical request."""
     call: Call | None
     """None if the call cannot be repeated (its images are not recorded, for example) or compared (its array answer was
@@ -127,7 +127,7 @@ def _alike(cell: Cell, section: str) -> list[str]:
 
     def asked(role: str) -> list[Any]:
         config = cell.section(role)
-        return [keeping.identity(config), *(getattr(config, name, None) for name in SAID)]
+        return [keeping.identity(config), *(getattr(config, name, None) for name in CALL_SETTINGS)]
 
     return [section, *(role for role in asked_models(cell) if role != section and asked(role) == asked(section))]
 
@@ -144,7 +144,7 @@ def _check(
     what = f"model calls ({section})"
     if not found:
         return Check(what, None, "no call of its runs is on record")
-    if wrong := next(filter(None, (_misfit(cell, section, each.asked) for each in found)), ""):
+    if wrong := next(filter(None, (_misfit(cell, section, each.request) for each in found)), ""):
         return Check(what, False, f"calls on record were not asked as the configuration says: {wrong}")
     askable = [each for each in found if each.call is not None]
     if not askable:
@@ -253,7 +253,7 @@ def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
     config = cell.section(section)
     if keys.CANONICAL.encode(asked["model"]) != keys.CANONICAL.encode(keeping.identity(config)):
         return "they are another model's, or its settings are others"
-    for name in SAID:
+    for name in CALL_SETTINGS:
         if name in asked and hasattr(config, name) and asked[name] != getattr(config, name):
             return f"{name} is another"
     return ""

@@ -217,7 +217,7 @@ def test_the_target_arrives_on_another_task_and_in_an_evaluation(tmp_path: Path)
     first, last = found.runs
     held = [kept_target(run.directory) for run in (first, last)]
     assert held[0] == held[1] != ""
-    assert results.load(found.directory, what="targets")["target"].tolist() == [held[0]]
+    assert results.load(found.directory, log="targets")["target"].tolist() == [held[0]]
     again = evaluate_run(first.directory, None, None, episodes=2, seed=3, models=Models(mode="record"))
     assert evaluate_run(first.directory, None, None, episodes=2, seed=3) == again, "towards the target of the policy"
 
