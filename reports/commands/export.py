@@ -27,14 +27,14 @@ def run(args: argparse.Namespace) -> int:
     """Write or print the file; notes for its reader go to the error stream."""
     from guidebench import results
     from guidebench.reports.summary import exchange
-    from guidebench.reports.summary.names import whole
+    from guidebench.reports.summary.names import full
 
     study = results.study(args.study)
     episodes = results.load(study)
     if not len(episodes):
         raise UserError(f"{args.study}: no run has finished an evaluation yet, so there is nothing to export")
     notes: list[str] = []
-    found = exchange.FORMATS[args.format](episodes, whole(study.cells, notes).labels)
+    found = exchange.FORMATS[args.format](episodes, full(study.cells, notes).labels)
     waiting = [run.directory for run in study.runs if run.status != "finished"]
     if waiting:
         notes.append(f"partial: {len(waiting)} of {len(study.runs)} runs are not finished: {', '.join(waiting)}")

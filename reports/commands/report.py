@@ -133,7 +133,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     from guidebench.reports.sections import engines, files
 
     columns = [] if args.latex_columns is None else [name.strip() for name in args.latex_columns.split(",")]
-    asked = files.Asked(
+    asked = files.ReportOptions(
         args.resamples,
         rliable_resamples if args.statistics == engines.RLIABLE else None,
         words.wording(words.captions(args.latex_caption), args.latex_label, args.latex_rename, columns),
@@ -254,7 +254,7 @@ def _print(found: Summary, further: list[Grid], listings: list[Listing], files: 
     if not found.rows:
         screen.print("No run has finished an evaluation yet, so there are no numbers.")
     else:
-        screen.print(legends.whole(found, "*"), markup=False)
+        screen.print(legends.paragraph(found, "*"), markup=False)
         for table in [*tables.grids(further), *tables.listings(listings)]:
             screen.print()
             screen.print(table)

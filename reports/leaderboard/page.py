@@ -13,7 +13,7 @@ from guidebench.reports.rendering import charts, inline
 from guidebench.reports.rendering.page import environment
 
 SHARED = ("elements.js", "theme.js", "tables.js", "charts.js", "animations.js")
-OWN = ("state", "statistics", "testing", "columns", "listing", "opened", "comparing", "main")
+BOARD_SCRIPTS = ("state", "statistics", "testing", "columns", "listing", "opened", "comparing", "main")
 """Scripts of templates/leaderboard/, in dependency order."""
 
 
@@ -41,7 +41,7 @@ def render(board: Board) -> str:
 
 def _page(board: Board, held: Mapping[str, Any], without: int) -> str:
     """Return the page with the episodes `held`, row -> JSON; `without`: how many rows have no room for theirs."""
-    script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in OWN))
+    script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in BOARD_SCRIPTS))
     drawn = {curve.key: curve for details in board.details.values() for curve in _curves(details)}
     text = (
         environment()

@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
     key: str
     label: str
-    where: str
+    task_id: str
     seed: int
     status: str
     step: int
@@ -64,7 +64,7 @@ class Line(NamedTuple):
     curve: str
     """Points of its curve as SVG takes them; "" with fewer than two evaluations."""
     rate: str
-    left: str
+    time_left: str
     phase: str
     silent: str
     error: str
@@ -196,7 +196,7 @@ class Contents:
             charts=[(chart, words) for chart, words in figures.learning_charts(rows)],
             drawn=lambda chart: page.interactive(chart, places),
             tasks=tables.by_task(rows),
-            legend=legends.whole(summary, "Bold with *") if rows else "",
+            legend=legends.paragraph(summary, "Bold with *") if rows else "",
         )
         return html, summary.notes
 

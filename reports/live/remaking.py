@@ -81,7 +81,7 @@ class Remaking:
         return self._made
 
     @property
-    def told(self) -> str:
+    def status(self) -> str:
         """Say of when the report is, and whether a newer one is being made."""
         made = self._made
         if made is None:
@@ -140,7 +140,7 @@ def write_report(study: Path, output: Path) -> list[str]:
     from guidebench.reports.sections import files
 
     _yield()
-    contents = files.report(study, files.Asked(), run_links).contents
+    contents = files.report(study, files.ReportOptions(), run_links).contents
     output.mkdir(parents=True)
     for name, content in contents.items():
         (output / name).write_bytes(content)

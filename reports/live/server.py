@@ -77,7 +77,7 @@ class Board:
         self.ended = False
         self.streams = 0
         """Open streams: pages that somebody has open."""
-        self.asked = False
+        self.is_awaited = False
         """Whether somebody waits for the first report."""
 
     def show(self, view: View) -> None:
@@ -193,8 +193,8 @@ class _Handler(BaseHTTPRequestHandler):
             kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
             self._send(content, kind=f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
         elif f"/report/{name}" == HOME:
-            self.server.board.asked = True
-            self._wait(f"The full report {self.server.remaking.told}")
+            self.server.board.is_awaited = True
+            self._wait(f"The full report {self.server.remaking.status}")
         else:
             self._send("There is no such file in the report.", HTTPStatus.NOT_FOUND)
 

@@ -60,7 +60,7 @@ def _follow(following: Following, board: Board, remaking: Remaking, ended: threa
                 rows += bool(pending)
                 parts = page.parts(pending)
             pending = set()
-            if following.curves and (board.streams or board.asked):
+            if following.curves and (board.streams or board.is_awaited):
                 remaking.want(rows)
             board.show(_view(following, parts, remaking))
         except Exception as error:  # whatever is wrong with the files, the page stays and says so
@@ -77,6 +77,6 @@ def _view(following: Following, parts: dict[str, str], remaking: Remaking) -> Vi
         contents.title(study) if study else following.directory.absolute().name,
         parts,
         server.versions(parts),
-        remaking.told,
+        remaking.status,
         server.run_addresses({directory: stamp for directory, stamp in stamps.items() if stamp is not None}),
     )

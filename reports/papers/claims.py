@@ -36,6 +36,8 @@ LOWER_IS_BETTER = (
 """Prefixes of metrics of which lower is better."""
 BASELINE = "baseline."
 """Prefix of variant keys that describe the baseline alone; other keys hold for both sides."""
+COLUMNS = {"passage": "where"}
+"""Field of a claim -> its column in the published records, where the two differ."""
 OF_THE_METHOD = ("ablation", "model", "prompt", "planner", "performer")
 """Variant keys that hold for the method alone."""
 
@@ -45,7 +47,8 @@ class Claim(NamedTuple):
     absent."""
 
     claim: str
-    where: str
+    passage: str
+    """Where the paper makes it, such as "§4.2, table 1"; the column `where` of the records."""
     statement: str
     formula: str
     method: str
@@ -69,7 +72,7 @@ class ClaimFinding(NamedTuple):
     """Verdict on this number alone, whether or not it is comparable: one of `verdicts.TESTED`."""
     difference: Difference | None = None
     """Our rows less those that they are compared with, or their baselines, in the final score."""
-    told: str = ""
+    interval_note: str = ""
     """What stands in the place of an interval that so few seeds do not have."""
 
 
@@ -129,7 +132,7 @@ def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: E
     """Test every claim of a paper; `claims` and `numbers` are tables of `guidebench.results.published`."""
     found = []
     for row in claims.itertuples(index=False):
-        values: dict[str, Any] = {name: getattr(row, name) for name in Claim._fields}
+        values: dict[str, Any] = {name: getattr(row, COLUMNS.get(name, name)) for name in Claim._fields}
         variant = published.variant(values["variant"])
         claim = Claim(**{**values, "variant": variant, "metric": matching.metric(values["metric"], variant)})
         found.append(_tested(claim, numbers, shelf, estimator))
@@ -232,7 +235,7 @@ def _pairs(claim: Claim, numbers: pd.DataFrame) -> list[tuple[_Side, _Side | Non
 
 def _rivals(claim: Claim, first: _Side, numbers: pd.DataFrame) -> list[_Side]:
     """Return the other methods and variants of the table that a claim without a baseline refers to, on its tasks."""
-    named = re.search(r"table (\w+)", claim.where)
+    named = re.search(r"table (\w+)", claim.passage)
     own = numbers[(numbers["table"] == (named[1] if named else "")) & (numbers["metric"] == claim.metric)]
     own = own[own["task"].isin(claim.task.split(","))]
     sides = [_Side(method, published.variant(text)) for method, text in zip(own["method"], own["variant"], strict=True)]
@@ -310,7 +313,7 @@ def _findings(
     groups: dict[str, list[_Case]] = {}
     for case in cases:
         each = claim.metric in OF_DRAWS or (apart and claim.formula in ("wins", "range"))
-        place = f"{case.ours.where} {case.ours.cell.learner}" if each else case.suite if several else ""
+        place = f"{case.ours.task_id} {case.ours.cell.learner}" if each else case.suite if several else ""
         groups.setdefault(" on ".join(part for part in (case.of, place) if part), []).append(case)
     refuting = 1 - (1 - LEVEL) / len(groups)
     compared = {of: _compared(claim, members, estimator) for of, members in groups.items()}
@@ -330,7 +333,7 @@ def _findings(
             verdict = str(equivalence.decided(found.tested, theirs, margin, directed=directed, level=refuting))
             why = equivalence.why_inconclusive(found.tested, theirs, margin)
         beside = difference([(case.ours, case.theirs or shelf.baseline(case.ours)) for case in groups[of]])
-        yield ClaimFinding(of, found.interval, verdict, beside, found.told), why
+        yield ClaimFinding(of, found.interval, verdict, beside, found.interval_note), why
 
 
 def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[ClaimFinding, tuple[str, ...]]:

@@ -21,7 +21,7 @@ class Difference(NamedTuple):
 
     baseline: str
     score: Score
-    found: Comparison
+    comparison: Comparison
 
 
 def baseline_of(row: ReportRow, rows: Iterable[ReportRow]) -> ReportRow | None:

@@ -84,7 +84,7 @@ class Estimated(NamedTuple):
     interval: Interval
     """95 % interval; its ends are NaN with a single seed, and infinite where resamples do not reach their target."""
     tested: Estimate
-    told: str = ""
+    interval_note: str = ""
     """What stands in the place of a comparison's interval that so few seeds do not have."""
 
 
@@ -379,7 +379,7 @@ def _rows(settings: Sequence[Setting]) -> list[ReportRow]:
 
 def _stratum(row: ReportRow) -> tuple[str, str, tuple[int, ...]]:
     """Return the key of rows whose seeds are drawn together: those of one configuration."""
-    return row.where, row.cell.id, row.seeds
+    return row.task_id, row.cell.id, row.seeds
 
 
 def _reached(steps: Array, curves: Array, target: Array) -> Array:

@@ -37,7 +37,7 @@ def episode(figure: ReferenceFigure, name: str, sources: Sources) -> list[Drawin
         if row is not None:
             rows = results.noted(sources.study_of(row), "probes")
             own = probes.drawings(probes.probed([row.cell], rows, {row.cell.id: row.label}))
-            drawings += [each._replace(name=name, where=f"Figure {figure.figure}, {row.where}") for each in own]
+            drawings += [each._replace(name=name, caption=f"Figure {figure.figure}, {row.task_id}") for each in own]
     return drawings
 
 
@@ -51,7 +51,7 @@ def labels(figure: Labels, name: str, sources: Sources) -> list[Drawing]:
     places = figures.styles(called for called, _, _ in figure.curves)
     where = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
     drawn = preferences.over_training(figure.task, name, known, rows, places)
-    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+    return [drawn._replace(caption=where, alt=f"{where}. {drawn.alt}")]
 
 
 def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
@@ -64,7 +64,7 @@ def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
     places = figures.styles(called for called, _, _ in figure.curves)
     where = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
     drawn = rewards.along(figure.task, name, known, places)
-    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+    return [drawn._replace(caption=where, alt=f"{where}. {drawn.alt}")]
 
 
 def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
@@ -79,7 +79,7 @@ def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
         return []
     where = f"Figure {figure.figure}, {_title(figure)}"
     drawn = preferences.rewards(figure.method, name, bars)
-    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+    return [drawn._replace(caption=where, alt=f"{where}. {drawn.alt}")]
 
 
 def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Drawing]:
@@ -92,7 +92,7 @@ def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Draw
         rows = results.noted(sources.study_of(row), "imagined")
         for each in sketches([row.cell], rows, {row.cell.id: row.label}):
             own = paths(each, figures.file_name(name, task, [drawing.name for drawing in drawn]))
-            drawn.append(own._replace(where=f"Figure {figure.figure}, {_title(figure)}, {task}"))
+            drawn.append(own._replace(caption=f"Figure {figure.figure}, {_title(figure)}, {task}"))
     return drawn
 
 

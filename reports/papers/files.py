@@ -55,7 +55,7 @@ def document(found: PaperReport, names: Sequence[str]) -> str:
         r"\clearpage",
     ]
     for drawing in found.figures.drawings:
-        lines += [_figure(f"{drawing.name}.pdf", drawing.where)]
+        lines += [_figure(f"{drawing.name}.pdf", drawing.caption)]
     for name in samples:
         kind = name.removesuffix(".png").rpartition("-")[2].replace("_", " ")
         lines += [_figure(name, f"Figure {found.paper.samples}: frames as the judge sees them, {kind}")]

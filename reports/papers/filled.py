@@ -35,7 +35,7 @@ class PublishedEntry(NamedTuple):
     """Another metric of ours that is shown beside it (`Paper.beside`), and its value."""
     difference: Difference | None = None
     """Our rows less their baselines in the final score."""
-    told: str = ""
+    interval_note: str = ""
     """What stands in the place of an interval that so few seeds do not have."""
 
 
@@ -87,7 +87,7 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
         return PublishedEntry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), "", ())
     found = shelf.match(number)
     if isinstance(found, Missing):
-        return PublishedEntry(number, None, verdicts.NOT_RUN, (found.what,), "", ())
+        return PublishedEntry(number, None, verdicts.NOT_RUN, (found.configuration,), "", ())
     rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
     lacking = [row for row in rows if estimator.lacks(row, metric)]
     if lacking:
@@ -106,7 +106,7 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
     alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
     if not reasons and alone == verdicts.INCONCLUSIVE:
         reasons = equivalence.why_inconclusive(ours.tested, theirs, within)
-        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows, beside, apart, ours.told)
+        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows, beside, apart, ours.interval_note)
     decided = verdicts.NOT_COMPARABLE if reasons else alone
     return PublishedEntry(
         number,
@@ -117,7 +117,7 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
         rows,
         beside,
         apart,
-        ours.told,
+        ours.interval_note,
     )
 
 

@@ -60,9 +60,9 @@ class Match(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What no chosen study has."""
+    """A configuration that no chosen study has, in words: method, task, learner and settings."""
 
-    what: str
+    configuration: str
 
 
 def metric(name: str, variant: Mapping[str, str]) -> str:

@@ -161,7 +161,7 @@ def plain(found: PaperReport) -> dict[str, Any]:
         ],
         "claims": [
             {
-                **{key: _plain(value) for key, value in each.claim._asdict().items()},
+                **{claims.COLUMNS.get(key, key): _plain(value) for key, value in each.claim._asdict().items()},
                 "ours": [
                     {
                         "of": one.of,
@@ -199,9 +199,9 @@ def _difference(found: Difference | None) -> dict[str, Any] | None:
     return {
         "baseline": found.baseline,
         "score": found.score.name,
-        **export.spread(found.found.difference),
-        "p": export.number(found.found.p),
-        "seeds_needed": export.needed(found.found.needed),
+        **export.spread(found.comparison.difference),
+        "p": export.number(found.comparison.p),
+        "seeds_needed": export.needed(found.comparison.needed),
     }
 
 

@@ -100,7 +100,7 @@ def ours(cell: Sequence[PublishedEntry]) -> str:
 
 def _few(found: PublishedEntry | ClaimFinding) -> str:
     """Return what stands in the place of an interval that so few seeds do not have."""
-    return f" ({found.told})" if found.told else ""
+    return f" ({found.interval_note})" if found.interval_note else ""
 
 
 def difference(found: Difference | None) -> str:
@@ -108,7 +108,7 @@ def difference(found: Difference | None) -> str:
     needed`; "" if there is none."""
     if found is None:
         return ""
-    comparison = found.found
+    comparison = found.comparison
     digits = scoring.digits([comparison.difference])
     said = tables.difference(comparison.difference, comparison.told, digits).replace("-", "−")
     p, needed = tables.p_value(comparison.p), tables.needed(comparison.needed)
@@ -229,7 +229,7 @@ def claims_table(claims: Sequence[Outcome], known: Letters) -> Table:
         found.add_column(name, overflow="fold")
     for each in claims:
         told = [_verdict(each, known), *filter(None, (difference(one.difference) for one in each.findings))]
-        found.add_row(*map(Text, [each.claim.statement, each.claim.where, *beside(each), "; ".join(told)]))
+        found.add_row(*map(Text, [each.claim.statement, each.claim.passage, *beside(each), "; ".join(told)]))
     return found
 
 

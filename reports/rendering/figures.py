@@ -70,7 +70,7 @@ STYLE: Any = {
 class Drawing(NamedTuple):
     """A figure as files, with a text for readers who cannot see it."""
 
-    where: str
+    caption: str
     name: str
     """Start of its file names."""
     png: bytes
@@ -125,10 +125,10 @@ def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
 def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
     """Return the data of `learning_curves`, each with a text for readers who cannot see it."""
     named = comparability.headings(row.place for row in rows)
-    several = Counter(place.where for place in named)
+    several = Counter(place.task_id for place in named)
     tasks: dict[str, list[ReportRow]] = {}
     for row in rows:
-        tasks.setdefault(row.where if several[row.where] == 1 else named[row.place], []).append(row)
+        tasks.setdefault(row.task_id if several[row.task_id] == 1 else named[row.place], []).append(row)
     return [(_learning(where, members), _words(where, members)) for where, members in tasks.items()]
 
 

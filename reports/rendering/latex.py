@@ -364,7 +364,7 @@ def replications(found: Sequence[Replication], style: Style) -> Iterator[str]:
         finals = (TableCell(_digits(row.final.estimate, pair.digits)) for row in (pair.original, pair.row))
         difference = estimate(pair.difference, style._replace(spread=INTERVAL), digits=pair.digits)
         cells = [*finals, difference, TableCell("", before=escape(pair.verdict))]
-        groups[pair.row.where] = [*groups.get(pair.row.where, ()), (pair.row.label, cells)]
+        groups[pair.row.task_id] = [*groups.get(pair.row.task_id, ()), (pair.row.label, cells)]
     if groups:
         headers = ["Original", "Replication", "Difference", "Verdict"]
         yield from table("Replications", headers, groups, replication.LEGEND, style, REPLICATIONS)

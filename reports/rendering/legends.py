@@ -17,7 +17,7 @@ INTERVAL, PM = SPREADS = ("interval", "pm")
 """How uncertainty is shown: as an interval in brackets, or as ± the standard error."""
 
 
-def whole(summary: Summary, mark: str) -> str:
+def paragraph(summary: Summary, mark: str) -> str:
     """Explain the numbers of a terminal or page; `mark` is the sign of the best there."""
     parts = [
         results(summary, mark),

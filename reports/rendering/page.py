@@ -52,7 +52,7 @@ def render(
     style: tex.Style | None = None,
     grids: Sequence[Grid] = (),
     run_pages: Mapping[str, str] = MappingProxyType({}),
-    whole: StudyRecord | None = None,
+    full_study: StudyRecord | None = None,
 ) -> str:
     """Return the page of a study. `listed`: headings, each with its tables of texts; `style`: that of the LaTeX tables
     shown; `run_pages`: run directory -> link to the run's own page, for those that have one; `whole`: the study whose
@@ -72,7 +72,7 @@ def render(
             summary=summary,
             notes=arranged(summary.notes),
             command=" ".join(study.command),
-            counts=counts(whole or study),
+            counts=counts(full_study or study),
             tasks=tables.by_task(summary.rows),
             aggregates=tables.aggregates_by_label(summary.aggregates),
             metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
@@ -82,10 +82,10 @@ def render(
             grids=grids,
             latex=tex.latex(summary, style) + tex.grids(grids, legends.setting(summary), style),
             packages=(style or tex.Style()).packages,
-            legend=legends.whole(summary, "Bold with *"),
+            legend=legends.paragraph(summary, "Bold with *"),
             columns=columns,
             differences=differing,
-            origins=origins(whole or study),
+            origins=origins(full_study or study),
             matrix_digits=tables.matrix_digits,
             needed=tables.needed,
             p_value=tables.p_value,

@@ -204,7 +204,7 @@ def replications(found: Sequence[Replication]) -> list[Table]:
         scores = [spread(row.final, pair.digits) + "†" * row.lacks for row in (pair.original, pair.row)]
         seeds = f"{len(pair.original.seeds)} and {len(pair.row.seeds)}"
         cells = [*scores, spread(pair.difference, pair.digits), seeds, pair.verdict]
-        by_task.setdefault(pair.row.where, []).append((pair.row.label, cells))
+        by_task.setdefault(pair.row.task_id, []).append((pair.row.label, cells))
     return [_table(f"{task}: replications", headers, rows) for task, rows in by_task.items()]
 
 

@@ -23,7 +23,7 @@ from guidebench.harness.models.cassette_checks import CHECKS, kind_of
 from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
 from guidebench.reports.runs.reading import brief, pixels, within
 
-SHOWN = 50
+MOST = 50
 """Calls to show of each kind: the first failures, the first answers and the last answers."""
 FILES = 20
 """Most cassettes to read."""
@@ -75,7 +75,7 @@ class ShownCall(NamedTuple):
 class Calls(NamedTuple):
     """Calls shown, failures first, then by their number."""
 
-    shown: tuple[ShownCall, ...] = ()
+    sample: tuple[ShownCall, ...] = ()
     answered: int = 0
     failed: int = 0
     notes: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Calls(NamedTuple):
 
     @property
     def left_out(self) -> int:
-        return self.answered + self.failed - len(self.shown)
+        return self.answered + self.failed - len(self.sample)
 
 
 def recorded(study: Path, run: str) -> Calls:
@@ -132,7 +132,7 @@ def _chosen(db: sqlite3.Connection, run: str) -> Iterator[tuple[str, Any, Any]]:
     for table, orders in (("failures", ("",)), ("answers", ("", " DESC"))):
         rows: dict[Any, None] = {}
         for order in orders:
-            query = f"SELECT key, ordinal FROM {table} WHERE run = ? ORDER BY ordinal{order}, key LIMIT {SHOWN}"
+            query = f"SELECT key, ordinal FROM {table} WHERE run = ? ORDER BY ordinal{order}, key LIMIT {MOST}"
             rows |= dict.fromkeys(db.execute(query, (run,)))
         yield from ((table, *row) for row in rows)
 

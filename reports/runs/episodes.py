@@ -50,7 +50,7 @@ class EpisodeStrips(NamedTuple):
     """One episode in strips."""
 
     name: str
-    where: str
+    task_id: str
     moves: int
     length: int
     """Length of the episode; more than `moves` if the policy repeated a position and was stopped."""
@@ -101,7 +101,7 @@ class LoggedEpisode(NamedTuple):
     frames: tuple[LoggedFrame, ...]
     left_out: int
     """Frames left out for lack of room."""
-    told: tuple[tuple[str, str], ...]
+    texts: tuple[tuple[str, str], ...]
     """Name of a column and its text."""
 
 
@@ -124,7 +124,7 @@ class Piece(NamedTuple):
     png: bytes = b""
 
 
-class AskedEpisode(NamedTuple):
+class EpisodeQuestion(NamedTuple):
     """A question to a model about an episode of training, as it was put, and what logs say of the answer."""
 
     log: str
@@ -134,7 +134,7 @@ class AskedEpisode(NamedTuple):
     """Environment step at which it was asked."""
     messages: tuple[tuple[str, tuple[Piece, ...]], ...]
     """Role of a message, and its pieces."""
-    told: tuple[tuple[str, str], ...]
+    texts: tuple[tuple[str, str], ...]
     """Name of a column and its text."""
     frame: bytes
     """PNG of the frame from which its images are drawn; empty if there is no room for it."""
@@ -152,7 +152,7 @@ class Episodes(NamedTuple):
     """What the run's gallery says; None without one."""
     animations: tuple[Animation, ...] = ()
     acted: tuple[ActedFrames, ...] = ()
-    asked: tuple[AskedEpisode, ...] = ()
+    questions: tuple[EpisodeQuestion, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -168,10 +168,10 @@ def episodes(run: Path) -> Episodes:
     return Episodes(found, shown, films, gallery, animations, acted, asked, notes)
 
 
-def questions(run: Path) -> tuple[tuple[AskedEpisode, ...], tuple[str, ...]]:
+def questions(run: Path) -> tuple[tuple[EpisodeQuestion, ...], tuple[str, ...]]:
     """Return the first questions to models that are drawn, and notes."""
 
-    def pictures(asked: AskedEpisode) -> list[bytes]:
+    def pictures(asked: EpisodeQuestion) -> list[bytes]:
         return [asked.frame, *(piece.png for _, pieces in asked.messages for piece in pieces)]
 
     return _every(run, QUESTIONS, _asked, pictures)
@@ -265,7 +265,7 @@ def _told(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(told)
 
 
-def _asked(run: Path, file: Path, room: int) -> AskedEpisode:
+def _asked(run: Path, file: Path, room: int) -> EpisodeQuestion:
     if not within(run, file):
         raise UserError("lies outside the run")
     about = document(file)
@@ -287,7 +287,7 @@ def _asked(run: Path, file: Path, room: int) -> AskedEpisode:
             pieces += [Piece(png=png)] if png else []
         messages.append((brief(field(message, "role", str), 20), tuple(pieces)))
     log, role = (brief(field(about, name, str), 60) for name in ("log", "role"))
-    return AskedEpisode(
+    return EpisodeQuestion(
         log, role, field(about, "episode", int), field(about, "step", int), tuple(messages), _told(about), frame,
         missing,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from guidebench.reports.rendering import animations, charts, inline
 from guidebench.reports.rendering import page as report_page
 from guidebench.reports.rendering.page import environment
 from guidebench.reports.runs import curves
-from guidebench.reports.runs.calls import SHOWN
+from guidebench.reports.runs.calls import MOST
 from guidebench.reports.runs.reading import brief
 from guidebench.reports.runs.record import Record, provenance, settings
 from guidebench.reports.runs.transcripts import transcripts
@@ -69,7 +69,7 @@ class Sample(NamedTuple):
     """Some records of a log as text."""
 
     heading: str
-    told: str
+    description: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     file: str = ""
@@ -113,12 +113,12 @@ def render(record: Record, home: str = "") -> str:
             settings=settings(cell),
             provenance=provenance(run),
             shown=_shown,
-            calls_shown=SHOWN,
+            calls_shown=MOST,
             chosen=animations.chosen,
             outcome=animations.outcome,
             undrawn=[brief(told, 1_000) for told in undrawn(gallery.undrawn if gallery else ())],
             brief=brief,
-            unasked=not record.episodes.asked and any(shows_questions(log) for log in cell.logs.values()),
+            unasked=not record.episodes.questions and any(shows_questions(log) for log in cell.logs.values()),
             base64=lambda content: base64.b64encode(content).decode("ascii"),
         )
     )
@@ -178,11 +178,11 @@ def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
     names = [str(name) for name in rows.columns if name not in (*IDENTITY, "variant", "label", "directory")]
     drawn = declared is not None and (shows_frames(declared) or shows_questions(declared))
     table = [name for name in names if not (drawn and name == SNAPSHOT)]
-    first, last = rows.head(SHOWN), rows.iloc[max(SHOWN, len(rows) - SHOWN) :]
+    first, last = rows.head(MOST), rows.iloc[max(MOST, len(rows) - MOST) :]
     columns = table[:WIDEST]
     told = f"{meaning} {len(rows):,} row{'s' * (len(rows) != 1)}"
     if left_out := len(rows) - len(first) - len(last):
-        told += f"; the first and the last {SHOWN} are shown and {left_out:,} left out"
+        told += f"; the first and the last {MOST} are shown and {left_out:,} left out"
     if len(columns) < len(names):
         told += f"; {len(columns)} of {len(names):,} columns are shown"
     cells = tuple(
@@ -225,11 +225,11 @@ def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample
         counted = ", ".join(f"{count:,} {brief(str(name), 40)}" for name, count in list(outcomes.items())[:20])
         told = f"{len(rows):,} queries: {counted}"
     others = rows[~failed]
-    ends = others if len(others) <= 2 * SHOWN else pd.concat([others.head(SHOWN), others.tail(SHOWN)])
-    chosen = pd.concat([rows[failed].head(SHOWN), ends])
+    ends = others if len(others) <= 2 * MOST else pd.concat([others.head(MOST), others.tail(MOST)])
+    chosen = pd.concat([rows[failed].head(MOST), ends])
     if left_out := len(rows) - len(chosen):
         first = "those without an answer" if log == "judgements" else "those that were not kept"
-        told += f". Shown are at most {SHOWN} of {first}, then the first and the last {SHOWN} others"
+        told += f". Shown are at most {MOST} of {first}, then the first and the last {MOST} others"
         told += f"; {left_out:,} are left out"
     named = dict.fromkeys([*COLUMNS[log], *declared])
     columns = tuple(name for name in named if name in chosen and chosen[name].notna().any())[:WIDEST]

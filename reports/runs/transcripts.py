@@ -97,7 +97,7 @@ class Line(NamedTuple):
     by: str
     emergency: bool
     """Whether the performer acted in place of System 1."""
-    said: str
+    reply: str
     """The performer's reply; "" if it is nothing but the action's name."""
 
 
@@ -137,7 +137,7 @@ class Transcript(NamedTuple):
     parts: tuple[Part, ...]
     left_out: int
     """Sub-goals left out for lack of room."""
-    told: int
+    logged_steps: int
     """Steps whose actions the log tells; the first ones, if fewer than `length`."""
     frames: int
     """Frames of the episode."""

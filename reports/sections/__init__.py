@@ -1,6 +1,6 @@
 """Sections of a study's report: the contents of one, the list of all, and the handling of one that fails.
 
-The report goes over one list: the built-in sections (`own.py`), those of `report.py` in the folder of a method, and
+The report goes over one list: the built-in sections (`builtin.py`), those of `report.py` in the folder of a method, and
 those of other packages, whose entry points in the group `guidebench.sections` name a module. Every such module has a
 tuple `SECTIONS`. A section that cannot be imported, takes a reserved or used name, or raises becomes a note, and the
 rest of the report is unaffected. A section reads the logs of runs with `Source.rows`.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from guidebench.results import CellRecord, StudyRecord
 
 GROUP = "guidebench.sections"
-OWN = "guidebench.reports.sections.own"
+BUILTIN = "guidebench.reports.sections.builtin"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 RESERVED = (
@@ -71,7 +71,7 @@ class Source:
     """The logs that `rows` may read: those that the section declares."""
     notes: list[str] = field(default_factory=list, repr=False)
     """Notes of the report, on what is left out."""
-    whole: tuple[StudyRecord, Summary] | None = field(default=None, repr=False)
+    unbounded: tuple[StudyRecord, Summary] | None = field(default=None, repr=False)
     """The study and its summary with every row, where `study` and `summary` have those shown only
     (`summary/bounding.py`); None if they have every row."""
     _read: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
@@ -146,7 +146,7 @@ class Section:
         return f"the section {self.name!r} of {self.by}" if self.by else f"the section {self.title!r}"
 
 
-class Made(NamedTuple):
+class BuiltSection(NamedTuple):
     """A section of one study, before anything is drawn."""
 
     section: Section
@@ -166,13 +166,13 @@ def sections(notes: list[str]) -> list[Section]:
             if why:
                 notes.append(f"left out: a section of {where}, since {why}")
             else:
-                found[section.name] = replace(section, by="" if where == OWN else where)
+                found[section.name] = replace(section, by="" if where == BUILTIN else where)
     return sorted(found.values(), key=lambda section: section.order)
 
 
 def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield the modules with sections, built-in ones first, with the function that loads each."""
-    yield _module(OWN)
+    yield _module(BUILTIN)
     package = importlib.import_module("guidebench.methods")
     for module in pkgutil.iter_modules(package.__path__, "guidebench.methods."):
         if any((Path(place) / module.name.rpartition(".")[2] / "report.py").is_file() for place in package.__path__):
@@ -204,7 +204,7 @@ def _misdeclared(section: Any, found: Mapping[str, Section]) -> str:
     if section.name in RESERVED:
         return f"its name {section.name!r} belongs to what every report has; choose another"
     if section.name in found:
-        return f"its name {section.name!r} is taken by {found[section.name].by or OWN}; choose another"
+        return f"its name {section.name!r} is taken by {found[section.name].by or BUILTIN}; choose another"
     return ""
 
 
@@ -232,7 +232,7 @@ def _where(error: BaseException) -> str:
     return f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
 
 
-def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Made]:
+def build(found: Sequence[Section], source: Source, notes: list[str]) -> list[BuiltSection]:
     """Return the sections whose logs a study has, with their tables; failures go to `notes`."""
     there = (
         attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
@@ -248,7 +248,7 @@ def _for(section: Section, source: Source, notes: list[str]) -> Source:
     return replace(source, needs=(*section.needs, *further), notes=notes)
 
 
-def _made(section: Section, source: Source) -> Made:
+def _made(section: Section, source: Source) -> BuiltSection:
     content = section.load(source)
     tables, listings = list(section.tables(content)), list(section.listings(content))
     for table in tables:
@@ -257,7 +257,7 @@ def _made(section: Section, source: Source) -> Made:
         _check_listing(listing)
     plain = section.plain(content) if section.plain else None
     json.dumps(plain, allow_nan=False)
-    return Made(section, content, tables, listings, plain)
+    return BuiltSection(section, content, tables, listings, plain)
 
 
 def _check(table: Any) -> None:
@@ -288,7 +288,7 @@ def _check_listing(listing: Any) -> None:
         raise ValueError(f"a line of {listing.heading!r} has not its name and a text for each of its columns")
 
 
-def galleries(found: Sequence[Made], source: Source, notes: list[str]) -> list[Gallery]:
+def galleries(found: Sequence[BuiltSection], source: Source, notes: list[str]) -> list[Gallery]:
     """Return the figures of sections; failures go to `notes`. No two figures have the same file name."""
     taken: set[str] = set()
     shown: dict[str, Gallery] = {}
@@ -301,7 +301,7 @@ def galleries(found: Sequence[Made], source: Source, notes: list[str]) -> list[G
     return [shown[each.section.name] for each in found if each.section.name in shown]
 
 
-def _gallery(each: Made, source: Source, taken: set[str]) -> Gallery:
+def _gallery(each: BuiltSection, source: Source, taken: set[str]) -> Gallery:
     section = each.section
     drawings = list(section.drawings(each.content, source))
     if not all(isinstance(drawing, Drawing) for drawing in drawings):

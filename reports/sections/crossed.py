@@ -32,7 +32,7 @@ class SweepGrid(NamedTuple):
     None where a cell has not been evaluated yet.
     """
 
-    where: str
+    task_id: str
     label: str
     fields: tuple[str, str]
     values: tuple[tuple[str, ...], tuple[str, ...]]
@@ -128,8 +128,8 @@ def drawings(found: Sequence[SweepGrid]) -> list[Drawing]:
     names: list[str] = []
     drawn = []
     for grid in found:
-        what = f"{grid.where}: {grid.label}"
-        name = figures.file_name("crossed", f"{grid.where}-{grid.label}", names)
+        what = f"{grid.task_id}: {grid.label}"
+        name = figures.file_name("crossed", f"{grid.task_id}-{grid.label}", names)
         names.append(name)
         values = np.array(
             [[np.nan if row is None else row.final.estimate for row in line] for line in grid.rows], float

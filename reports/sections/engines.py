@@ -27,7 +27,8 @@ from guidebench.reports.summary.summaries import Summary, with_notes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OWN, RLIABLE = ENGINES = ("own", "rliable")
+RLIABLE = "rliable"
+"""Value of `bench report --statistics` that chooses rliable."""
 PLOTTED = ("profiles-", "improvement-")
 """Name prefixes of our own figures that rliable's replace."""
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM", "optimality_gap": "Optimality Gap"}
@@ -50,7 +51,7 @@ def with_rliable_s(summary: Summary, reps: int = with_rliable.REPS) -> Summary:
     overviews = tuple(_overview(each, reps) for each in summary.overviews)
     found: dict[tuple[str, str], dict[str, with_rliable.Estimate]] = {}
     for entry in summary.aggregates:
-        scores = next(each.scores for each in overviews if each.scores.where == entry.heading)
+        scores = next(each.scores for each in overviews if each.scores.heading == entry.heading)
         key = entry.heading, entry.label
         if key not in found:
             own = statistics.name_seed(entry.label, 0)
@@ -92,7 +93,7 @@ def drawings(summary: Summary, own: Sequence[Drawing]) -> list[Drawing]:
     for each in summary.overviews:
         for kind, figure, words in _plots(summary, each):
             name = figures.file_name(kind, each.scores.place, [drawing.name for drawing in kept])
-            kept.append(Drawing(each.scores.where, name, *_saved(figure), f"{each.scores.where}: {words}"))
+            kept.append(Drawing(each.scores.heading, name, *_saved(figure), f"{each.scores.heading}: {words}"))
     return kept
 
 
@@ -105,7 +106,7 @@ def _plots(summary: Summary, each: Overview) -> Iterator[tuple[str, Figure, str]
     from rliable import plot_utils
 
     measure = scoring.mean_of(each.scores.score)
-    entries = [entry for entry in summary.aggregates if entry.heading == each.scores.where]
+    entries = [entry for entry in summary.aggregates if entry.heading == each.scores.heading]
     points: dict[str, Any] = {}
     ends: dict[str, Any] = {}
     for label in dict.fromkeys(entry.label for entry in entries if np.isfinite(entry.interval.low)):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HEADING = "episodes of the last evaluation"
 SUCCESS, STEPS, SECONDS = "success", "steps", "wall seconds"
-OWN = (SUCCESS, STEPS, SECONDS)
+STANDARD = (SUCCESS, STEPS, SECONDS)
 NOTE = (
     "Means over the episodes of the last evaluation that all seeds have. Wall seconds: of all evaluations of a worker, "
     "by their episodes, which are stepped together; an episode alone takes longer."
@@ -32,7 +32,7 @@ UNTIMED = "records do not say how long evaluations took, so their episodes have 
 class Episodes(NamedTuple):
     """One task; `means` maps a row label to an estimate for each of `names`."""
 
-    where: str
+    task_id: str
     names: tuple[str, ...]
     means: Mapping[str, tuple[Interval, ...]]
 
@@ -62,7 +62,7 @@ def episodes(
         where, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
         found = {
             SUCCESS: ended["success"].mean(),
-            **{str(name): more[name] for name in more if name not in OWN},
+            **{str(name): more[name] for name in more if name not in STANDARD},
             STEPS: ended["length"].mean(),
             SECONDS: seconds_of_episode(timings[timings["cell"] == cell.id], played),
         }
@@ -104,14 +104,14 @@ def _table(where: str, rows: Mapping[str, Mapping[str, Array]], reps: int) -> Ep
 
 def tables(found: Sequence[Episodes]) -> list[Grid]:
     """Return one table per task."""
-    return [Grid(f"{each.where}: {HEADING}", each.names, each.means, NOTE) for each in found]
+    return [Grid(f"{each.task_id}: {HEADING}", each.names, each.means, NOTE) for each in found]
 
 
 def plain(found: Sequence[Episodes]) -> list[dict[str, Any]]:
     """Return the tables: task, and per row its means."""
     return [
         {
-            "task": each.where,
+            "task": each.task_id,
             "rows": [
                 {"label": label, "means": dict(zip(each.names, map(export.spread, means), strict=True))}
                 for label, means in each.means.items()

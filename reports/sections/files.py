@@ -27,7 +27,7 @@ RESAMPLES = 50_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportOptions:
     """How a report is made."""
 
     resamples: int = RESAMPLES
@@ -54,7 +54,9 @@ class Report:
 
 
 def report(
-    directory: str | Path, asked: Asked, run_pages: Callable[[StudyRecord], Mapping[str, str]] = lambda study: {}
+    directory: str | Path,
+    asked: ReportOptions,
+    run_pages: Callable[[StudyRecord], Mapping[str, str]] = lambda study: {},
 ) -> Report:
     """Return the report of the study in a directory; raise UserError if there is none, or a file does not fit its
     schema. `run_pages`: returns run directory -> link to the run's own page, for the runs that have one."""
@@ -73,10 +75,10 @@ def report(
         places, failed = figures.styles(row.label for row in found.rows), list[str]()
         source = sections.Source(
             study, found, asked.resamples, labels, places, asked.rliable is not None,
-            whole=(whole, every) if study is not whole else None, _read={sections.EVALUATIONS: evaluations},
+            unbounded=(whole, every) if study is not whole else None, _read={sections.EVALUATIONS: evaluations},
         )  # fmt: skip
         known = sections.sections(failed)
-        shown = sections.made(known, source, failed)
+        shown = sections.build(known, source, failed)
     galleries = sections.galleries(shown, source, failed)
     further = [*(str(warning.message) for warning in caught if ours(warning)), *failed]
     every, found = (summaries.with_notes(each, further) for each in (every, found))

@@ -34,7 +34,7 @@ class Sketch(NamedTuple):
     """One query of one run."""
 
     label: str
-    where: str
+    task_id: str
     seed: int
     step: int
     paths: Mapping[tuple[str, str], Array]
@@ -64,7 +64,7 @@ def drawings(found: Sequence[Sketch]) -> list[Drawing]:
     """Draw one figure per sketch."""
     drawn: list[Drawing] = []
     for each in found:
-        name = figures.file_name("paths", f"{each.where}-{each.label}", [drawing.name for drawing in drawn])
+        name = figures.file_name("paths", f"{each.task_id}-{each.label}", [drawing.name for drawing in drawn])
         drawn.append(draw(each, name))
     return drawn
 
@@ -85,11 +85,13 @@ def draw(sketch: Sketch, name: str) -> Drawing:
             axes.plot(path[:, across], path[:, up], color=colour, linestyle=line, linewidth=1.1, label=literal(label))
             axes.plot(path[:1, across], path[:1, up], "o", color=colour, markersize=4, fillstyle="none")
         axes.set(xlabel=AXES[across], ylabel=AXES[up])
-        axes.set_title(textwrap.fill(literal(f"{sketch.where}, step {sketch.step:,}"), figures.LABEL_CHARACTERS))
+        axes.set_title(textwrap.fill(literal(f"{sketch.task_id}, step {sketch.step:,}"), figures.LABEL_CHARACTERS))
         canvas.legend(loc="outside lower center", ncols=2, frameon=False)
         png, pdf = figures.saved(canvas)
-    words = f"Imagined and sampled segments on {sketch.where}, {sketch.label}, seed {sketch.seed}, step {sketch.step:,}"
-    return Drawing(sketch.where, name, png, pdf, f"{words}: {_words(sketch)}.")
+    words = (
+        f"Imagined and sampled segments on {sketch.task_id}, {sketch.label}, seed {sketch.seed}, step {sketch.step:,}"
+    )
+    return Drawing(sketch.task_id, name, png, pdf, f"{words}: {_words(sketch)}.")
 
 
 def _axes(sketch: Sketch) -> tuple[int, int]:

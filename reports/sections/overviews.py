@@ -40,7 +40,7 @@ def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[D
 
     def add(kind: str, scores: Scores, picture: tuple[bytes, bytes], words: str, chart: Chart | None = None) -> None:
         name = figures.file_name(kind, scores.place, [drawing.name for drawing in drawn])
-        drawn.append(Drawing(scores.where, name, *picture, words, chart))
+        drawn.append(Drawing(scores.heading, name, *picture, words, chart))
 
     for each in overviews:
         few = len(each.scores.final) <= MOST
@@ -73,18 +73,18 @@ def _matrix(cells: Cells, what: str, xlabel: str, each: Overview) -> tuple[tuple
         f"{label}: {', '.join(f'{text} [{ends}]' if ends else text for text, ends in zip(texts, own, strict=True))}"
         for label, texts, own in zip(cells.rows, cells.texts, beside, strict=True)
     )
-    return figures.heat_map(f"{what}\n{each.scores.where}", cells, xlabel), f"{each.scores.where}: {what}. {words}."
+    return figures.heat_map(f"{what}\n{each.scores.heading}", cells, xlabel), f"{each.scores.heading}: {what}. {words}."
 
 
 def _efficiency(each: Overview) -> Chart:
     curves = [Curve(label, each.scores.steps, values) for label, values in each.efficiency.items()]
-    return Chart(each.scores.where, each.scores.unit, f"IQM of the {scoring.mean_of(each.scores.score)}", curves)
+    return Chart(each.scores.heading, each.scores.unit, f"IQM of the {scoring.mean_of(each.scores.score)}", curves)
 
 
 def _profiles(each: Overview) -> Chart:
     curves = [Curve(label, each.thresholds, values) for label, values in each.profiles.items()]
     across = f"final {scoring.mean_of(each.scores.score)} τ"
-    return Chart(each.scores.where, across, "share of runs above τ", curves, steps=True)
+    return Chart(each.scores.heading, across, "share of runs above τ", curves, steps=True)
 
 
 def _improvement(each: Overview) -> Cells:

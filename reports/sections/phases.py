@@ -39,7 +39,7 @@ class Spread(NamedTuple):
     """One label on one task; frames are indexed by step, with a column per event."""
 
     label: str
-    where: str
+    task_id: str
     drawn: pd.DataFrame
     stored: pd.DataFrame
     seeds: int
@@ -74,7 +74,7 @@ def drawings(found: Sequence[Spread]) -> list[Drawing]:
     """Draw one figure per task, a panel per label."""
     tasks: dict[str, list[Spread]] = {}
     for spread in found:
-        tasks.setdefault(spread.where, []).append(spread)
+        tasks.setdefault(spread.task_id, []).append(spread)
     names: list[str] = []
     drawn = []
     for where, members in tasks.items():

@@ -33,7 +33,7 @@ COLUMNS = (
 STRETCHES = 20
 """Most points of a curve over training; consecutive sessions are merged to stay below it."""
 DISCARDED, EQUAL, LABELLED = "inconsistent", "equal", "labelled"
-KEPT = "kept"
+ACCEPTED = "kept"
 ACCURACY, LEARNED = "label accuracy", "learned reward's accuracy"
 IMAGINED, CHOSEN, SCRIPTED = "imagined", "preferred by the teacher", "preferred by a scripted teacher"
 BARS: tuple[str, ...] = (IMAGINED, CHOSEN, SCRIPTED)
@@ -66,7 +66,7 @@ class Teaching(NamedTuple):
     """One label on one task; intervals are over its runs."""
 
     label: str
-    where: str
+    task_id: str
     teacher: str
     queries: int
     runs: int
@@ -107,7 +107,7 @@ def teaching(
         found.append(
             Teaching(
                 label=label,
-                where=f"{cell.suite}/{cell.task}",
+                task_id=f"{cell.suite}/{cell.task}",
                 teacher=_teacher(cell),
                 queries=len(mine),
                 runs=len(runs),
@@ -206,8 +206,8 @@ def tables(found: Sequence[Teaching]) -> list[Grid]:
         )
         imagining = [each for each in members if each.imagined]
         if imagining:
-            words = [name for each in imagining for name in each.imagined if name != KEPT]
-            states = (KEPT, *dict.fromkeys(words))
+            words = [name for each in imagining for name in each.imagined if name != ACCEPTED]
+            states = (ACCEPTED, *dict.fromkeys(words))
             counted = {each.label: tuple(each.imagined.get(name, _zero()) for name in states) for each in imagining}
             made.append(Grid(f"{where}: imagined segments", states, counted, IMAGINED_NOTE))
         weighed = {each.label: tuple(each.rewards.get(name, NONE) for name in BARS) for each in members if each.rewards}
@@ -221,7 +221,7 @@ def drawings(found: Sequence[Teaching], rows: Sequence[ReportRow], places: Mappi
     imagined segments (figure 6); `places` as from `figures.styles`."""
     drawn: list[Drawing] = []
     for where, members in _by_task(found).items():
-        own = {row.label: row for row in rows if row.where == where}
+        own = {row.label: row for row in rows if row.task_id == where}
         known = {each.label: each for each in members if each.over_training and each.label in places}
         if known:
             name = figures.file_name("labels", where, [drawing.name for drawing in drawn])
@@ -314,7 +314,7 @@ def grouped(axes: Axes, groups: Mapping[str, Mapping[str, Interval]], names: Seq
 def _by_task(found: Sequence[Teaching]) -> dict[str, list[Teaching]]:
     tasks: dict[str, list[Teaching]] = {}
     for each in found:
-        tasks.setdefault(each.where, []).append(each)
+        tasks.setdefault(each.task_id, []).append(each)
     return tasks
 
 
@@ -328,7 +328,7 @@ def plain(found: Sequence[Teaching]) -> list[dict[str, Any]]:
     return [
         {
             "label": each.label,
-            "task": each.where,
+            "task": each.task_id,
             "teacher": each.teacher,
             "queries": each.queries,
             "runs": each.runs,

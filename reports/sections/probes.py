@@ -38,7 +38,7 @@ class Probed(NamedTuple):
     """One label on one task. Series are indexed by the move t; `events` are (t, name)."""
 
     label: str
-    where: str
+    task_id: str
     window: int
     """L, in moves: the length of a judged clip."""
     expert: pd.Series[bool]
@@ -95,12 +95,12 @@ def drawings(found: Sequence[Probed]) -> list[Drawing]:
     names: list[str] = []
     drawn = []
     for probe in found:
-        beside = [other for other in found if other.where == probe.where]
+        beside = [other for other in found if other.task_id == probe.task_id]
         values = np.concatenate([[0.0, 1e-6], *(series for other in beside for series in other.change.values())])
-        name = figures.file_name("probes", f"{probe.where}-{probe.label}", names)
+        name = figures.file_name("probes", f"{probe.task_id}-{probe.label}", names)
         names.append(name)
         png, pdf = _draw(probe, (values.min(), values.max()))
-        drawn.append(Drawing(f"{probe.where}: {probe.label}", name, png, pdf, _words(probe)))
+        drawn.append(Drawing(f"{probe.task_id}: {probe.label}", name, png, pdf, _words(probe)))
     return drawn
 
 
@@ -119,7 +119,7 @@ def _draw(probe: Probed, scale: tuple[float, float]) -> tuple[bytes, bytes]:
             axes[1].set(ylim=(-0.05, 1.05), yticks=(0, 1), ylabel="judge")
         handles = _changes(axes[-1], probe, scale)
         axes[-1].set(xlim=(0, len(probe.expert)), xlabel="move of the reference episode")
-        title = (textwrap.fill(literal(line), figures.LABEL_CHARACTERS) for line in (probe.where, probe.label))
+        title = (textwrap.fill(literal(line), figures.LABEL_CHARACTERS) for line in (probe.task_id, probe.label))
         axes[0].set_title("\n".join(title))
         chosen = sorted({0, (len(handles) - 1) // 2, len(handles) - 1}) if handles else []
         figure.legend(
@@ -168,7 +168,7 @@ def _words(probe: Probed) -> str:
     expert, score = probe.expert, probe.score
     events = ", ".join(f"{name} at {t}" for t, name in probe.events) or "none"
     parts = [
-        f"Reference episode of {probe.where}, {len(expert)} moves, {int((~expert).sum())} of them random",
+        f"Reference episode of {probe.task_id}, {len(expert)} moves, {int((~expert).sum())} of them random",
         f"Events: {events}",
     ]
     if len(score):

@@ -43,7 +43,7 @@ class Learned(NamedTuple):
     """One label on one task; intervals are over its runs."""
 
     label: str
-    where: str
+    task_id: str
     seeds: int
     random: Array
     """Random moves of the reference episode; those of the first run if each run has an episode of its own."""
@@ -86,7 +86,7 @@ def learned(
         found.append(
             Learned(
                 label=label,
-                where=f"{cell.suite}/{cell.task}",
+                task_id=f"{cell.suite}/{cell.task}",
                 seeds=len(along),
                 random=np.flatnonzero(~expert),
                 true=scaled[0] if (scaled == scaled[0]).all() else scaled.mean(axis=0),
@@ -200,7 +200,7 @@ def _accuracies(
 def _by_task(found: Sequence[Learned]) -> dict[str, list[Learned]]:
     tasks: dict[str, list[Learned]] = {}
     for each in found:
-        tasks.setdefault(each.where, []).append(each)
+        tasks.setdefault(each.task_id, []).append(each)
     return tasks
 
 
@@ -209,7 +209,7 @@ def plain(found: Sequence[Learned]) -> list[dict[str, Any]]:
     return [
         {
             "label": each.label,
-            "task": each.where,
+            "task": each.task_id,
             "seeds": each.seeds,
             "step": int(each.steps[-1]),
             "correlation": export.spread(each.correlation),

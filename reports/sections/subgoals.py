@@ -47,7 +47,7 @@ GRID_LINES = 40
 class Subgoals(NamedTuple):
     """One task; `rates` maps a row label to the share of episodes that met each of `names`."""
 
-    where: str
+    task_id: str
     names: tuple[str, ...]
     rates: Mapping[str, tuple[Interval, ...]]
     history: Mapping[str, pd.DataFrame]
@@ -87,7 +87,7 @@ def geometric(rates: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def tables(found: Sequence[Subgoals]) -> list[Grid]:
     """Return one table per task."""
-    return [Grid(f"{each.where}: {HEADING}", each.names, each.rates, digits={TOGETHER: 4}) for each in found]
+    return [Grid(f"{each.task_id}: {HEADING}", each.names, each.rates, digits={TOGETHER: 4}) for each in found]
 
 
 def _table(where: str, rates: Mapping[str, pd.DataFrame], history: Mapping[str, pd.DataFrame], reps: int) -> Subgoals:
@@ -107,7 +107,7 @@ def plain(found: Sequence[Subgoals]) -> list[dict[str, Any]]:
     """Return the tables of subgoals: task, and per row the share of episodes that met each."""
     return [
         {
-            "task": each.where,
+            "task": each.task_id,
             "rows": [
                 {"label": label, **{name: export.spread(rate) for name, rate in zip(each.names, rates, strict=True)}}
                 for label, rates in each.rates.items()
@@ -122,9 +122,9 @@ def drawings(found: Sequence[Subgoals]) -> list[Drawing]:
     names: list[str] = []
     drawn = []
     for each in found:
-        name = figures.file_name("subgoals", each.where, names)
+        name = figures.file_name("subgoals", each.task_id, names)
         names.append(name)
-        drawn.append(Drawing(each.where, name, *_draw(each), _words(each)))
+        drawn.append(Drawing(each.task_id, name, *_draw(each), _words(each)))
     return drawn
 
 
@@ -151,7 +151,7 @@ def _draw(each: Subgoals) -> tuple[bytes, bytes]:
         bar.set_label("share of episodes", fontsize=7)
         bar.ax.tick_params(labelsize=6, width=0.5, length=2)
         bar.outline.set_linewidth(0.5)
-        figure.suptitle(textwrap.fill(literal(each.where), figures.LABEL_CHARACTERS), fontsize=8)
+        figure.suptitle(textwrap.fill(literal(each.task_id), figures.LABEL_CHARACTERS), fontsize=8)
         figure.supxlabel("environment steps per seed", fontsize=8)
         return figures.saved(figure)
 
@@ -181,6 +181,6 @@ def _words(each: Subgoals) -> str:
         met = ", ".join(f"{name} {rate:.2f}" for name, rate in last.items() if rate > 0)
         parts.append(f"{label} after {int(history.index[-1]):,} steps: {met or 'none'}")
     return (
-        f"Heat maps of the share of episodes on {each.where} that met each subgoal, over training. At the last "
+        f"Heat maps of the share of episodes on {each.task_id} that met each subgoal, over training. At the last "
         f"evaluation, without those that were never met: {'; '.join(parts)}."
     )

@@ -121,7 +121,7 @@ def beside(source: Source, panels: Mapping[str, str], given: str, name: str, tit
     tasks: dict[str, list[ReportRow]] = {}
     for row in source.summary.rows:
         if row.cell.id in having and row.label in source.places:
-            tasks.setdefault(row.where, []).append(row)
+            tasks.setdefault(row.task_id, []).append(row)
     for where, rows in tasks.items():
         charts = [chart(SUCCESS, [success(row, row.label) for row in rows], share=True)]
         charts += [

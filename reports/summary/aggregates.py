@@ -89,8 +89,8 @@ class Scores:
         return self.suite if len(self.tasks) > 1 else f"{self.suite}/{self.tasks[0]}"
 
     @property
-    def where(self) -> str:
-        """Return their heading."""
+    def heading(self) -> str:
+        """Return suite and task or number of tasks, profile, conditions and score, joined by commas."""
         several = len(self.tasks) > 1
         tasks = f"{len(self.tasks)} tasks" if several else ""
         measure = "" if self.score.name == "success" else f"by {scoring.title(self.score)}" if self.one_scale else ""
@@ -121,8 +121,8 @@ def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
     have. Tasks that serve pre-training alone are left out."""
     found = []
     stages = {stage.id for row in rows for stage in row.cell.stages}
-    tested = {row.where for row in rows if row.cell.id not in stages}
-    for members in _alike([row for row in rows if row.where in tested]):
+    tested = {row.task_id for row in rows if row.cell.id not in stages}
+    for members in _alike([row for row in rows if row.task_id in tested]):
         suite = members[0].cell.suite
         tasks = tuple(dict.fromkeys(row.cell.task for row in members))
         chosen: dict[str, list[ReportRow]] = {}
@@ -159,7 +159,7 @@ def _distinct(found: Sequence[tuple[Scores, Sequence[ReportRow]]]) -> list[Score
 
     made = []
     for index, (scores, members) in enumerate(found):
-        alike = [number for number, (other, _) in enumerate(found) if other.where == scores.where]
+        alike = [number for number, (other, _) in enumerate(found) if other.heading == scores.heading]
         if len(alike) > 1:
             same = [found[number][1] for number in alike]
             tells = [tell for tell in (steps, version) if len({tell(each) for each in same}) > 1]
@@ -179,7 +179,7 @@ def fewer(scores: Scores, notes: list[str]) -> Scores:
     kept = [label for label in scores.final if label in best]
     if len(scores.tasks) > 1:
         notes.append(
-            f"{scores.where}: aggregates over tasks are of the {MOST} best of {len(scores.final):,} rows, whose "
+            f"{scores.heading}: aggregates over tasks are of the {MOST} best of {len(scores.final):,} rows, whose "
             f"differences are not tested"
         )
     seeds = {label: scores.seeds[label] for label in kept}
@@ -308,7 +308,7 @@ def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
                     label,
                     scores.suite,
                     scores.profile,
-                    scores.where,
+                    scores.heading,
                     scores.score,
                     metric,
                     Interval(np.asarray(values[index]), *ends(own)),

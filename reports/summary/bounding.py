@@ -49,9 +49,9 @@ def _cells(kept: Mapping[Place, Iterable[ReportRow]]) -> set[str]:
 def _said(rows: Sequence[ReportRow], chosen: Sequence[ReportRow]) -> str:
     baseline = chosen[0]
     return (
-        f"{baseline.where}: tables and figures show {len(chosen)} of {len(rows):,} rows: {baseline.label}, with which "
-        f"the others are compared, and those with the best final scores. The best of so many are so partly by chance; "
-        f"run them again with other seeds before you report them. summary.json has every row"
+        f"{baseline.task_id}: tables and figures show {len(chosen)} of {len(rows):,} rows: {baseline.label}, with "
+        f"which the others are compared, and those with the best final scores. The best of so many are so partly by "
+        f"chance; run them again with other seeds before you report them. summary.json has every row"
     )
 
 

@@ -43,7 +43,7 @@ UNMIXED = Mixing()
 class Place(NamedTuple):
     """The task and protocol of a configuration."""
 
-    where: str
+    task_id: str
     method: str
     profile: str
     version: int | None
@@ -80,7 +80,7 @@ def headings(found: Iterable[Place]) -> dict[Place, str]:
     named = {}
     distinct = list(dict.fromkeys(found))
     for each in distinct:
-        parts = [each.where, f"{each.profile} profile", words(each.conditions)]
+        parts = [each.task_id, f"{each.profile} profile", words(each.conditions)]
         alike = [other for other in distinct if other[:3] == each[:3] and other.conditions == each.conditions]
         if len({other.steps for other in alike}) > 1:
             parts.append(f"{each.steps:,} steps")
@@ -216,10 +216,10 @@ def require(
     `names` are those of the two sides. Raises UserError if no runs match at all and, if `strict`, for any such task.
     """
     ours, theirs = (dict.fromkeys(entry for entry in side if entry.profile) for side in (new, stored))
-    shared = [where for where in dict.fromkeys(entry.where for entry in ours) if where in {t.where for t in theirs}]
+    shared = [where for where in dict.fromkeys(entry.task_id for entry in ours) if where in {t.task_id for t in theirs}]
     blocked = {}
     for where in shared:
-        pairs = [(one, two) for one in ours if one.where == where for two in theirs if two.where == where]
+        pairs = [(one, two) for one in ours if one.task_id == where for two in theirs if two.task_id == where]
         reasons = dict.fromkeys(obstacle(*pair, mixing) for pair in pairs)
         if "" not in reasons:
             blocked[where] = f"{where}: not compared: {' / '.join(reasons)}"
@@ -237,7 +237,7 @@ def listed(places: Iterable[Place]) -> str:
     """List what is available by task: `grid/8x8 (uer, per; quick)`."""
     by_task: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for entry in places:
-        methods, profiles = by_task.setdefault(entry.where, ({}, {}))
+        methods, profiles = by_task.setdefault(entry.task_id, ({}, {}))
         methods[entry.method] = profiles[entry.profile] = None
     parts = [f"{where} ({', '.join(methods)}; {', '.join(profiles)})" for where, (methods, profiles) in by_task.items()]
     return ", ".join(parts[:10]) + (f", … ({len(parts)})" if len(parts) > 10 else "") if parts else "none"

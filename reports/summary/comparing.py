@@ -48,7 +48,7 @@ def compare(
     notes: list[str] = []
     new = {id for name in new for id in joined.members.get(name, ())}
     stored = {id for name in stored for id in joined.members.get(name, ())}
-    labels = names.whole(joined.study.cells, notes).labels
+    labels = names.full(joined.study.cells, notes).labels
     rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, labels, seed)
     references = [row for row in rows if row.cell.id in stored]
     if not every:
@@ -60,13 +60,13 @@ def compare(
         others = [
             row
             for row in rows
-            if row.cell.id in new and row.where == reference.where and joined.recorded(row.cell.id) != own
+            if row.cell.id in new and row.task_id == reference.task_id and joined.recorded(row.cell.id) != own
         ]
         fitting = []
         for row in others:
             reason = comparability.obstacle(place(row.cell), place(reference.cell), mixing)
             if reason:
-                ours, theirs = apart.setdefault((row.where, reason), ({}, {}))
+                ours, theirs = apart.setdefault((row.task_id, reason), ({}, {}))
                 ours[row.label] = theirs[reference.label] = None
             else:
                 fitting.append(row)
@@ -126,7 +126,7 @@ def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
 def _table(reference: ReportRow, rows: Sequence[ReportRow]) -> Matrix:
     level = [replace(row, behind=not _level(row, reference)) for row in rows]
     lines = matrices.lines(reference, level)
-    return Matrix("comparison", f"{reference.where}: beside {reference.label}", tuple(lines))
+    return Matrix("comparison", f"{reference.task_id}: beside {reference.label}", tuple(lines))
 
 
 def _names(rows: Sequence[ReportRow], origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -135,9 +135,10 @@ def _names(rows: Sequence[ReportRow], origins: Mapping[str, Sequence[str]]) -> d
     studies = {row.cell.id: ", ".join(short[name] for name in origins[row.cell.id]) for row in rows}
     tasks: dict[str, set[str]] = {}
     for row in rows:
-        tasks.setdefault(row.where, set()).add(studies[row.cell.id])
+        tasks.setdefault(row.task_id, set()).add(studies[row.cell.id])
     return {
-        row.cell.id: f"{row.label} ({studies[row.cell.id]})" if len(tasks[row.where]) > 1 else row.label for row in rows
+        row.cell.id: f"{row.label} ({studies[row.cell.id]})" if len(tasks[row.task_id]) > 1 else row.label
+        for row in rows
     }
 
 
@@ -155,7 +156,7 @@ def _level(row: ReportRow, reference: ReportRow) -> bool:
 
 def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
     """Return the differences between the two besides the intended one."""
-    where, pair = row.where, f"{row.label} and {reference.label}"
+    where, pair = row.task_id, f"{row.label} and {reference.label}"
     one, other = place(row.cell), place(reference.cell)
     if one.profile != other.profile:
         yield f"{where}: profiles {one.profile} and {other.profile} stand side by side, as asked for"

@@ -38,13 +38,13 @@ BESIDE_EVENTS = "Judges beside the task's own events: privileged information, fo
 
 
 class Share(NamedTuple):
-    """`part` of `whole` clips."""
+    """`part` of `total` clips."""
 
     part: int
-    whole: int
+    total: int
 
     def __str__(self) -> str:
-        return f"{self.part / self.whole:.3f} of {self.whole:,}" if self.whole else "—"
+        return f"{self.part / self.total:.3f} of {self.total:,}" if self.total else "—"
 
 
 class Agreement(NamedTuple):
@@ -62,7 +62,7 @@ class Judging(NamedTuple):
     """Judging of one label on one task, summed over its runs; None where it was not recorded."""
 
     label: str
-    where: str
+    task_id: str
     judge: str
     """The judge's name, with its role if there are several."""
     remark: str
@@ -152,7 +152,7 @@ def _judging(cell: CellRecord, role: str, asked: pd.DataFrame, total: Mapping[st
     own = total if alone else {}
     return Judging(
         label=cell.label,
-        where=f"{cell.suite}/{cell.task}",
+        task_id=f"{cell.suite}/{cell.task}",
         judge=f"{'' if alone else f'{role}: '}{model} ({backend})",
         remark=_remark([(backend, "judge")]),
         positive=Share(int((scores["score"] > threshold).sum()), len(scores)),
@@ -177,7 +177,7 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
          "Seconds per clip", "Judging, share of run", "Unanswered, of clips", "Steps per second"),
         [
             (
-                each.label, each.where, each.judge, str(each.positive), maybe(each.delay, 0), maybe(each.waited, 1),
+                each.label, each.task_id, each.judge, str(each.positive), maybe(each.delay, 0), maybe(each.waited, 1),
                 maybe(each.waited_share, 3), maybe(each.seconds_per_clip, 4), maybe(each.judging_share, 3),
                 str(each.unanswered), maybe(each.steps_per_second, 1),
             )
@@ -193,7 +193,7 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
     beside = Listing(
         BESIDE_EVENTS,
         ("Task", "Agreement, of clips", "Hit rate, of clips with an event", "False-alarm rate, of clips without"),
-        [(each.label, f"{each.where}{_which(each, found)}", *map(str, agreement)) for each, agreement in known],
+        [(each.label, f"{each.task_id}{_which(each, found)}", *map(str, agreement)) for each, agreement in known],
         on="page",
         words=1,
     )
@@ -202,7 +202,7 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
         ("positive,\nof clips judged", "agreement", "hit rate, of\nclips with event",
          "false-alarm rate,\nof the others"),
         [
-            (f"{each.label} on {each.where}{_which(each, found)}", str(each.positive), *map(str, agreement))
+            (f"{each.label} on {each.task_id}{_which(each, found)}", str(each.positive), *map(str, agreement))
             for each, agreement in known
         ],
         on="terminal",
@@ -212,7 +212,7 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
 
 def _which(one: Judging, found: Sequence[Judging]) -> str:
     """Name the judge if its row has several there."""
-    several = sum((each.label, each.where) == (one.label, one.where) for each in found) > 1
+    several = sum((each.label, each.task_id) == (one.label, one.task_id) for each in found) > 1
     return f", {one.judge}" if several else ""
 
 

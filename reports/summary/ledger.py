@@ -33,7 +33,7 @@ class Spent(NamedTuple):
     """One label on one task, summed over its runs."""
 
     label: str
-    where: str
+    task_id: str
     model: str
     runs: int
     failures: int
@@ -204,7 +204,7 @@ def listings(found: Sequence[Spent]) -> list[Listing]:
          "Calls billed", "USD billed"),
         [
             (
-                each.label, each.where, each.model, f"{each.calls:,}", f"{each.failures:,}", f"{each.tokens_in:,}",
+                each.label, each.task_id, each.model, f"{each.calls:,}", f"{each.failures:,}", f"{each.tokens_in:,}",
                 f"{each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1), maybe(each.usd, 4),
                 f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
             )
@@ -220,7 +220,7 @@ def listings(found: Sequence[Spent]) -> list[Listing]:
          "calls\nbilled", "USD\nbilled"),
         [
             (
-                f"{each.label} on {each.where}", each.model, f"{each.calls:,}", f"{each.failures:,}",
+                f"{each.label} on {each.task_id}", each.model, f"{each.calls:,}", f"{each.failures:,}",
                 f"{each.tokens_in:,} / {each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1),
                 maybe(each.usd, 4), f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
             )
@@ -229,3 +229,9 @@ def listings(found: Sequence[Spent]) -> list[Listing]:
         on="terminal",
     )  # fmt: skip
     return [whole, brief]
+
+
+def plain(spendings: Sequence[Spent]) -> list[dict[str, Any]]:
+    """Return the fields of each entry as JSON data; the task's name has the key `where`."""
+    records = (spending._asdict() for spending in spendings)
+    return [{"label": record.pop("label"), "where": record.pop("task_id"), **record} for record in records]

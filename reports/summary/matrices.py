@@ -58,7 +58,7 @@ def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
         beside = [row for row in rows if row.cell.matrix is None and row.place == reference.place]
         others = [row for row in [*members, *beside] if row is not reference]
         kinds = dict.fromkeys(row.cell.matrix.kind for row in members if row.cell.matrix)
-        heading = f"{reference.where}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
+        heading = f"{reference.task_id}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
         found.append(Matrix(place.kind, heading, tuple(lines(reference, others))))
     return found
 

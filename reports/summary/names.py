@@ -36,7 +36,7 @@ class Names(NamedTuple):
     setting."""
 
 
-def whole(cells: Iterable[CellRecord], notes: list[str]) -> Names:
+def full(cells: Iterable[CellRecord], notes: list[str]) -> Names:
     """Return the names that the cells have by themselves; how cells of one name are told apart is added to `notes`."""
     return Names(_distinct([(cell, cell.label) for cell in cells], notes))
 
@@ -45,7 +45,7 @@ def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
     """Return names that say only what differs between these cells; else as `whole`."""
     begun = [cell for cell in cells if cell.settings]
     if len(begun) < 2:
-        return whole(cells, notes)
+        return full(cells, notes)
     written = {cell.id: _written(cell) for cell in cells}
     dropped = _dropped(begun, written)
     same_profile = len({cell.profile for cell in begun}) == 1

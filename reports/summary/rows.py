@@ -122,7 +122,8 @@ class ReportRow:
         return self.cell.total if self.complete else self.last
 
     @property
-    def where(self) -> str:
+    def task_id(self) -> str:
+        """Return SUITE/TASK."""
         return f"{self.cell.suite}/{self.cell.task}"
 
 

@@ -126,8 +126,8 @@ def placed(rows: Sequence[ReportRow]) -> list[ReportRow]:
     """Return rows with the place within which each is compared, by task and with references first."""
     places = comparability.places([row.cell for row in rows])
     rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
-    order = {where: rank for rank, where in enumerate(dict.fromkeys(row.where for row in rows))}
-    return sorted(matrices.in_order(rows), key=lambda row: order[row.where])
+    order = {where: rank for rank, where in enumerate(dict.fromkeys(row.task_id for row in rows))}
+    return sorted(matrices.in_order(rows), key=lambda row: order[row.task_id])
 
 
 def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:
@@ -285,7 +285,7 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
     for place, peers in groups.items():
         if len(peers) > MOST:
             notes.append(
-                f"{peers[0].where}: no pairs of its {len(peers):,} rows are tested, so no row is marked as best"
+                f"{peers[0].task_id}: no pairs of its {len(peers):,} rows are tested, so no row is marked as best"
             )
             continue
         level = [peer for peer in peers if not (peer.lacks or _behind(peer, furthest[place]))]
@@ -298,16 +298,18 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
         target = None if _at_worst(baseline) else baseline.best
         if target is None:
             never = "succeeded" if row.score.name == "success" else f"had {row.score.name} other than the worst"
-            notes.append(f"{row.where}: {baseline.label} never {never}, so steps to its best are not defined")
+            notes.append(f"{row.task_id}: {baseline.label} never {never}, so steps to its best are not defined")
         sign = row.score.sign
         hits = row.steps[:0]
         if target is not None:
             hits = row.steps[sign * row.curve.estimate >= sign * target - TOLERANCE]
         behind = _behind(row, furthest[row.place])
         if behind:
-            notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
+            notes.append(
+                f"{row.task_id}, {row.label}: stands at step {row.last:,}, so it is compared with no other row"
+            )
         if row.lacks and len(peers) > 1:
-            notes.append(f"{row.where}, {row.label}: {lacking(row)}, so it is compared with no other row")
+            notes.append(f"{row.task_id}, {row.label}: {lacking(row)}, so it is compared with no other row")
         found.append(
             replace(
                 row,

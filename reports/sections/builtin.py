@@ -33,7 +33,7 @@ def _beside(_: None, source: Source) -> Sequence[Drawing]:
 
 
 def _crossed(source: Source) -> list[SweepGrid]:
-    study, summary = source.whole or (source.study, source.summary)  # a map has room for any number of rows
+    study, summary = source.unbounded or (source.study, source.summary)  # a map has room for any number of rows
     return crossed.grids(study.cells, summary.rows)
 
 
@@ -170,6 +170,6 @@ SECTIONS = (
         needs=("ledger", "spending"),
         load=_spent,
         listings=ledger.listings,
-        plain=lambda found: [each._asdict() for each in found],
+        plain=ledger.plain,
     ),
 )
