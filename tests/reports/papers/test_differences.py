@@ -72,4 +72,4 @@ def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: 
     settings = [Setting(both["vlm_rb 8x8"], both["uer 8x8"])]
     found = Estimator(lambda _: 1.0, reps=500)("gain_percent", settings)
     assert float(found.interval.high) == pytest.approx(100) and found.interval.low >= -100
-    assert found.told == ""
+    assert found.interval_note == ""

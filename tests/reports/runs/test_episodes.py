@@ -86,7 +86,7 @@ def test_frames_and_questions_of_logs_come_with_their_numbers_texts_and_images(t
     assert episodes.episodes(tmp_path).logged[0].success is None
 
 
-KINDS = {"strips": ("frames", strips), "logged": ("logged", logged), "asked": ("questions", asked)}
+KINDS = {"strips": ("frames", strips), "logged": ("logged", logged), "questions": ("questions", asked)}
 MISFITS = [
     ("logged", {"file": "../../run.json"}, "there is no file '../../run.json' in its directory"),
     ("logged", {"file": "vast.png"}, "has 4,294,836,225 pixels"),
@@ -100,14 +100,14 @@ MISFITS = [
     ("logged", {"success": "yes"}, "success is 'yes'; expected bool"),
     ("logged", {"episode": True}, "episode is True; expected int"),
     ("logged", {"left_out": None}, "left_out is None; expected int"),
-    ("asked", {"frame": "../../run.json"}, "there is no file '../../run.json' in its directory"),
-    ("asked", {"frame": "mine.json"}, "no PNG"),
-    ("asked", {"messages": [1]}, "a message is 1; expected a JSON object"),
-    ("asked", {"messages": [{"role": "user", "parts": [1]}]}, "a piece of a message is 1; expected a JSON object"),
-    ("asked", {"messages": [{"role": "user", "parts": [{"file": "x.png"}]}]}, "there is no file 'x.png'"),
-    ("asked", {"messages": [{"role": "user", "parts": [{}]}]}, "text is None; expected str"),
-    ("asked", {"role": 1}, "role is 1; expected str"),
-    ("asked", {"told": ["plan"]}, "a text is 'plan'; expected a JSON object"),
+    ("questions", {"frame": "../../run.json"}, "there is no file '../../run.json' in its directory"),
+    ("questions", {"frame": "mine.json"}, "no PNG"),
+    ("questions", {"messages": [1]}, "a message is 1; expected a JSON object"),
+    ("questions", {"messages": [{"role": "user", "parts": [1]}]}, "a piece of a message is 1; expected a JSON object"),
+    ("questions", {"messages": [{"role": "user", "parts": [{"file": "x.png"}]}]}, "there is no file 'x.png'"),
+    ("questions", {"messages": [{"role": "user", "parts": [{}]}]}, "text is None; expected str"),
+    ("questions", {"role": 1}, "role is 1; expected str"),
+    ("questions", {"told": ["plan"]}, "a text is 'plan'; expected a JSON object"),
     ("strips", {"score": 1.5}, "score is 1.5; expected a number in [0, 1]"),
     ("strips", {"score": float("nan")}, "score is nan; expected a finite number"),
     ("strips", {"score": "high"}, "score is 'high'"),

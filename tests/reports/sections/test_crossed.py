@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from guidebench.reports.rendering import figures
-from guidebench.reports.sections import Source, crossed, own
+from guidebench.reports.sections import Source, builtin, crossed
 from guidebench.reports.sections.crossed import SweepGrid
 from guidebench.reports.summary import bounding
 from tests.reports.conftest import Writer
@@ -90,7 +90,7 @@ def test_the_map_has_every_row_of_a_report_that_shows_some(writer: Writer) -> No
     shown = bounding.bounded(*whole)
     labels = {row.cell.id: row.label for row in shown[1].rows}
     source = Source(*shown, 200, labels, figures.styles(labels.values()), unbounded=whole)
-    section = next(each for each in own.SECTIONS if each.name == "crossed")
+    section = next(each for each in builtin.SECTIONS if each.name == "crossed")
     assert len(shown[1].rows) < 64
     (found,) = section.load(source)
     assert sum(row is not None for line in found.rows for row in line) == 64
