@@ -25,8 +25,8 @@ def run(args: argparse.Namespace) -> int:
     from guidebench import results
     from guidebench.reports.summary import citations
 
-    found = [study for name in args.studies for study in results.opened(name).values()]
-    everything = replace(found[0], cells=tuple(cell for study in found for cell in study.cells))
+    studies = [study for name in args.studies for study in results.opened(name).values()]
+    everything = replace(studies[0], cells=tuple(cell for study in studies for cell in study.cells))
     cited = citations.cite(everything)
     print(cited.text, end="")
     for line in cited.missing:

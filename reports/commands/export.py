@@ -34,17 +34,17 @@ def run(args: argparse.Namespace) -> int:
     if not len(episodes):
         raise UserError(f"{args.study}: no run has finished an evaluation yet, so there is nothing to export")
     notes: list[str] = []
-    found = exchange.FORMATS[args.format](episodes, full(study.cells, notes).labels)
+    exported = exchange.FORMATS[args.format](episodes, full(study.cells, notes).labels)
     waiting = [run.directory for run in study.runs if run.status != "finished"]
     if waiting:
         notes.append(f"partial: {len(waiting)} of {len(study.runs)} runs are not finished: {', '.join(waiting)}")
     if args.output:
         try:
-            Path(args.output).write_text(found.text, encoding="utf-8", newline="\n")
+            Path(args.output).write_text(exported.text, encoding="utf-8", newline="\n")
         except OSError as error:
             raise UserError(f"--output {args.output} cannot be written ({error.strerror})") from None
     else:
-        sys.stdout.write(found.text)
-    for note in [*notes, *found.notes]:
+        sys.stdout.write(exported.text)
+    for note in [*notes, *exported.notes]:
         print(f"bench export: {note}", file=sys.stderr)
     return 0

@@ -275,9 +275,9 @@ class Board:
     schema: int = field(default=BOARD_VERSION)
 
 
-def claim(entry: Entry) -> tuple[object, ...]:
+def claim(row: Entry) -> tuple[object, ...]:
     """Return the sort key by which rows get room for episodes: by place, then by tab."""
-    return entry.rank is None, entry.rank or 0, list(TABS).index(entry.tab), entry.suite, entry.id
+    return row.rank is None, row.rank or 0, list(TABS).index(row.tab), row.suite, row.id
 
 
 def plain(board: Board) -> dict[str, Any]:

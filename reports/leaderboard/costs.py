@@ -35,7 +35,7 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
     total = Answered(0, 0)
     texts: dict[str, list[Any]] = {}
     parts: dict[str, Mapping[str, RecordedPart]] = {}
-    for id, own, path in ((*place, path) for run in runs for place, path in _ledgers(study, run)):
+    for id, cell_parts, path in ((*place, path) for run in runs for place, path in _ledgers(study, run)):
         if path is not None:
             with contextlib.suppress(UserError):  # `costs` refuses it by name.
                 row = _row(path)
@@ -43,7 +43,7 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
                 if type(questions) is int and type(failures) is int and 0 <= failures <= questions < 2**53:
                     total = total.plus(Answered(questions, failures))
                     texts.setdefault(id, []).append(row.get(schema.ROLES))
-                    parts[id] = own
+                    parts[id] = cell_parts
     for id, mine in texts.items():
         try:
             roles, remarks = ledger.by_role(mine, parts[id])
@@ -56,17 +56,17 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
 def costs(study: StudyRecord) -> dict[str, CellCost]:
     """Return cell id -> cost, those of its stages included, for the cells that ask a foundation model and all of whose
     runs have a ledger. Raise UserError for an invalid record."""
-    found: dict[str, CellCost] = {}
+    totals: dict[str, CellCost] = {}
     silent: set[str] = set()
-    begun = (run for run in study.runs if run.status != "waiting")
-    for run, path in ((each, path) for each in begun for _, path in _ledgers(study, each)):
-        if path is not None:
-            row = _last(path)
-            before = found.get(run.cell.id, CellCost(0, 0.0))
-            found[run.cell.id] = CellCost(before.calls + row.calls, before.usd + row.usd)
-        else:
-            silent.add(run.cell.id)
-    return {id: cost for id, cost in found.items() if id not in silent}
+    for run in (run for run in study.runs if run.status != "waiting"):
+        for _, path in _ledgers(study, run):
+            if path is not None:
+                row = _last(path)
+                before = totals.get(run.cell.id, CellCost(0, 0.0))
+                totals[run.cell.id] = CellCost(before.calls + row.calls, before.usd + row.usd)
+            else:
+                silent.add(run.cell.id)
+    return {id: cost for id, cost in totals.items() if id not in silent}
 
 
 def _ledgers(

@@ -59,8 +59,8 @@ class Measured:
     def of(self, seeds: Sequence[int]) -> Measured:
         """Return the cell restricted to these seeds, in their order."""
         chosen = [self.seeds.index(seed) for seed in seeds]
-        kept = {name: getattr(self, name)[chosen] for name in ("scores", "returns", "variances", "counts")}
-        return replace(self, seeds=tuple(seeds), **kept)
+        arrays = {name: getattr(self, name)[chosen] for name in ("scores", "returns", "variances", "counts")}
+        return replace(self, seeds=tuple(seeds), **arrays)
 
 
 class Peers(NamedTuple):
@@ -104,7 +104,7 @@ class RankedRow:
     def score(self) -> Score:
         """Definition of its score. For one task it is the task's; for several tasks it is their common score if that is
         a share, else each task's rescaled to 0 (worst) to 1 (best)."""
-        return scoring.together([each.cell.score for each in self.tasks.values()])
+        return scoring.together([measured.cell.score for measured in self.tasks.values()])
 
     def of(self, tasks: Iterable[str]) -> RankedRow:
         """Return the row restricted to these tasks."""
@@ -113,7 +113,7 @@ class RankedRow:
     @property
     def seeds(self) -> tuple[int, ...]:
         """Return the seeds that every task has."""
-        return tuple(sorted(set.intersection(*(set(each.seeds) for each in self.tasks.values()))))
+        return tuple(sorted(set.intersection(*(set(measured.seeds) for measured in self.tasks.values()))))
 
 
 class Member(NamedTuple):
@@ -126,21 +126,25 @@ class Member(NamedTuple):
 
 def version(cell: CellRecord) -> int | None:
     """Version of the suite, None where the record lacks it."""
-    found = cell.versions.get("suite")
-    return found if type(found) is int else None
+    recorded = cell.versions.get("suite")
+    return recorded if type(recorded) is int else None
 
 
-def rows(source: Source, found: Iterable[Measured]) -> list[RankedRow]:
+def rows(source: Source, cells: Iterable[Measured]) -> list[RankedRow]:
     """Return the rows of a source's cells. Ablations and perturbations form no rows; they belong to their reference's
     row."""
-    own = [each for each in found if each.cell.matrix is None or each.cell.matrix.reference == each.cell.id]
+    rest = [
+        measured
+        for measured in cells
+        if measured.cell.matrix is None or measured.cell.matrix.reference == measured.cell.id
+    ]
     made = []
     for tell in (_nothing, _learner, _settings):
-        groups = _groups(own, tell)
-        apart = {key: members for key, members in groups.items() if not _clash(members)}
-        made += [_row(source, members, tell(members[0].cell)) for members in apart.values()]
-        own = [each for key, members in groups.items() if key not in apart for each in members]
-    return made + [_row(source, [each], each.cell.id) for each in own]
+        groups = _groups(rest, tell)
+        distinct = {key: members for key, members in groups.items() if not _clash(members)}
+        made += [_row(source, members, tell(members[0].cell)) for members in distinct.values()]
+        rest = [measured for key, members in groups.items() if key not in distinct for measured in members]
+    return made + [_row(source, [measured], measured.cell.id) for measured in rest]
 
 
 def measured(source: Source) -> dict[str, Measured]:
@@ -148,7 +152,7 @@ def measured(source: Source) -> dict[str, Measured]:
     runs: dict[str, list[RunRecord]] = {}
     for run in source.study.runs:
         runs.setdefault(run.cell.id, []).append(run)
-    found = {}
+    by_id = {}
     for cell in source.study.cells:
         curves = {}
         for run in runs.get(cell.id, ()):
@@ -164,18 +168,18 @@ def measured(source: Source) -> dict[str, Measured]:
             continue
         common = _shared(list(curves.values()))
         if len(common):
-            kept = [_at(curve, common) for curve in curves.values()]
-            found[cell.id] = Measured(
+            aligned = [_at(curve, common) for curve in curves.values()]
+            by_id[cell.id] = Measured(
                 cell,
                 tuple(runs[cell.id]),
                 tuple(curves),
                 common,
-                np.stack([curve.scores for curve in kept]),
-                np.stack([curve.returns for curve in kept]),
-                np.stack([curve.variances for curve in kept]),
-                np.stack([curve.episodes for curve in kept]),
+                np.stack([curve.scores for curve in aligned]),
+                np.stack([curve.returns for curve in aligned]),
+                np.stack([curve.variances for curve in aligned]),
+                np.stack([curve.episodes for curve in aligned]),
             )
-    return found
+    return by_id
 
 
 def _shared(curves: Sequence[Evaluations]) -> Array:
@@ -211,8 +215,8 @@ def _backend(part: RecordedPart) -> str:
 
 def _groups(cells: Iterable[Measured], tell: Callable[[CellRecord], str]) -> dict[tuple[object, ...], list[Measured]]:
     groups: dict[tuple[object, ...], list[Measured]] = {}
-    for each in cells:
-        cell = each.cell
+    for measured in cells:
+        cell = measured.cell
         key = (
             cell.suite,
             cell.profile,
@@ -226,12 +230,12 @@ def _groups(cells: Iterable[Measured], tell: Callable[[CellRecord], str]) -> dic
             tell(cell),
             cell.task if cell.score.span is None else "",  # without a range, tasks cannot be averaged
         )
-        groups.setdefault(key, []).append(each)
+        groups.setdefault(key, []).append(measured)
     return groups
 
 
 def _clash(members: Sequence[Measured]) -> bool:
-    return len({each.cell.task for each in members}) < len(members) or len(members) > TASKS
+    return len({measured.cell.task for measured in members}) < len(members) or len(members) > TASKS
 
 
 def _nothing(cell: CellRecord) -> str:
@@ -244,12 +248,12 @@ def _learner(cell: CellRecord) -> str:
 
 def _settings(cell: CellRecord) -> str:
     """Return the whole configuration; runs made elsewhere have the same on all tasks."""
-    return json.dumps({name: entry for name, entry in sorted(cell.settings.items())}, default=str)
+    return json.dumps({name: setting for name, setting in sorted(cell.settings.items())}, default=str)
 
 
-def _row(source: Source, members: Sequence[Measured], apart: str) -> RankedRow:
+def _row(source: Source, members: Sequence[Measured], addition: str) -> RankedRow:
     cell = members[0].cell
     name = schema.label(cell.method, cell.backend, cell.model, cell.profile, cell.variant)
-    tail = apart if len(apart) <= 40 else ", ".join(each.cell.id for each in members[:3])
-    tasks = {each.cell.task: each for each in sorted(members, key=lambda each: each.cell.task)}
+    tail = addition if len(addition) <= 40 else ", ".join(measured.cell.id for measured in members[:3])
+    tasks = {measured.cell.task: measured for measured in sorted(members, key=lambda measured: measured.cell.task)}
     return RankedRow(source, f"{name} [{tail}]" if tail else name, tab(cell), tasks)

@@ -74,7 +74,7 @@ class Line(NamedTuple):
     """Link to the run's own page; "" if it has not begun."""
 
 
-class _Seen(NamedTuple):
+class _LineInputs(NamedTuple):
     """What a line of the table of runs was made from."""
 
     run: RunRecord
@@ -84,7 +84,7 @@ class _Seen(NamedTuple):
     silence: str
     several: bool
 
-    def same(self, other: _Seen) -> bool:
+    def same(self, other: _LineInputs) -> bool:
         """Return whether the line is the same. Records and curves are replaced, never changed."""
         return self.run is other.run and self.curve is other.curve and self[1:3] + self[4:] == other[1:3] + other[4:]
 
@@ -105,7 +105,7 @@ class Contents:
         self._made: dict[str, _Made] = {}
         self._compared: dict[Place, tuple[tuple[object, ...], list[ReportRow], list[str]]] = {}
         self._results = NO_RESULTS
-        self._lines: dict[str, tuple[_Seen, str]] = {}
+        self._lines: dict[str, tuple[_LineInputs, str]] = {}
 
     def parts(self, changed: set[str]) -> dict[str, str]:
         """Return part -> HTML. `changed`: the cells that have changed since the last call (`Following.look`)."""
@@ -117,13 +117,13 @@ class Contents:
         labels = names.brief(study.cells, notes).labels
         if changed:
             rows = self._rows(study, labels, changed, notes)
-            self._results = self._shown(study, rows, labels, notes)
-        html, told = self._results
-        return {"state": self._state(study, told), "results": html, "runs": self._runs(study, labels)}
+            self._results = self._results_of(study, rows, labels, notes)
+        html, remarks = self._results
+        return {"state": self._state(study, remarks), "results": html, "runs": self._runs(study, labels)}
 
     def _state(self, study: StudyRecord | None, notes: Sequence[str]) -> str:
         live = self._following.live.values()
-        rate = sum(each.rate or 0.0 for each in live)
+        rate = sum(worker.rate or 0.0 for worker in live)
         return _render(
             "watch/state.html.j2",
             study=study,
@@ -180,15 +180,15 @@ class Contents:
         notes: list[str] = []
         return key, summaries.compared(rows, notes, self._resamples, 0), notes
 
-    def _shown(
+    def _results_of(
         self, study: StudyRecord, every: list[ReportRow], labels: Mapping[str, str], notes: Sequence[str]
     ) -> tuple[str, Sequence[str]]:
         """Return the learning curves and tables of rows, and the notes; of many rows, those that a report shows."""
         places = figures.styles(labels.values())  # of all cells, so that a row keeps its colour as others appear
         complete = all(run.status == "finished" for run in study.runs)
-        told = tuple(dict.fromkeys([*summaries.smoke(every), *notes]))
-        whole = Summary(study.name, self._resamples, tuple(every), (), told, complete)
-        _, summary = bounding.bounded(study, whole)
+        all_notes = tuple(dict.fromkeys([*summaries.smoke(every), *notes]))
+        full_summary = Summary(study.name, self._resamples, tuple(every), (), all_notes, complete)
+        _, summary = bounding.bounded(study, full_summary)
         rows = summary.rows
         html = _render(
             "watch/results.html.j2",
@@ -206,13 +206,13 @@ class Contents:
         before, self._lines = self._lines, {}
         listed = chosen(study.runs, self._following.written_at)
         for run in listed:
-            said, curve = live.get(run.directory), curves.get(run.cell.id, {}).get(run.seed)
-            seen = _Seen(run, labels[run.cell.id], said, curve, _silence(said), several)
-            known = before.get(run.directory)
-            if known is None or not known[0].same(seen):
-                html = _render("watch/run.html.j2", line=_line(seen), several=several, size=(WIDTH, HEIGHT))
-                known = seen, html
-            self._lines[run.directory] = known
+            worker, curve = live.get(run.directory), curves.get(run.cell.id, {}).get(run.seed)
+            inputs = _LineInputs(run, labels[run.cell.id], worker, curve, _silence(worker), several)
+            line = before.get(run.directory)
+            if line is None or not line[0].same(inputs):
+                html = _render("watch/run.html.j2", line=_line(inputs), several=several, size=(WIDTH, HEIGHT))
+                line = inputs, html
+            self._lines[run.directory] = line
         lines = Markup("").join(Markup(html) for _, html in self._lines.values())
         others = left_out(study.runs, listed)
         return _render("watch/runs.html.j2", lines=lines, several=several, shown=len(listed), left_out=others)
@@ -240,8 +240,8 @@ def left_out(runs: Sequence[RunRecord], listed: Sequence[RunRecord]) -> str:
     return ", ".join(f"{more[status]:,} {status}" for status in STATUSES if more[status])
 
 
-def _render(template: str, **given: object) -> str:
-    return page.environment().get_template(template).render(**page.formats(), **given)
+def _render(template: str, **context: object) -> str:
+    return page.environment().get_template(template).render(**page.formats(), **context)
 
 
 def _frame(curve: Curve) -> pd.DataFrame:
@@ -264,8 +264,8 @@ def _silence(live: Live | None) -> str:
     return duration(silence // 10 * 10) if silence > SILENT else ""
 
 
-def _line(seen: _Seen) -> Line:
-    run, live, curve = seen.run, seen.live, seen.curve
+def _line(inputs: _LineInputs) -> Line:
+    run, live, curve = inputs.run, inputs.live, inputs.curve
     step = live.step if live else run.step
     score = live.score if live else None
     if score is None and curve is not None:
@@ -274,7 +274,7 @@ def _line(seen: _Seen) -> Line:
     error = printable(run.error or "").strip()
     return Line(
         run.directory,
-        seen.label,
+        inputs.label,
         f"{run.cell.suite}/{run.cell.task}",
         run.seed,
         run.status,
@@ -286,7 +286,7 @@ def _line(seen: _Seen) -> Line:
         f"{rate:,.0f}" if rate else "",
         duration(max(0.0, (run.steps - step) / rate)) if rate else "",
         one_line(live.phase) if live else "",
-        seen.silence,
+        inputs.silence,
         shown.last_line(error)[:300],
         error[-ERROR:],
         "" if run.status == "waiting" else run_link(run.directory),

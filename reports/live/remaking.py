@@ -48,7 +48,7 @@ class Remaking:
         self._study = study.absolute()
         self._place = tempfile.TemporaryDirectory(prefix="bench-watch-", ignore_cleanup_errors=True)
         self._made: Made | None = None
-        self._wanted: object = None
+        self._target: object = None
         self.underway = False
         self._ended = threading.Event()
         memory = max(apart.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
@@ -73,7 +73,7 @@ class Remaking:
 
     def want(self, of: object) -> None:
         """Ask for a report of the study as it is now; `of` is different for every state of the study."""
-        self._wanted = of
+        self._target = of
 
     @property
     def made(self) -> Made | None:
@@ -95,8 +95,8 @@ class Remaking:
         """Make reports until the end, each in a directory of its own, so that none is read half-written."""
         number, rest = 0, 0.0
         while not self._ended.wait(PATIENCE):
-            wanted = self._wanted
-            if wanted is None or (self._made and self._made.of == wanted) or time.monotonic() < rest:
+            target = self._target
+            if target is None or (self._made and self._made.of == target) or time.monotonic() < rest:
                 continue
             number += 1
             output = Path(self._place.name) / f"report-{number}"
@@ -104,12 +104,12 @@ class Remaking:
             self.underway = True
             try:
                 names = self._reports(f"{self._study}: its report", SECONDS, write_report, self._study, output)
-                self._made = Made({name: output / name for name in names}, wanted, clock)
+                self._made = Made({name: output / name for name in names}, target, clock)
             except Exception as error:
                 if self._ended.is_set():  # its process was ended
                     return
                 before = self._made.files if self._made else {}
-                self._made = Made(before, wanted, clock, printable(str(error)))
+                self._made = Made(before, target, clock, printable(str(error)))
             finally:
                 self.underway = False
             rest = time.monotonic() + SHARE * (time.monotonic() - started)
@@ -120,8 +120,8 @@ class Remaking:
         with self._one_run:
             if directory not in self._run_pages or self._run_pages[directory][0] != of:
                 path = self._study / directory
-                content = self._runs(f"{path}: its page", SECONDS, run_page, path)
-                self._run_pages[directory] = of, content
+                html = self._runs(f"{path}: its page", SECONDS, run_page, path)
+                self._run_pages[directory] = of, html
             return self._run_pages[directory][1]
 
 

@@ -62,8 +62,8 @@ class View(NamedTuple):
     @property
     def news(self) -> bytes:
         """The event that tells an open page what it should have."""
-        told = {"versions": dict(self.versions), "name": self.name, "title": self.title, "made": self.made}
-        return f"data: {json.dumps(told)}\n\n".encode()
+        message = {"versions": dict(self.versions), "name": self.name, "title": self.title, "made": self.made}
+        return f"data: {json.dumps(message)}\n\n".encode()
 
 
 class Board:
@@ -186,12 +186,12 @@ class _Handler(BaseHTTPRequestHandler):
         made = self.server.remaking.made
         if made is not None and name in made.files:
             try:
-                content = made.files[name].read_bytes()
+                file_bytes = made.files[name].read_bytes()
             except OSError:
                 self._wait("The report is being made anew.")
                 return
             kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            self._send(content, kind=f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
+            self._send(file_bytes, kind=f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
         elif f"/report/{name}" == HOME:
             self.server.board.is_awaited = True
             self._wait(f"The full report {self.server.remaking.status}")
@@ -205,13 +205,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _run(self, run: Any) -> None:
         directory, stamp = run
         try:
-            content = self.server.remaking.run_page(directory, stamp)
+            html = self.server.remaking.run_page(directory, stamp)
         except (UserError, OSError) as error:
             self._send(
                 f"The page of this run cannot be made: {printable(str(error))}", HTTPStatus.INTERNAL_SERVER_ERROR
             )
             return
-        self._send(content, kind="text/html; charset=utf-8")
+        self._send(html, kind="text/html; charset=utf-8")
 
     def _stream(self) -> None:
         """Send an event now and at each change of the view, until the client or the server ends."""
@@ -229,15 +229,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.OK, {"Content-Type": "text/event-stream", "Connection": "close"})
             if self.command == "HEAD":
                 return
-            shown: View | None = None
+            sent: View | None = None
             while not board.ended:
                 with board.changed:
-                    if board.view is shown and not board.ended:
+                    if board.view is sent and not board.ended:
                         board.changed.wait(SILENCE)
                     view = board.view
-                self.wfile.write(b": still here\n\n" if view is shown else view.news)
+                self.wfile.write(b": still here\n\n" if view is sent else view.news)
                 self.wfile.flush()
-                shown = view
+                sent = view
         finally:
             with board.changed:
                 board.streams -= 1

@@ -64,8 +64,8 @@ def _follow(following: Following, board: Board, remaking: Remaking, ended: threa
                 remaking.want(rows)
             board.show(_view(following, parts, remaking))
         except Exception as error:  # whatever is wrong with the files, the page stays and says so
-            what = f"The study cannot be shown ({type(error).__name__}: {printable(str(error))[:300]})."
-            board.show(board.view._replace(made=what))
+            message = f"The study cannot be shown ({type(error).__name__}: {printable(str(error))[:300]})."
+            board.show(board.view._replace(made=message))
         rest = max(EVERY, min(LONGEST, time.monotonic() - started))
 
 

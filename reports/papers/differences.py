@@ -44,5 +44,5 @@ def difference(pairs: Sequence[tuple[ReportRow, ReportRow | None]]) -> Differenc
         return None
     ours, theirs = (statistics.joined([row.unsigned for row in side]) for side in sides)
     score = sides[0][0].score
-    (found,) = statistics.compare(theirs, {"": ours}, bounds=scoring.bounds(score)).values()
-    return Difference(", ".join(dict.fromkeys(row.label for row in sides[1])), score, found)
+    (comparison,) = statistics.compare(theirs, {"": ours}, bounds=scoring.bounds(score)).values()
+    return Difference(", ".join(dict.fromkeys(row.label for row in sides[1])), score, comparison)

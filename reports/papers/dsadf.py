@@ -73,8 +73,8 @@ def _agents(performer: str, planner: str) -> Sequence[Reading]:
     """Return the reading of a model that acts alone, or by the plans of another."""
     if not planner:
         return (Reading(ALONE, {"performer.model": performer}),)
-    own = _answering(planner, performer)
-    return (Reading(PLANNED, {role: model for role, model in own.items() if role != "scorer.model"}),)
+    models = _answering(planner, performer)
+    return (Reading(PLANNED, {role: model for role, model in models.items() if role != "scorer.model"}),)
 
 
 def _answering(planner: str, performer: str) -> dict[str, str]:
@@ -88,14 +88,14 @@ def _answering(planner: str, performer: str) -> dict[str, str]:
     }
 
 
-def _begun(method: str, own: Mapping[str, str], variant: Mapping[str, str]) -> Sequence[Reading]:
+def _begun(method: str, settings: Mapping[str, str], variant: Mapping[str, str]) -> Sequence[Reading]:
     """Return the readings of a method that learns: from the named pre-training alone, or else from the paper's default
     or, with that reason against it, from none."""
     if named := variant.get("pretraining"):
-        return (Reading(method, {**own, "pretraining": STAGES.get(named, named)}),)
+        return (Reading(method, {**settings, "pretraining": STAGES.get(named, named)}),)
     return (
-        Reading(method, {**own, "pretraining": DEFAULT_STAGE}),
-        Reading(method, {**own, "pretraining": "none"}, UNSTAGED),
+        Reading(method, {**settings, "pretraining": DEFAULT_STAGE}),
+        Reading(method, {**settings, "pretraining": "none"}, UNSTAGED),
     )
 
 

@@ -136,7 +136,7 @@ def of_seeds(scores: Array, greatest: float = np.inf) -> Estimate:
             alone = at_bound(scores, greatest - bound, greatest)
             more = _mean(np.concatenate([scores, np.full((*scores.shape[:-1], 1), bound)], axis=-1))
             readings.append([np.where(alone, new, old) for new, old in zip(more, readings[0], strict=True)])
-    value, error, freedom = (np.stack(each) for each in zip(*readings, strict=True))
+    value, error, freedom = (np.stack(column) for column in zip(*readings, strict=True))
     return Estimate(value, error, freedom, scores.shape[-1])
 
 
@@ -152,11 +152,11 @@ def ends(ours: Estimate, theirs: Published | None = None, level: float = LEVEL) 
     error, freedom = ours.error, ours.freedom
     if theirs is not None:
         alike = ours.error * np.sqrt(ours.seeds / theirs.seeds) * _larger(ours, theirs)
-        shown = np.nan_to_num(np.asarray(theirs.error, float))
-        error = np.hypot(ours.error, np.maximum(alike, shown))
+        printed_error = np.nan_to_num(np.asarray(theirs.error, float))
+        error = np.hypot(ours.error, np.maximum(alike, printed_error))
         with np.errstate(divide="ignore", invalid="ignore"):
-            both = error**4 / (ours.error**4 / ours.freedom + shown**4 / (theirs.seeds - 1))
-        freedom = np.where(shown > alike, both, ours.freedom)
+            both = error**4 / (ours.error**4 / ours.freedom + printed_error**4 / (theirs.seeds - 1))
+        freedom = np.where(printed_error > alike, both, ours.freedom)
     half = np.where(error > 0, stats.t.ppf((1 + level) / 2, freedom), 0.0)
     with np.errstate(invalid="ignore"):
         half = np.where(np.isinf(error), np.inf, half * error)

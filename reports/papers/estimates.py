@@ -182,7 +182,7 @@ class Estimator:
         self, seconds: Callable[[ReportRow], float], reps: int, measured: Callable[[ReportRow, str], Array] = unmeasured
     ) -> None:
         self._seconds, self._reps, self._measured = seconds, reps, measured
-        self._known: dict[tuple[int, int], Parts] = {}
+        self._parts_of: dict[tuple[int, int], Parts] = {}
         self._weights: dict[tuple[str, str, tuple[int, ...]], Array] = {}
         self._imagined: dict[tuple[int, float], ReportRow] = {}
         self._origins: dict[int, ReportRow] = {}
@@ -196,23 +196,26 @@ class Estimator:
         if metric in COMPARISONS:
             metric, formula = COMPARISONS[metric]
         readings = [
-            self._reading(metric, each, formula) for each in (settings, *self._with_imagined_seeds(metric, settings))
+            self._reading(metric, reading, formula)
+            for reading in (settings, *self._with_imagined_seeds(metric, settings))
         ]
         seeds = min(self._counted(row, metric) for row in _rows(settings))
-        value, error, freedom = (np.array(each, float) for each in zip(*[each[:3] for each in readings], strict=True))
+        value, error, freedom = (
+            np.array(column, float) for column in zip(*[reading[:3] for reading in readings], strict=True)
+        )
         tested = Estimate(value, error, freedom, seeds)
-        shown = readings[0][3]
-        if shown is None:
+        interval = readings[0][3]
+        if interval is None:
             low, high = equivalence.ends(tested)
             bounds = self._bounds(metric, settings, formula)
-            own = self._exact(metric, settings, formula)
-            if own is not None:
-                low, high = own.low, own.high
-            shown = Interval(value[0], np.clip(low, *bounds), np.clip(high, *bounds))
+            exact_interval = self._exact(metric, settings, formula)
+            if exact_interval is not None:
+                low, high = exact_interval.low, exact_interval.high
+            interval = Interval(value[0], np.clip(low, *bounds), np.clip(high, *bounds))
         if (compares(metric) or formula is not None) and not statistics.can_tell(seeds, seeds):
-            nothing = Interval(shown.estimate, np.asarray(np.nan), np.asarray(np.nan))
+            nothing = Interval(interval.estimate, np.asarray(np.nan), np.asarray(np.nan))
             return Estimated(nothing, tested, statistics.cannot_tell(seeds))
-        return Estimated(shown, tested)
+        return Estimated(interval, tested)
 
     def _exact(self, metric: str, settings: Sequence[Setting], formula: Formula | None) -> Interval | None:
         """Return the comparison by the exact test; None for a number of one side, and where seeds have none."""
@@ -274,17 +277,17 @@ class Estimator:
             certain = np.isinf(point) and never >= (1 + LEVEL) / 2
             return point, 0.0 if certain else np.inf, least, Interval(np.asarray(point), *map(np.asarray, ends))
         finite = np.isfinite(drawn)
-        apart = np.where(finite, drawn - drawn[finite].mean(), 0.0)
-        whole, shares, freedoms = float((apart**2).mean()), [], []
+        deviations = np.where(finite, drawn - drawn[finite].mean(), 0.0)
+        variance, shares, freedoms = float((deviations**2).mean()), [], []
         for row, seeds in strata.values():
             times = self._drawn(row)[1:] * len(row.seeds)
-            shares.append(float(((apart @ (times - 1) / len(apart)) ** 2).sum()) * seeds / (seeds - 1))
+            shares.append(float(((deviations @ (times - 1) / len(deviations)) ** 2).sum()) * seeds / (seeds - 1))
             freedoms.append(seeds - 1)
         linear = sum(share * freedom / (freedom + 1) for share, freedom in zip(shares, freedoms, strict=True))
-        if whole <= (_TOLERANCE * max(abs(point), 1)) ** 2 or not linear:
+        if variance <= (_TOLERANCE * max(abs(point), 1)) ** 2 or not linear:
             return point, 0.0, least, None
-        freedom = sum(shares) ** 2 / sum(share**2 / each for share, each in zip(shares, freedoms, strict=True))
-        return point, float(np.sqrt(whole * sum(shares) / linear)), freedom, None
+        freedom = sum(shares) ** 2 / sum(share**2 / degrees for share, degrees in zip(shares, freedoms, strict=True))
+        return point, float(np.sqrt(variance * sum(shares) / linear)), freedom, None
 
     def _counted(self, row: ReportRow, metric: str) -> int:
         """Return how many seeds of a row have the metric."""
@@ -295,8 +298,11 @@ class Estimator:
         baseline's."""
         if metric not in METRICS:
             return []
-        methods = [Setting(self._with_a_seed(each.row, metric), each.baseline) for each in settings]
-        baselines = [Setting(each.row, each.baseline and self._with_a_seed(each.baseline, metric)) for each in settings]
+        methods = [Setting(self._with_a_seed(setting.row, metric), setting.baseline) for setting in settings]
+        baselines = [
+            Setting(setting.row, setting.baseline and self._with_a_seed(setting.baseline, metric))
+            for setting in settings
+        ]
         return [
             changed
             for changed in (methods, baselines)
@@ -319,16 +325,16 @@ class Estimator:
     def _means(self, row: ReportRow, metric: str) -> Array:
         """Return the mean over the runs that have a number, [1 + reps]; with a single run, the point estimate only."""
         values, weights = self._measured(row, metric), self._drawn(row)
-        known = np.isfinite(values)
+        has_number = np.isfinite(values)
         with np.errstate(invalid="ignore"):
-            means = weights @ np.where(known, values, 0) / (weights @ known)
-        if known.sum() < 2:
+            means = weights @ np.where(has_number, values, 0) / (weights @ has_number)
+        if has_number.sum() < 2:
             means[1:] = np.nan
         return np.asarray(means)
 
     def _parts(self, row: ReportRow, baseline: ReportRow | None) -> Parts:
         key = (id(row), id(baseline))
-        if key not in self._known:
+        if key not in self._parts_of:
             pieces = []
             size = max(1, _CHUNK // row.success.shape[1])
             weights = self._drawn(row)
@@ -346,10 +352,10 @@ class Estimator:
                 deviation = np.sqrt(np.maximum(variance, 0.0) * len(ends) / max(1, len(ends) - 1))
                 pieces.append((curves[:, -1], best, area, _reached(row.steps, curves, aim), deviation))
             last, best, area, steps, deviation = (np.concatenate(piece) for piece in zip(*pieces, strict=True))
-            self._known[key] = Parts(
+            self._parts_of[key] = Parts(
                 last, best, area, steps, steps * self._seconds(self._origins.get(id(row), row)), deviation
             )
-        return self._known[key]
+        return self._parts_of[key]
 
     def _drawn(self, row: ReportRow) -> Array:
         """Return the weight of every seed, [1 + reps, seeds], the same for rows that are drawn together."""

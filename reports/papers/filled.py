@@ -65,9 +65,11 @@ def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
     tables = []
     for layout in paper.layouts:
         mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
-        tasks = ",".join(dict.fromkeys(each.task for each in mine if "," not in each.task and each.task != ALL))
-        mine = [each._replace(task=tasks) if each.task == ALL and tasks else each for each in mine]
-        tables.append(_table(layout, [entry(each, paper, shelf, estimator) for each in mine]))
+        tasks = ",".join(
+            dict.fromkeys(printed.task for printed in mine if "," not in printed.task and printed.task != ALL)
+        )
+        mine = [printed._replace(task=tasks) if printed.task == ALL and tasks else printed for printed in mine]
+        tables.append(_table(layout, [entry(printed, paper, shelf, estimator) for printed in mine]))
     return tables
 
 
@@ -85,23 +87,23 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
     metric = matching.metric(number.metric, number.variant)
     if not estimates.is_known(metric):
         return PublishedEntry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), "", ())
-    found = shelf.match(number)
-    if isinstance(found, Missing):
-        return PublishedEntry(number, None, verdicts.NOT_RUN, (found.configuration,), "", ())
-    rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
+    match = shelf.match(number)
+    if isinstance(match, Missing):
+        return PublishedEntry(number, None, verdicts.NOT_RUN, (match.configuration,), "", ())
+    rows = tuple({id(row): row for setting in match.settings for row in setting if row is not None}.values())
     lacking = [row for row in rows if estimator.lacks(row, metric)]
     if lacking:
         why = f"{words(estimates.measured_by(metric))} of no run of {lacking[0].label} on {lacking[0].cell.task}"
         return PublishedEntry(number, None, verdicts.NOT_RUN, (why,), "", ())
-    ours = estimator(metric, found.settings)
-    apart = difference([(row, other or shelf.baseline(row)) for row, other in found.settings])
-    beside = _beside(paper.beside.get(metric, ""), found.settings, estimator)
+    ours = estimator(metric, match.settings)
+    apart = difference([(row, other or shelf.baseline(row)) for row, other in match.settings])
+    beside = _beside(paper.beside.get(metric, ""), match.settings, estimator)
     undefined = np.isnan(ours.tested.value[0])
     missing = "not defined here: a baseline that never succeeded" if undefined else ""
-    reasons = tuple(filter(None, [*found.reasons, paper.unclear.get(metric, ""), missing]))
+    reasons = tuple(filter(None, [*match.reasons, paper.unclear.get(metric, ""), missing]))
     theirs = equivalence.printed(number.value, number.error, number.error_kind, number.seeds or paper.seeds)
     theirs = theirs._replace(origin=equivalence.origin(metric, ""))
-    episodes = estimates.episodes([setting.row for setting in found.settings])
+    episodes = estimates.episodes([setting.row for setting in match.settings])
     within = equivalence.margin(metric, "", number.value, episodes)
     alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
     if not reasons and alone == verdicts.INCONCLUSIVE:
@@ -141,18 +143,18 @@ def words(name: str) -> str:
 
 
 def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
-    plain = (tuple(property_of(each.number, name) for name in layout.columns) for each in entries)
+    plain = (tuple(property_of(entry.number, name) for name in layout.columns) for entry in entries)
     columns: list[Any] = list(layout.composed) or list(dict.fromkeys(plain))
     lines: dict[tuple[str, ...], dict[object, list[PublishedEntry]]] = {}
-    for each in entries:
-        names = tuple(_shown(name, property_of(each.number, name)) for name in layout.lines)
+    for entry in entries:
+        names = tuple(_line_name(name, property_of(entry.number, name)) for name in layout.lines)
         cells = lines.setdefault(names, {})
         if layout.composed:
             for column in layout.composed:
-                if _place(each.number) in column.numbers:
-                    cells.setdefault(column, []).append(each)
+                if _place(entry.number) in column.numbers:
+                    cells.setdefault(column, []).append(entry)
         else:
-            cells.setdefault(tuple(property_of(each.number, name) for name in layout.columns), []).append(each)
+            cells.setdefault(tuple(property_of(entry.number, name) for name in layout.columns), []).append(entry)
     return Filled(
         layout,
         tuple(words(name.rpartition(".")[2]) for name in layout.lines),
@@ -167,7 +169,7 @@ def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
     )
 
 
-def _shown(name: str, value: str) -> str:
+def _line_name(name: str, value: str) -> str:
     """Return a property that identifies a line, with the names of tasks and methods in reader's words."""
     return words(value) if name in ("metric", "ablation") else value
 
@@ -179,4 +181,4 @@ def _place(number: Number) -> tuple[str, str]:
 def _ordered(column: object, entries: Sequence[PublishedEntry]) -> Sequence[PublishedEntry]:
     if not isinstance(column, JoinedColumn):
         return entries
-    return sorted(entries, key=lambda each: column.numbers.index(_place(each.number)))
+    return sorted(entries, key=lambda entry: column.numbers.index(_place(entry.number)))

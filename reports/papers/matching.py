@@ -101,12 +101,12 @@ class Shelf:
         if tasks == [ALL]:
             tasks = self.tasks(number.suite, number.method, variant) or tasks
             reasons.append(unnamed(tasks))
-        for task, own in self._spanned(tasks, variant):
+        for task, task_variant in self._spanned(tasks, variant):
             for learner in learners:
-                row = self.row(number.suite, task, number.method, learner, own)
+                row = self.row(number.suite, task, number.method, learner, task_variant)
                 if row is None:
-                    return Missing(_words(number.method, task, learner, own))
-                reasons += self.reasons(row, task, number.method, own)
+                    return Missing(_words(number.method, task, learner, task_variant))
+                reasons += self.reasons(row, task, number.method, task_variant)
                 if not baseline or baseline == number.method:
                     settings.append(Setting(row))
                     continue
@@ -137,12 +137,14 @@ class Shelf:
         key, values = self.span(variant)
         if not key:
             return [(task, variant) for task in tasks]
-        return [(task, {**variant, key: value}) for value, own in values.items() for task in tasks if task in own]
+        return [
+            (task, {**variant, key: value}) for value, covered in values.items() for task in tasks if task in covered
+        ]
 
     def tasks(self, suite: str, method: str, variant: Mapping[str, str]) -> list[str]:
         """Return the tasks of a suite that have a matching row."""
-        known = dict.fromkeys(row.cell.task for row in self._rows if row.cell.suite == suite)
-        return [task for task in known if self.row(suite, task, method, "", variant)]
+        suite_tasks = dict.fromkeys(row.cell.task for row in self._rows if row.cell.suite == suite)
+        return [task for task in suite_tasks if self.row(suite, task, method, "", variant)]
 
     def row(self, suite: str, task: str, method: str, learner: str, variant: Mapping[str, str]) -> ReportRow | None:
         """Return the row with the fewest settings beyond those of `variant`, then the most seeds; None if there is
@@ -150,8 +152,10 @@ class Shelf:
 
         A number without suite or task matches any.
         """
-        own, instead = (self.paper.tasks.get(name, name) for name in (task, self._stand_ins.get(task, task)))
-        for name, reading in itertools.product(dict.fromkeys([own, instead]), self._readings(task, method, variant)):
+        our_task, instead = (self.paper.tasks.get(name, name) for name in (task, self._stand_ins.get(task, task)))
+        for name, reading in itertools.product(
+            dict.fromkeys([our_task, instead]), self._readings(task, method, variant)
+        ):
             fitting = [
                 row
                 for row in self._rows
@@ -166,29 +170,29 @@ class Shelf:
 
     def reasons(self, row: ReportRow, task: str, method: str, variant: Mapping[str, str]) -> list[str]:
         """Return why a row is not what the paper ran on `task` by `method` with `variant`."""
-        reading = next(each for each in self._readings(task, method, variant) if self._is(row, each))
+        reading = next(candidate for candidate in self._readings(task, method, variant) if self._is(row, candidate))
         meant = reading.variant
         strays = [stray for stray in self._strays(row, meant) if not stray.startswith("training.steps=")]
         if row.cell.method in self.paper.transfers:
             strays += self._learnt_otherwise(row)
         models = [meant["model"], row.cell.model] if "model" in meant else self.paper.models
-        wanted = {role: meant.get(f"{role}.model", model) for role, model in self.paper.roles.items()}
-        own = self.paper.tasks.get(task, task)
-        found = verdicts.reasons(row, self.paper, own, models, ", ".join(strays), wanted)
-        return [*([reading.reason] if reading.reason else []), *found]
+        role_models = {role: meant.get(f"{role}.model", model) for role, model in self.paper.roles.items()}
+        our_task = self.paper.tasks.get(task, task)
+        differences = verdicts.reasons(row, self.paper, our_task, models, ", ".join(strays), role_models)
+        return [*([reading.reason] if reading.reason else []), *differences]
 
     def _learnt_otherwise(self, row: ReportRow) -> list[str]:
         """Return the settings from the command line with which the stage learnt that a transfer evaluates, without its
         length, which has a reason of its own, its evaluations and what the row has too."""
         return [
-            f"{PRETRAINING}.{name}={json.dumps(_value(entry))}"
+            f"{PRETRAINING}.{name}={json.dumps(_value(setting))}"
             for stage in row.cell.stages[-1:]
-            for name, entry in stage.settings.items()
-            if _layer(entry).startswith(_MEANT[0])
+            for name, setting in stage.settings.items()
+            if _layer(setting).startswith(_MEANT[0])
             and name not in self.paper.unnamed
             and name != "training.steps"
             and not name.startswith("evaluation.")
-            and not (name in row.cell.settings and _value(row.cell.settings[name]) == _value(entry))
+            and not (name in row.cell.settings and _value(row.cell.settings[name]) == _value(setting))
         ]
 
     def _readings(self, task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
@@ -247,28 +251,28 @@ class Shelf:
     def _strays(self, row: ReportRow, variant: Mapping[str, str], layers: Sequence[str] = _MEANT) -> list[str]:
         """Return the settings from these layers that the variant does not name, directly or as an ablation's, and a
         pre-training stage that it does not name."""
-        given = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
+        ablation_layer = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
         named = {"chat.model", "judge.model"} if "model" in variant else set()
         begun = self._begun(row)
         staged = [] if PRETRAINING in variant or begun == NONE else [f"{PRETRAINING}={begun}"]
         return staged + [
-            f"{name}={json.dumps(_value(entry))}"
-            for name, entry in row.cell.settings.items()
-            if _layer(entry).startswith(tuple(layers))
-            and _layer(entry) != given
+            f"{name}={json.dumps(_value(setting))}"
+            for name, setting in row.cell.settings.items()
+            if _layer(setting).startswith(tuple(layers))
+            and _layer(setting) != ablation_layer
             and name not in {*variant, *named, *self.paper.unnamed}
             and not _reaches(row, name)
         ]
 
     def _ours(self, variant: Mapping[str, str]) -> dict[str, str]:
         """Return a variant in this project's names, without keys that are no settings."""
-        found = {}
+        settings = {}
         for key, value in variant.items():
             if key not in (DATA, HARDWARE):
                 pair = self.paper.means.get(f"{key}={value}", "") or f"{self.paper.means.get(key, key)}={value}"
-                name, _, found_value = pair.partition("=")
-                found[name] = found_value
-        return found
+                name, _, setting_value = pair.partition("=")
+                settings[name] = setting_value
+        return settings
 
 
 def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
@@ -276,8 +280,8 @@ def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
     place = row.cell.matrix
     if place is None or place.kind != ABLATION or place.reference == row.cell.id:
         return False
-    named = [entry for name, entry in row.cell.settings.items() if name in variant]
-    return ABLATION not in variant and not any(_layer(entry).startswith(ABLATION) for entry in named)
+    named = [setting for name, setting in row.cell.settings.items() if name in variant]
+    return ABLATION not in variant and not any(_layer(setting).startswith(ABLATION) for setting in named)
 
 
 def _reaches(row: ReportRow, name: str) -> bool:
@@ -287,13 +291,13 @@ def _reaches(row: ReportRow, name: str) -> bool:
     return field in REACHED and part is not None and part.kind in ("judge", "chat", "embedder")
 
 
-def _layer(entry: Any) -> str:
+def _layer(setting: Any) -> str:
     """Return the layer that set it."""
-    return str(entry.get("layer", "")) if isinstance(entry, Mapping) else ""
+    return str(setting.get("layer", "")) if isinstance(setting, Mapping) else ""
 
 
-def _value(entry: Any) -> Any:
-    return entry.get("value") if isinstance(entry, Mapping) else entry
+def _value(setting: Any) -> Any:
+    return setting.get("value") if isinstance(setting, Mapping) else setting
 
 
 def _parsed(text: str) -> Any:

@@ -35,11 +35,11 @@ class Measure(NamedTuple):
     """Whether the function also receives the cell's evaluation episodes."""
 
 
-def _said(name: str, times: float = 1.0) -> OfRuns:
+def _of_labels(name: str, times: float = 1.0) -> OfRuns:
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
-        told = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in runs}
-        return {seed: times * value for seed, value in told.items()}
+        numbers = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in runs}
+        return {seed: times * value for seed, value in numbers.items()}
 
     return of_runs
 
@@ -62,7 +62,7 @@ def _clocked(value: Callable[[Mapping[str, float]], float | None]) -> OfRuns:
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
         clocks = {int(seed): value(judges.clock(run)) for seed, run in runs}
-        return {seed: found for seed, found in clocks.items() if found is not None}
+        return {seed: number for seed, number in clocks.items() if number is not None}
 
     return of_runs
 
@@ -110,8 +110,8 @@ def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> OfR
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         if name not in rows:
             return {}
-        told = {seed: _until_success(rows, row, seed)[name].dropna().to_numpy(float) for seed in row.seeds}
-        return {seed: 100 * float(of(values).mean()) for seed, values in told.items() if len(values)}
+        recorded = {seed: _until_success(rows, row, seed)[name].dropna().to_numpy(float) for seed in row.seeds}
+        return {seed: 100 * float(of(values).mean()) for seed, values in recorded.items() if len(values)}
 
     return of_runs
 
@@ -125,17 +125,17 @@ def _phases(
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         events = [name.removeprefix(phases.DRAWN) for name in map(str, rows) if name.startswith(phases.DRAWN)]
         columns = [kind + event for kind in (phases.DRAWN, phases.STORED) for event in events]
-        told = rows.dropna(subset=columns) if columns else rows.iloc[:0]
-        found = {}
+        complete = rows.dropna(subset=columns) if columns else rows.iloc[:0]
+        numbers = {}
         for seed in row.seeds:
-            mine = window(told, row, seed)
+            mine = window(complete, row, seed)
             if len(mine):
                 means = mine[columns].mean()
                 drawn, stored = (
                     means[[kind + event for event in events]].set_axis(events) for kind in (phases.DRAWN, phases.STORED)
                 )
-                found[seed] = value(drawn, stored)
-        return found
+                numbers[seed] = value(drawn, stored)
+        return numbers
 
     return of_runs
 
@@ -162,8 +162,8 @@ def _steps_of_test(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
 
 
 def _seconds_of_test(rows: pd.DataFrame, _: ReportRow, played: pd.DataFrame) -> dict[int, float]:
-    found = episodes.seconds_of_episode(rows, played)
-    return {int(str(seed)): float(seconds) for seed, seconds in found.items()}
+    by_seed = episodes.seconds_of_episode(rows, played)
+    return {int(str(seed)): float(seconds) for seed, seconds in by_seed.items()}
 
 
 def _placed(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
@@ -186,10 +186,10 @@ EPISODES = "evaluations"
 OFFLINE = "offline"
 """Prefix of metrics that a paper takes on data apart from training."""
 MEASURES: Mapping[str, Measure] = {
-    "label_accuracy_percent": Measure("labels", _said(preferences.ACCURACY, 100)),
-    "discard_percent": Measure("labels", _said(f"outcome/{preferences.DISCARDED}", 100)),
-    "equal_percent": Measure("labels", _said(f"outcome/{preferences.EQUAL}", 100)),
-    "segment_reward": Measure("labels", _said(f"reward/{preferences.IMAGINED}")),
+    "label_accuracy_percent": Measure("labels", _of_labels(preferences.ACCURACY, 100)),
+    "discard_percent": Measure("labels", _of_labels(f"outcome/{preferences.DISCARDED}", 100)),
+    "equal_percent": Measure("labels", _of_labels(f"outcome/{preferences.EQUAL}", 100)),
+    "segment_reward": Measure("labels", _of_labels(f"reward/{preferences.IMAGINED}")),
     f"{OFFLINE}_label_accuracy_percent": Measure("probes", _on_unseen_pairs),
     "input_tokens": Measure("ledger", _spent("tokens_in")),
     "output_tokens": Measure("ledger", _spent("tokens_out")),
@@ -205,7 +205,7 @@ MEASURES: Mapping[str, Measure] = {
     "frames_per_second": Measure("timings", _frames_per_second),
     "gibibytes_load": Measure("timings", _most("judge_gibibytes_load")),
     "gibibytes_peak": Measure("timings", _most("judge_gibibytes_peak")),
-    "zero_feedback_percent": Measure("metrics", _before_success("replay/mean_return", lambda told: told == 0)),
+    "zero_feedback_percent": Measure("metrics", _before_success("replay/mean_return", lambda returns: returns == 0)),
     "clipped_before_success_percent": Measure("metrics", _before_success("replay/clipped_share")),
     "draws_apart_before_success_percent": Measure("metrics", _phases(_apart, _until_success)),
     "draws_to_key_percent": Measure("metrics", _phases(_draws_to_key, _second_half)),
@@ -241,19 +241,19 @@ class Measured:
     def __init__(self, study_of: Callable[[ReportRow], StudyRecord]) -> None:
         self._study_of = study_of
         self._logs: dict[tuple[int, str], pd.DataFrame] = {}
-        self._known: dict[tuple[int, str], Array] = {}
+        self._numbers: dict[tuple[int, str], Array] = {}
 
     def __call__(self, row: ReportRow, metric: str) -> Array:
         """Return one number per seed of the row; NaN if its run has none, and for the cost of hand-written models."""
         key = (id(row), metric)
-        if key not in self._known:
+        if key not in self._numbers:
             measure, study = MEASURES[metric], self._study_of(row)
             mine = self._records(study, measure.log, row)
             free = measure.log == "ledger" and not ledger.is_billed(row.cell)
             more = (self._records(study, EPISODES, row),) if measure.of_episodes else ()
-            told = measure.of_runs(mine, row, *more) if len(mine) and not free else {}
-            self._known[key] = np.array([told.get(seed, np.nan) for seed in row.seeds], float)
-        return self._known[key]
+            numbers = measure.of_runs(mine, row, *more) if len(mine) and not free else {}
+            self._numbers[key] = np.array([numbers.get(seed, np.nan) for seed in row.seeds], float)
+        return self._numbers[key]
 
     def _records(self, study: StudyRecord, log: str, row: ReportRow) -> pd.DataFrame:
         """Return the records of a row's cell in a log, or its evaluation episodes."""

@@ -32,14 +32,14 @@ class Sources(NamedTuple):
     def teaching(self, row: ReportRow) -> Teaching | None:
         """Return the teacher's labels in a row's runs; None if none of them asked a teacher."""
         rows = results.noted(_alone(self.study_of(row), row), "labels")
-        found = preferences.teaching([row.cell], rows, {row.cell.id: row.label}, self.reps)
-        return found[0] if found else None
+        teachings = preferences.teaching([row.cell], rows, {row.cell.id: row.label}, self.reps)
+        return teachings[0] if teachings else None
 
     def learned(self, row: ReportRow) -> Learned | None:
         """Return the reward that a row's runs learnt; None if none of them probed it."""
         rows = results.noted(_alone(self.study_of(row), row), "probes")
-        found = rewards.learned([row.cell], rows, {row.cell.id: row.label}, self.reps)
-        return found[0] if found else None
+        learnt = rewards.learned([row.cell], rows, {row.cell.id: row.label}, self.reps)
+        return learnt[0] if learnt else None
 
 
 def _alone(study: StudyRecord, row: ReportRow) -> StudyRecord:

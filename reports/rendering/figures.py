@@ -129,7 +129,7 @@ def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
     tasks: dict[str, list[ReportRow]] = {}
     for row in rows:
         tasks.setdefault(row.task_id if several[row.task_id] == 1 else named[row.place], []).append(row)
-    return [(_learning(where, members), _words(where, members)) for where, members in tasks.items()]
+    return [(_learning(title, members), _words(title, members)) for title, members in tasks.items()]
 
 
 def styles(labels: Iterable[str]) -> dict[str, int]:
@@ -137,18 +137,18 @@ def styles(labels: Iterable[str]) -> dict[str, int]:
     return {label: index for index, label in enumerate(dict.fromkeys(labels))}
 
 
-def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
+def file_name(kind: str, subject: str, taken: Sequence[str]) -> str:
     """Return `KIND-WHAT` with safe characters only, short enough for a file's name, and numbered if it is taken."""
-    name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", what).strip("-."))[:CHARACTERS]
+    name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", subject).strip("-."))[:CHARACTERS]
     return name if name not in taken else f"{name}-{len(taken) + 1}"
 
 
-def _learning(where: str, rows: Sequence[ReportRow]) -> Chart:
+def _learning(title: str, rows: Sequence[ReportRow]) -> Chart:
     """Return a row's score over training as a curve."""
     score = rows[0].score
     share = (score.low, score.high) == (0, 1)
     curves = [Curve(row.label, row.steps, row.curve) for row in rows]
-    return Chart(where, "environment steps per seed", scoring.mean_of(score), curves, share)
+    return Chart(title, "environment steps per seed", scoring.mean_of(score), curves, share)
 
 
 @contextmanager
@@ -286,9 +286,9 @@ def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[b
     height = sum(max(least, 0.11 * (name.count("\n") + 1)) for name in names)
     with canvas(height + 0.65 + 0.13 * len(lines)) as figure:
         axes = figure.add_subplot()
-        shown = np.ma.masked_invalid(cells.values)
+        masked = np.ma.masked_invalid(cells.values)
         image = axes.imshow(
-            shown, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
+            masked, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
         )
         for (row, column), value in np.ndenumerate(cells.values):
             dark = np.isfinite(value) and np.dot(image.cmap(image.norm(value))[:3], LUMINANCE) < 0.5
@@ -325,9 +325,9 @@ def colour_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple
     tall = max(1.4, WIDTH_INCHES * min(1.0, len(cells.rows) / len(cells.columns)))  # room for the names of rows
     with canvas(tall + 0.9 + 0.13 * len(lines)) as figure:
         axes = figure.add_subplot()
-        shown = np.ma.masked_invalid(cells.values)
+        masked = np.ma.masked_invalid(cells.values)
         image = axes.imshow(
-            shown, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
+            masked, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
         )
         for axis, names in ((axes.xaxis, cells.columns), (axes.yaxis, cells.rows)):
             ticks = range(0, len(names), -(-len(names) // NAMED))
@@ -351,12 +351,12 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _words(where: str, rows: Sequence[ReportRow]) -> str:
-    chart = _learning(where, rows)
+def _words(title: str, rows: Sequence[ReportRow]) -> str:
+    chart = _learning(title, rows)
     digits = scoring.digits(float(curve.values.estimate[-1]) for curve in chart.curves)
     ends = [
         f"{row.label} ends at {curve.values.estimate[-1]:.{digits}f} after {row.last:,} steps"
         for row, curve in zip(rows, chart.curves, strict=True)
     ]
     band = ", with shaded 95 % intervals over seeds" if any(len(row.seeds) > 1 for row in rows) else ""
-    return f"Learning curves on {where}: {chart.ylabel} against environment steps{band}. {'; '.join(ends)}."
+    return f"Learning curves on {title}: {chart.ylabel} against environment steps{band}. {'; '.join(ends)}."

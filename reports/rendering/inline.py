@@ -48,11 +48,11 @@ def policy(*scripts: str, connects: bool = False) -> str:
 def plain(value: Any) -> Any:
     """Convert dataclasses, arrays and mappings to JSON data; numbers are rounded, and non-finite ones are None."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(member) for member in value]
     if value is None or isinstance(value, (str, bool, int)):
         return value
     number = float(value)

@@ -48,20 +48,20 @@ def arranged(notes: Sequence[str]) -> Notes:
 
 def _importance(note: str) -> int:
     others = ORDER.index("")
-    found = (place for place, pattern in enumerate(ORDER) if pattern and re.search(pattern, note))
-    return next(found, others)
+    matches = (place for place, pattern in enumerate(ORDER) if pattern and re.search(pattern, note))
+    return next(matches, others)
 
 
 def _together(notes: Sequence[str]) -> list[str]:
     """Return one line for each sentence, with the rows that it is about before it."""
     sentences: dict[str, list[str]] = {}
     for note in notes:
-        where, colon, sentence = note.partition(": ")
-        sentences.setdefault(sentence if colon else note, []).append(where if colon else "")
+        row, colon, sentence = note.partition(": ")
+        sentences.setdefault(sentence if colon else note, []).append(row if colon else "")
     lines = []
     for sentence, places in sentences.items():
         if len(places) > NAMED:
             lines.append(f"{', '.join(places[:NAMED])} and {len(places) - NAMED} more: {sentence}")
         else:
-            lines += [f"{where}: {sentence}" if where else sentence for where in places]
+            lines += [f"{row}: {sentence}" if row else sentence for row in places]
     return lines

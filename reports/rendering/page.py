@@ -54,9 +54,9 @@ def render(
     run_pages: Mapping[str, str] = MappingProxyType({}),
     full_study: StudyRecord | None = None,
 ) -> str:
-    """Return the page of a study. `listed`: headings, each with its tables of texts; `style`: that of the LaTeX tables
-    shown; `run_pages`: run directory -> link to the run's own page, for those that have one; `whole`: the study whose
-    runs are counted, if `study` has only the cells that are shown."""
+    """Return the HTML page of a study. `listed`: headings, each with its tables of texts; `style`: that of the LaTeX
+    source on the page; `run_pages`: run directory -> link to the page of the run, for runs that have one; `full_study`:
+    the study with all cells, whose runs are counted, if `study` has only those that are shown."""
     columns, differing = differences(study, summary)
     script = inline.script(*SCRIPTS)
     places = figures.styles(row.label for row in summary.rows)
@@ -78,7 +78,11 @@ def render(
             metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
             galleries=[gallery for gallery in galleries if gallery.drawings],
             pictures=pictures,
-            listed=[(title, on) for title, all_ in listed if (on := [each for each in all_ if each.on != "terminal"])],
+            listed=[
+                (title, on)
+                for title, all_ in listed
+                if (on := [listing for listing in all_ if listing.on != "terminal"])
+            ],
             grids=grids,
             latex=tex.latex(summary, style) + tex.grids(grids, legends.setting(summary), style),
             packages=(style or tex.Style()).packages,
@@ -116,7 +120,7 @@ def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
     rows = [
         {"series": places[label], "x": x, "value": value, "low": low, "high": high}
         for label, steps, values in chart.curves
-        for x, value, low, high in zip(steps.tolist(), *(each.tolist() for each in values), strict=True)
+        for x, value, low, high in zip(steps.tolist(), *(ends.tolist() for ends in values), strict=True)
         if np.isfinite(value)
     ]
     domain = (0.0, 1.0) if chart.unit_interval else None
@@ -149,10 +153,12 @@ def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[s
     names = {row.cell.id: row.label for row in summary.rows}
     groups: dict[str, list[CellRecord]] = {}
     for cell in study.cells:
-        key = json.dumps({name: _value(entry) for name, entry in cell.settings.items()}, sort_keys=True, default=str)
+        key = json.dumps(
+            {name: _value(setting) for name, setting in cell.settings.items()}, sort_keys=True, default=str
+        )
         groups.setdefault(key, []).append(cell)
     labels = {key: {names.get(cell.id, cell.label) for cell in cells} for key, cells in groups.items()}
-    often = Counter(label for own in labels.values() for label in own)
+    often = Counter(label for row_labels in labels.values() for label in row_labels)
     columns = []
     for cells in groups.values():
         columns.append(
@@ -166,22 +172,22 @@ def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[s
         )
     settings = [cells[0].settings for cells in groups.values()]
     keys = dict.fromkeys(name for entries in settings for name in entries)
-    found = {}
+    differing = {}
     for name in keys:
-        values = [_shown(entries[name]) if name in entries else ("—", "") for entries in settings]
+        values = [_text_and_layer(entries[name]) if name in entries else ("—", "") for entries in settings]
         if len({value for value, _ in values}) > 1:
-            found[name] = values
-    return columns, found
+            differing[name] = values
+    return columns, differing
 
 
-def _value(entry: Any) -> Any:
-    return entry.get("value") if isinstance(entry, Mapping) else entry
+def _value(setting: Any) -> Any:
+    return setting.get("value") if isinstance(setting, Mapping) else setting
 
 
-def _shown(entry: Any) -> tuple[str, str]:
-    value = _value(entry)
+def _text_and_layer(setting: Any) -> tuple[str, str]:
+    value = _value(setting)
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text, str(entry.get("layer") or "") if isinstance(entry, Mapping) else ""
+    return text, str(setting.get("layer") or "") if isinstance(setting, Mapping) else ""
 
 
 def origins(study: StudyRecord) -> list[Origin]:

@@ -88,17 +88,17 @@ def wording(
 def captions(texts: Iterable[str]) -> dict[str, str]:
     """Return captions by table from texts such as `results=TEXT`; a text that begins with no table belongs to the
     rows."""
-    found: dict[str, str] = {}
+    by_table: dict[str, str] = {}
     for text in texts:
         name, equals, rest = text.partition("=")
         named = bool(equals) and re.sub(r"-\d+$", "", name.strip()) in TABLES
         table, caption = (name.strip(), rest) if named else (RESULTS, text)
         if not caption.strip():
             raise UserError(f"the caption of {table!r} is empty; give a text, as in results='Success on DoorKey.'")
-        if table in found:
+        if table in by_table:
             raise UserError(f"two captions are given for the table {table!r}; give one")
-        found[table] = caption.strip()
-    return found
+        by_table[table] = caption.strip()
+    return by_table
 
 
 def resolved(wording: Wording, summary: Summary, grids: Sequence[Grid] = ()) -> Wording:
@@ -113,18 +113,18 @@ def resolved(wording: Wording, summary: Summary, grids: Sequence[Grid] = ()) -> 
     groups = [*_groups(summary), *([label] for grid in grids for label in grid.lines)]
     rows = [name for group in groups for name in group]
     headings = [*by_task(summary.rows), *aggregates_by_label(summary.aggregates)]
-    known = dict.fromkeys([*rows, *headings, *(name for grid in grids for name in grid.names), *COLUMNS, *OTHERS])
+    available = dict.fromkeys([*rows, *headings, *(name for grid in grids for name in grid.names), *COLUMNS, *OTHERS])
     names: dict[str, str] = {}
-    for given, new in wording.names.items():
-        old, new = (given, new) if new else _parted(given, list(known))
-        full = _full(old, list(known))
+    for text, new in wording.names.items():
+        old, new = (text, new) if new else _parted(text, list(available))
+        full = _full(old, list(available))
         if names.get(full, new) != new:
             raise UserError(f"{full!r} is given two names, {names[full]!r} and {new!r}; give it one")
         names[full] = new
     for group in groups:
-        shown: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for name in group:
-            other = shown.setdefault(names.get(name, name), name)
+            other = owners.setdefault(names.get(name, name), name)
             if other != name:
                 raise UserError(
                     f"{other!r} and {name!r} would both be called {names.get(name, name)!r} in one table; "
@@ -172,27 +172,29 @@ def _groups(summary: Summary) -> list[list[str]]:
     ]
 
 
-def _parted(text: str, known: Sequence[str]) -> tuple[str, str]:
+def _parted(text: str, available: Sequence[str]) -> tuple[str, str]:
     """Split a text OLD=NEW: after the part that names something, else at the first =."""
     places = [index for index, char in enumerate(text) if char == "=" and text[:index] and text[index + 1 :].strip()]
     for place in reversed(places):
-        if text[:place] in known or _matches(text[:place], known):
+        if text[:place] in available or _matches(text[:place], available):
             return text[:place], text[place + 1 :].strip()
     place = places[0] if places else text.index("=")
     return text[:place], text[place + 1 :].strip()
 
 
-def _matches(given: str, known: Sequence[str]) -> list[str]:
-    return [name for name in known if name.startswith(tuple(given + end for end in ENDS))]
+def _matches(start: str, available: Sequence[str]) -> list[str]:
+    return [name for name in available if name.startswith(tuple(start + end for end in ENDS))]
 
 
-def _full(given: str, known: Sequence[str]) -> str:
-    """Return the member of `known` with this name, or the only one whose name begins so."""
-    if given in known:
-        return given
-    found = _matches(given, known)
-    if len(found) > 1:
-        raise UserError(f"{given!r} names {len(found)} rows or tasks; give one in full: {', '.join(map(repr, found))}")
-    if not found:
-        raise unknown("row, task or column", given, known)
-    return found[0]
+def _full(text: str, available: Sequence[str]) -> str:
+    """Return the member of `available` with this name, or the only one whose name begins so."""
+    if text in available:
+        return text
+    matches = _matches(text, available)
+    if len(matches) > 1:
+        raise UserError(
+            f"{text!r} names {len(matches)} rows or tasks; give one in full: {', '.join(map(repr, matches))}"
+        )
+    if not matches:
+        raise unknown("row, task or column", text, available)
+    return matches[0]

@@ -91,7 +91,7 @@ def recorded(study: Path, run: str) -> Calls:
     directory = keeping.folder(study)
     shards = sorted(directory.glob(cassette.SHARDS))
     notes = [f"models/: {len(shards) - FILES} cassettes are left out"] if len(shards) > FILES else []
-    found, answered, failed = list[ShownCall](), 0, 0
+    calls, answered, failed = list[ShownCall](), 0, 0
     album = _Album()
     for file in [directory / cassette.MERGED, *shards[:FILES]]:
         if not within(study, file):
@@ -106,14 +106,14 @@ def recorded(study: Path, run: str) -> Calls:
                 failed += _count(db, "failures", run)
                 for table, key, ordinal in _chosen(db, run):
                     try:
-                        found.append(_call(db, table, run, key, ordinal, album))
+                        calls.append(_call(db, table, run, key, ordinal, album))
                     except (*WRONG, UserError, sqlite3.Error) as error:
                         notes.append(f"{file.name}: a row of {table} is not what this program records ({error})")
         except UserError as error:
             slow = "(interrupted)" in str(error)
             notes.append(f"{file.name}: it could not be read within {PATIENCE:g} s" if slow else str(error))
-    shown = sorted(found, key=lambda call: (not call.failure, call.ordinal))
-    return Calls(tuple(shown), answered, failed, tuple(dict.fromkeys(brief(note, 400) for note in notes)))
+    ordered = sorted(calls, key=lambda call: (not call.failure, call.ordinal))
+    return Calls(tuple(ordered), answered, failed, tuple(dict.fromkeys(brief(note, 400) for note in notes)))
 
 
 def _bound(db: sqlite3.Connection) -> None:
@@ -144,8 +144,8 @@ def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, 
     row = dict(zip(columns, db.execute(query, (key, run, ordinal)).fetchone(), strict=True))
     request = db.execute("SELECT key, text FROM requests WHERE key = ?", (key,)).fetchone()
     CHECKS["requests"](dict(zip(("key", "text"), request, strict=True)), db)
-    asked = json.loads(request[1])
-    kind = kind_of(asked["kind"])
+    question = json.loads(request[1])
+    kind = kind_of(question["kind"])
     try:
         answer = "" if table == "failures" else brief(kind.words(read(db, kind, key, run)))
     except NotKept as array:
@@ -156,7 +156,9 @@ def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, 
         int(row["step"]),
         kind.kind,
         brief(row["model"], 200),
-        tuple(ShownMessage(brief(role, 20), album.parts(db, content)) for role, content in kind.shown(asked)[:PARTS]),
+        tuple(
+            ShownMessage(brief(role, 20), album.parts(db, content)) for role, content in kind.shown(question)[:PARTS]
+        ),
         answer,
         brief(row["kind"], 50) if table == "failures" else "",
         Usage(**took),
@@ -172,21 +174,21 @@ class _Album:
     def parts(self, db: sqlite3.Connection, content: Sequence[Any]) -> tuple[ShownPiece, ...]:
         """Return texts and images of a message in order; of many images, a selection."""
         places = [number for number, part in enumerate(content) if not isinstance(part, str)]
-        kept = np.unique(np.linspace(0, len(places) - 1, min(FRAMES, len(places))).round().astype(int))
-        chosen = {places[number] for number in kept.tolist()}
-        found: list[ShownPiece] = []
+        indices = np.unique(np.linspace(0, len(places) - 1, min(FRAMES, len(places))).round().astype(int))
+        chosen = {places[number] for number in indices.tolist()}
+        pieces: list[ShownPiece] = []
         missing = 0
         for number, part in enumerate(content):
-            if len(found) == PARTS:
-                return (*found, ShownPiece(f"({len(content) - number:,} more)"))
+            if len(pieces) == PARTS:
+                return (*pieces, ShownPiece(f"({len(content) - number:,} more)"))
             if isinstance(part, str):
-                found.append(ShownPiece(brief(part)))
+                pieces.append(ShownPiece(brief(part)))
             elif number in chosen:
                 image = self._image(db, str(part["image"]))
                 missing += not image
-                found += [ShownPiece(png=image)] if image else []
+                pieces += [ShownPiece(png=image)] if image else []
         return (
-            *found,
+            *pieces,
             *([ShownPiece(f"({missing} of {len(chosen)} images: not kept, or no room)")] if missing else []),
         )
 

@@ -82,7 +82,7 @@ def render(record: Record, home: str = "") -> str:
     """Return the page; `home` is the relative link to the study's report, or "" if there is none."""
     script, vega = inline.script(*SCRIPTS), charts.bundle()
     cell, run, gallery = record.cell, record.run, record.episodes.gallery
-    told, notes = transcripts(record)
+    episodes, notes = transcripts(record)
     return (
         environment()
         .get_template("run.html.j2")
@@ -95,7 +95,7 @@ def render(record: Record, home: str = "") -> str:
             home=home,
             record=record,
             notes=(*record.notes, *notes),
-            transcripts=told,
+            transcripts=episodes,
             run=run,
             remark=judges.remark(cell),
             error=brief(run.error, ERROR) if run.error else "",
@@ -112,11 +112,11 @@ def render(record: Record, home: str = "") -> str:
             billed=ledger.is_billed(cell),
             settings=settings(cell),
             provenance=provenance(run),
-            shown=_shown,
+            shown=_formatted,
             calls_shown=MOST,
             chosen=animations.chosen,
             outcome=animations.outcome,
-            undrawn=[brief(told, 1_000) for told in undrawn(gallery.undrawn if gallery else ())],
+            undrawn=[brief(reason, 1_000) for reason in undrawn(gallery.undrawn if gallery else ())],
             brief=brief,
             unasked=not record.episodes.questions and any(shows_questions(log) for log in cell.logs.values()),
             base64=lambda content: base64.b64encode(content).decode("ascii"),
@@ -163,8 +163,8 @@ def _part(part: RecordedPart, digest: str) -> str:
 
 def _digest(cell: CellRecord, role: str) -> str:
     """Return the digest of the files that the part in a role read, or ""."""
-    entry = cell.settings.get(f"{role}.{DIGEST}")
-    value = entry.get("value") if isinstance(entry, Mapping) else None
+    setting = cell.settings.get(f"{role}.{DIGEST}")
+    value = setting.get("value") if isinstance(setting, Mapping) else None
     return value if isinstance(value, str) and SHA256.fullmatch(value) else ""
 
 
@@ -180,33 +180,33 @@ def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
     table = [name for name in names if not (drawn and name == SNAPSHOT)]
     first, last = rows.head(MOST), rows.iloc[max(MOST, len(rows) - MOST) :]
     columns = table[:WIDEST]
-    told = f"{meaning} {len(rows):,} row{'s' * (len(rows) != 1)}"
+    description = f"{meaning} {len(rows):,} row{'s' * (len(rows) != 1)}"
     if left_out := len(rows) - len(first) - len(last):
-        told += f"; the first and the last {MOST} are shown and {left_out:,} left out"
+        description += f"; the first and the last {MOST} are shown and {left_out:,} left out"
     if len(columns) < len(names):
-        told += f"; {len(columns)} of {len(names):,} columns are shown"
+        description += f"; {len(columns)} of {len(names):,} columns are shown"
     cells = tuple(
-        tuple(_shown(value) for value in line)
+        tuple(_formatted(value) for value in line)
         for part in (first, last)
         for line in part[columns].itertuples(index=False, name=None)
     )
-    lines, kept = _lines(rows[names])
-    told += "." if kept == len(rows) else f". The file has the first {kept:,} rows."
-    return Sample(f"Log {log}", told, tuple(brief(name, 60) for name in columns), cells, f"{log}.jsonl", lines)
+    lines, saved = _lines(rows[names])
+    description += "." if saved == len(rows) else f". The file has the first {saved:,} rows."
+    return Sample(f"Log {log}", description, tuple(brief(name, 60) for name in columns), cells, f"{log}.jsonl", lines)
 
 
 def _lines(rows: pd.DataFrame) -> tuple[bytes, int]:
     """Return records as JSON lines, as many from the first as the page may hold, and their number."""
-    made, size = [], 0
+    lines, size = [], 0
     for row in rows.to_dict("records"):
         plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
-        known = {name: value for name, value in plain.items() if value is not None and value == value}
-        line = json.dumps(known, allow_nan=False, default=str).encode() + b"\n"
+        defined = {name: value for name, value in plain.items() if value is not None and value == value}
+        line = json.dumps(defined, allow_nan=False, default=str).encode() + b"\n"
         size += len(line)
         if size > DOWNLOAD:
             break
-        made.append(line)
-    return b"".join(made), len(made)
+        lines.append(line)
+    return b"".join(lines), len(lines)
 
 
 def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample:
@@ -217,24 +217,24 @@ def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample
     if log == "judgements":
         failed = rows["failure"].notna() if "failure" in rows else pd.Series(False, index=rows.index)
         heading = "Judgements"
-        told = f"{len(rows):,} clips judged, {int(failed.sum()):,} of them without a usable answer"
+        description = f"{len(rows):,} clips judged, {int(failed.sum()):,} of them without a usable answer"
     else:
         failed = ~rows["kept"].astype(bool)
         heading = "Labels"
         outcomes = rows["outcome"].value_counts()
         counted = ", ".join(f"{count:,} {brief(str(name), 40)}" for name, count in list(outcomes.items())[:20])
-        told = f"{len(rows):,} queries: {counted}"
+        description = f"{len(rows):,} queries: {counted}"
     others = rows[~failed]
     ends = others if len(others) <= 2 * MOST else pd.concat([others.head(MOST), others.tail(MOST)])
     chosen = pd.concat([rows[failed].head(MOST), ends])
     if left_out := len(rows) - len(chosen):
         first = "those without an answer" if log == "judgements" else "those that were not kept"
-        told += f". Shown are at most {MOST} of {first}, then the first and the last {MOST} others"
-        told += f"; {left_out:,} are left out"
+        description += f". Shown are at most {MOST} of {first}, then the first and the last {MOST} others"
+        description += f"; {left_out:,} are left out"
     named = dict.fromkeys([*COLUMNS[log], *declared])
     columns = tuple(name for name in named if name in chosen and chosen[name].notna().any())[:WIDEST]
-    cells = (tuple(_shown(value) for value in line) for line in chosen[list(columns)].itertuples(index=False))
-    return Sample(heading, told + ".", columns, tuple(cells))
+    cells = (tuple(_formatted(value) for value in line) for line in chosen[list(columns)].itertuples(index=False))
+    return Sample(heading, description + ".", columns, tuple(cells))
 
 
 def _clock(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
@@ -243,8 +243,8 @@ def _clock(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
         spent = {} if rows is None else judges.clock(rows)
     except (TypeError, ValueError):  # a damaged log may have text instead of seconds
         spent = {}
-    whole = spent.get("seconds", 0.0)
-    return [(words, spent[name], spent[name] / whole) for name, words in CLOCK.items() if whole and name in spent]
+    total = spent.get("seconds", 0.0)
+    return [(words, spent[name], spent[name] / total) for name, words in CLOCK.items() if total and name in spent]
 
 
 def _bill(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
@@ -255,7 +255,7 @@ def _bill(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
     return [(USED[name], float(last[name]), float(last[f"billed_{name}"])) for name in Usage._fields]
 
 
-def _shown(value: Any, digits: int = 4) -> str:
+def _formatted(value: Any, digits: int = 4) -> str:
     """Return a number or text from a file for display."""
     if hasattr(value, "item"):
         value = value.item()

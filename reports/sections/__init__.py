@@ -50,7 +50,7 @@ RESERVED = (
 LOADING = ("exec_module", "load_module")
 """Functions of an import loader; a package such as wandb puts its own between the import and the section's module."""
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class Source:
         rows = self._read[log].copy()  # a section may change them; the cached copy must stay as read
         if log in (EVALUATIONS, *schema.LOGS):  # a log of every run needs no declaration in the cell
             return rows
-        there = set(rows["cell"].unique())
+        recorded = set(rows["cell"].unique())
         lacking = {}
         for cell in self.study.cells:
-            if cell.id in there and (why := _lacks(cell, log, columns)):
+            if cell.id in recorded and (why := _lacks(cell, log, columns)):
                 lacking[cell.id] = why
                 label = self.labels.get(cell.id, cell.label)
                 self.notes.append(f"{cell.suite}/{cell.task}, {label}: {why}; its rows are left out")
@@ -158,16 +158,16 @@ class BuiltSection(NamedTuple):
 
 def sections(notes: list[str]) -> list[Section]:
     """Return every section in its order; sections that are left out are named in `notes`, with reasons."""
-    found: dict[str, Section] = {}
-    for where, load in _modules():
+    by_name: dict[str, Section] = {}
+    for module, load in _modules():
         nothing: tuple[Any, ...] = ()
-        for section in attempt(f"the sections of {where}", partial(_of, load), nothing, notes):
-            why = _misdeclared(section, found)
+        for section in attempt(f"the sections of {module}", partial(_of, load), nothing, notes):
+            why = _misdeclared(section, by_name)
             if why:
-                notes.append(f"left out: a section of {where}, since {why}")
+                notes.append(f"left out: a section of {module}, since {why}")
             else:
-                found[section.name] = replace(section, by="" if where == BUILTIN else where)
-    return sorted(found.values(), key=lambda section: section.order)
+                by_name[section.name] = replace(section, by="" if module == BUILTIN else module)
+    return sorted(by_name.values(), key=lambda section: section.order)
 
 
 def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -190,39 +190,39 @@ def _of(load: Callable[[], Any]) -> tuple[Any, ...]:
     return tuple(load().SECTIONS)
 
 
-def _misdeclared(section: Any, found: Mapping[str, Section]) -> str:
+def _misdeclared(section: Any, by_name: Mapping[str, Section]) -> str:
     """Return why this cannot be a section, or cannot have its name, or ""."""
     if not isinstance(section, Section):
         return f"SECTIONS holds {type(section).__name__}; expected guidebench.reports.sections.Section"
     if type(section.order) is not int:
         return f"the order of {section.name!r} is {str(section.order)[:60]!r}; expected a whole number"
-    for said, logs in (("needs", section.needs), ("reads", section.reads)):
+    for verb, logs in (("needs", section.needs), ("reads", section.reads)):
         if not isinstance(logs, tuple) or not all(isinstance(log, str) for log in logs):
-            return f"{section.name!r} {said} {str(logs)[:60]!r}; expected a tuple of names of logs, as in ('labels',)"
+            return f"{section.name!r} {verb} {str(logs)[:60]!r}; expected a tuple of names of logs, as in ('labels',)"
     if not isinstance(section.name, str) or not NAME.fullmatch(section.name):
         return f"its name is {str(section.name)[:60]!r}; expected lower-case letters, digits and _, at most 60"
     if section.name in RESERVED:
         return f"its name {section.name!r} belongs to what every report has; choose another"
-    if section.name in found:
-        return f"its name {section.name!r} is taken by {found[section.name].by or BUILTIN}; choose another"
+    if section.name in by_name:
+        return f"its name {section.name!r} is taken by {by_name[section.name].by or BUILTIN}; choose another"
     return ""
 
 
-def attempt(what: str, work: Callable[[], Found], instead: Found, notes: list[str]) -> Found:
+def attempt(subject: str, work: Callable[[], T], instead: T, notes: list[str]) -> T:
     """Return what `work` returns; if it raises or exits, return `instead` and add a note."""
     try:
         return work()
     except UserError as error:
-        notes.append(f"left out: {what}: {' '.join(str(error).split())[:1_000]}")
+        notes.append(f"left out: {subject}: {' '.join(str(error).split())[:1_000]}")
         return instead
     except (Exception, SystemExit) as error:
         lines = str(error).splitlines()
-        told = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
-        notes.append(f"left out: {what}, which raised {told}; tell those who wrote it{_where(error)}")
+        message = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+        notes.append(f"left out: {subject}, which raised {message}; tell those who wrote it{_raising_line(error)}")
         return instead
 
 
-def _where(error: BaseException) -> str:
+def _raising_line(error: BaseException) -> str:
     """Return the line of a section's module that raised, directly or in what it called; "" if there is none."""
     library = os.path.dirname(traceback.__file__)  # imports and json: not the section's lines
     ours = re.compile(rf"{re.escape(__file__)}$|<|{re.escape(library)}/(?!site-packages/)")
@@ -232,14 +232,14 @@ def _where(error: BaseException) -> str:
     return f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
 
 
-def build(found: Sequence[Section], source: Source, notes: list[str]) -> list[BuiltSection]:
+def build(sections: Sequence[Section], source: Source, notes: list[str]) -> list[BuiltSection]:
     """Return the sections whose logs a study has, with their tables; failures go to `notes`."""
-    there = (
+    attempts = (
         attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
-        for section in found
+        for section in sections
         if set(section.needs) <= {EVALUATIONS, *source.study.logs}
     )
-    return [each for each in there if each is not None]
+    return [built for built in attempts if built is not None]
 
 
 def _for(section: Section, source: Source, notes: list[str]) -> Source:
@@ -267,9 +267,9 @@ def _check(table: Any) -> None:
     if not all(isinstance(text, str) for text in (table.heading, table.note, *table.names, *table.lines)):
         raise TypeError("heading, note and names of a table are text")
     for label, line in table.lines.items():
-        if len(line) != len(table.names) or not all(isinstance(each, Interval) for each in line):
+        if len(line) != len(table.names) or not all(isinstance(estimate, Interval) for estimate in line):
             raise ValueError(f"the line {label!r} of {table.heading!r} has not an Interval for each of its names")
-        if any(np.ndim(end) or not isinstance(float(end), float) for each in line for end in each):
+        if any(np.ndim(end) or not isinstance(float(end), float) for estimate in line for end in estimate):
             raise ValueError(f"the line {label!r} of {table.heading!r} holds arrays; expected numbers")
 
 
@@ -288,22 +288,24 @@ def _check_listing(listing: Any) -> None:
         raise ValueError(f"a line of {listing.heading!r} has not its name and a text for each of its columns")
 
 
-def galleries(found: Sequence[BuiltSection], source: Source, notes: list[str]) -> list[Gallery]:
+def galleries(sections: Sequence[BuiltSection], source: Source, notes: list[str]) -> list[Gallery]:
     """Return the figures of sections; failures go to `notes`. No two figures have the same file name."""
     taken: set[str] = set()
-    shown: dict[str, Gallery] = {}
-    for each in sorted(found, key=lambda each: bool(each.section.by)):  # built-in figures never lose a name to others
-        mine = _for(each.section, source, notes)
-        drawn = attempt(f"the figures of {each.section}", partial(_gallery, each, mine, taken), None, notes)
+    by_name: dict[str, Gallery] = {}
+    for built in sorted(
+        sections, key=lambda built: bool(built.section.by)
+    ):  # built-in figures never lose a name to others
+        mine = _for(built.section, source, notes)
+        drawn = attempt(f"the figures of {built.section}", partial(_gallery, built, mine, taken), None, notes)
         if drawn is not None:
             taken |= {drawing.name for drawing in drawn.drawings}
-            shown[each.section.name] = drawn
-    return [shown[each.section.name] for each in found if each.section.name in shown]
+            by_name[built.section.name] = drawn
+    return [by_name[built.section.name] for built in sections if built.section.name in by_name]
 
 
-def _gallery(each: BuiltSection, source: Source, taken: set[str]) -> Gallery:
-    section = each.section
-    drawings = list(section.drawings(each.content, source))
+def _gallery(built: BuiltSection, source: Source, taken: set[str]) -> Gallery:
+    section = built.section
+    drawings = list(section.drawings(built.content, source))
     if not all(isinstance(drawing, Drawing) for drawing in drawings):
         raise TypeError("drawings holds what is no guidebench.reports.rendering.figures.Drawing")
     names = [drawing.name for drawing in drawings]
@@ -313,8 +315,8 @@ def _gallery(each: BuiltSection, source: Source, taken: set[str]) -> Gallery:
         if not FILE.fullmatch(drawing.name) or drawing.name in taken or names.count(drawing.name) > 1:
             raise ValueError(f"a figure cannot be called {drawing.name[:100]!r}: that is no free name of a file")
     words = section.words if isinstance(section.words, str) else section.words(source)
-    known = [drawing if _chartable(drawing, source) else drawing._replace(chart=None) for drawing in drawings]
-    return Gallery(str(section.title), str(words), known)
+    drawable = [drawing if _chartable(drawing, source) else drawing._replace(chart=None) for drawing in drawings]
+    return Gallery(str(section.title), str(words), drawable)
 
 
 def _chartable(drawing: Drawing, source: Source) -> bool:

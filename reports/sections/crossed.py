@@ -51,7 +51,7 @@ class SweepGrid(NamedTuple):
     @property
     def texts(self) -> list[list[str]]:
         """Return the numbers of the map as text."""
-        digits = scoring.digits(each.final for line in self.rows for each in line if each)
+        digits = scoring.digits(row.final for line in self.rows for row in line if row)
         return [["—" if row is None else f"{row.final.estimate:.{digits}f}" for row in line] for line in self.rows]
 
     @property
@@ -69,7 +69,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
         groups.setdefault(key, []).append(cell)
     by_cell = {row.cell.id: row for row in rows}
     learners = {cell.learner for cell in cells}
-    found = []
+    sweep_grids = []
     for members in groups.values():
         first, fields = members[0], _differing(members)
         if len(fields) != 2:
@@ -85,7 +85,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
         if any(row for line in table for row in line):
             method = f"{first.method} + {first.learner}" if len(learners) > 1 else first.method
             label = schema.label(method, first.backend, first.model, first.profile)
-            found.append(
+            sweep_grids.append(
                 SweepGrid(
                     f"{first.suite}/{first.task}",
                     label,
@@ -94,7 +94,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
                     table,
                 )
             )
-    return found
+    return sweep_grids
 
 
 def _differing(cells: Sequence[CellRecord]) -> list[str]:
@@ -106,8 +106,8 @@ def _text(cell: CellRecord, field: str) -> str:
     """Return a setting's value as JSON; a dash if the cell has no such setting."""
     if field not in cell.settings:
         return "—"
-    entry: Any = cell.settings[field]
-    value = entry.get("value") if isinstance(entry, Mapping) else entry
+    setting: Any = cell.settings[field]
+    value = setting.get("value") if isinstance(setting, Mapping) else setting
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
@@ -123,12 +123,12 @@ def _ordered(values: Mapping[str, None]) -> list[str]:
     return sorted(values, key=size)
 
 
-def drawings(found: Sequence[SweepGrid]) -> list[Drawing]:
+def drawings(grids: Sequence[SweepGrid]) -> list[Drawing]:
     """Draw a heat map per grid."""
     names: list[str] = []
     drawn = []
-    for grid in found:
-        what = f"{grid.task_id}: {grid.label}"
+    for grid in grids:
+        caption = f"{grid.task_id}: {grid.label}"
         name = figures.file_name("crossed", f"{grid.task_id}-{grid.label}", names)
         names.append(name)
         values = np.array(
@@ -144,24 +144,25 @@ def drawings(found: Sequence[SweepGrid]) -> list[Drawing]:
             *grid.values,
             scale=(0.0, 1.0) if grid.share else (float(np.nanmin(values)), float(np.nanmax(values))),
         )
-        title = f"final {scoring.title(grid.score)}, {what}"
+        title = f"final {scoring.title(grid.score)}, {caption}"
         draw = figures.heat_map if grid.numbered else figures.colour_map
         png, pdf = draw(title, cells, grid.fields[1], grid.fields[0])
-        drawn.append(Drawing(what, name, png, pdf, _words(grid, what)))
+        drawn.append(Drawing(caption, name, png, pdf, _words(grid, caption)))
     return drawn
 
 
-def _words(grid: SweepGrid, what: str) -> str:
+def _words(grid: SweepGrid, caption: str) -> str:
     down, across = grid.fields
     named = [
         (f"{down}={high}, {across}={wide}", row, text)
         for high, *line in zip(grid.values[0], grid.rows, grid.texts, strict=True)
         for wide, row, text in zip(grid.values[1], *line, strict=True)
     ]
-    told = f"Heat map of final {grid.score.name} on {what}, {down} down, {across} across."
+    opening = f"Heat map of final {grid.score.name} on {caption}, {down} down, {across} across."
     if grid.numbered:
         parts = (f"{name}: {'not evaluated' if row is None else text}" for name, row, text in named)
-        return f"{told} {'; '.join(parts)}."
-    known = sorted(((row.final.estimate, name, text) for name, row, text in named if row), key=lambda each: each[0])
-    (_, lowest, low), (_, highest, high) = known[0], known[-1]
-    return f"{told} {len(known):,} of {len(named):,} pairs are evaluated, from {low} ({lowest}) to {high} ({highest})."
+        return f"{opening} {'; '.join(parts)}."
+    evaluated = sorted(((row.final.estimate, name, text) for name, row, text in named if row), key=lambda cell: cell[0])
+    (_, lowest, low), (_, highest, high) = evaluated[0], evaluated[-1]
+    span = f"from {low} ({lowest}) to {high} ({highest})"
+    return f"{opening} {len(evaluated):,} of {len(named):,} pairs are evaluated, {span}."

@@ -49,10 +49,10 @@ def aggregates(scores: Array, reps: int = REPS, seed: int = 0) -> dict[str, Esti
         return drawn[-1]
 
     scores = checked(scores, "[runs, tasks]")
-    found = _estimates(scores, every, reps, seed, len(scores))
+    estimates = _estimates(scores, every, reps, seed, len(scores))
     errors = np.std(drawn[-reps:], axis=0) if len(scores) > 1 else np.full(len(rules), np.nan)
     return {
-        name: Estimate(Interval(*(part[index] for part in found)), float(errors[index]))
+        name: Estimate(Interval(*(part[index] for part in estimates)), float(errors[index]))
         for index, name in enumerate(rules)
     }
 

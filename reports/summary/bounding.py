@@ -21,19 +21,19 @@ def bounded(study: StudyRecord, summary: Summary) -> tuple[StudyRecord, Summary]
     places: dict[Place, list[ReportRow]] = {}
     for row in summary.rows:
         places.setdefault(row.place, []).append(row)
-    kept = {place: _best(rows) for place, rows in places.items() if len(rows) > MOST}
-    if not kept:
+    best_rows = {place: _best(rows) for place, rows in places.items() if len(rows) > MOST}
+    if not best_rows:
         return study, replace(summary, notes=_few(summary.notes))
-    left_out = {row.cell.id for place, chosen in kept.items() for row in places[place]} - _cells(kept)
+    left_out = {row.cell.id for place, chosen in best_rows.items() for row in places[place]} - _cells(best_rows)
     rows = tuple(row for row in summary.rows if row.cell.id not in left_out)
     matrices = tuple(
         matrix._replace(lines=tuple(line for line in matrix.lines if line.row.cell.id not in left_out))
         for matrix in summary.matrices
     )
-    said = [_said(places[place], chosen) for place, chosen in kept.items()]
-    told = with_notes(replace(summary, rows=rows, matrices=matrices, notes=tuple(said)), summary.notes)
-    shown = results.select(study, lambda cell: cell.id not in left_out)
-    return shown, replace(told, notes=_few(told.notes))
+    remarks = [_remark(places[place], chosen) for place, chosen in best_rows.items()]
+    fewer = with_notes(replace(summary, rows=rows, matrices=matrices, notes=tuple(remarks)), summary.notes)
+    bounded_study = results.select(study, lambda cell: cell.id not in left_out)
+    return bounded_study, replace(fewer, notes=_few(fewer.notes))
 
 
 def _best(rows: Sequence[ReportRow]) -> list[ReportRow]:
@@ -42,11 +42,11 @@ def _best(rows: Sequence[ReportRow]) -> list[ReportRow]:
     return order[:MOST]
 
 
-def _cells(kept: Mapping[Place, Iterable[ReportRow]]) -> set[str]:
-    return {row.cell.id for rows in kept.values() for row in rows}
+def _cells(rows_of: Mapping[Place, Iterable[ReportRow]]) -> set[str]:
+    return {row.cell.id for rows in rows_of.values() for row in rows}
 
 
-def _said(rows: Sequence[ReportRow], chosen: Sequence[ReportRow]) -> str:
+def _remark(rows: Sequence[ReportRow], chosen: Sequence[ReportRow]) -> str:
     baseline = chosen[0]
     return (
         f"{baseline.task_id}: tables and figures show {len(chosen)} of {len(rows):,} rows: {baseline.label}, with "

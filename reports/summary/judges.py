@@ -105,9 +105,9 @@ def remark(cell: CellRecord) -> str:
 
 def _remark(answering: Iterable[tuple[str, str]]) -> str:
     """Return the same for these backends and kinds of part."""
-    known = {**KINDS, **SERVED}
+    remark_of = {**KINDS, **SERVED}
     remarks = (
-        ORACLES[kind] if backend == "oracle" and kind in ORACLES else known.get(backend, "")
+        ORACLES[kind] if backend == "oracle" and kind in ORACLES else remark_of.get(backend, "")
         for backend, kind in answering
     )
     return "; ".join(dict.fromkeys(filter(None, remarks)))
@@ -121,19 +121,21 @@ def judging(
 
     Clocks count all of a cell's judges together, so with several judges no time is attributed to any.
     """
-    found = []
+    judgings = []
     for cell in cells:
         if not (is_judge(cell.backend) and "judge" in answering(cell).split("+") and "judgements" in cell.logs):
             continue
-        own = judged[judged["cell"] == cell.id]
+        cell_rows = judged[judged["cell"] == cell.id]
         clocks = [clock(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
         total = {name: sum(entry.get(name, 0.0) for entry in clocks) for name in {key for e in clocks for key in e}}
         roles = [role for role, part in cell.parts.items() if part.kind == "judge" and part.answers]
         for role in roles or ["judge"]:
             alone = len(roles) < 2
-            asked = own if alone else own[_role(own) == role]
-            found.append(_judging(cell, role, asked, total, alone)._replace(label=labels.get(cell.id, cell.label)))
-    return found
+            judge_rows = cell_rows if alone else cell_rows[_role(cell_rows) == role]
+            judgings.append(
+                _judging(cell, role, judge_rows, total, alone)._replace(label=labels.get(cell.id, cell.label))
+            )
+    return judgings
 
 
 def _role(rows: pd.DataFrame) -> pd.Series[str]:
@@ -143,33 +145,33 @@ def _role(rows: pd.DataFrame) -> pd.Series[str]:
     return rows["role"].fillna("judge") if "role" in rows else pd.Series("judge", index=rows.index)
 
 
-def _judging(cell: CellRecord, role: str, asked: pd.DataFrame, total: Mapping[str, float], alone: bool) -> Judging:
-    """Summarise what a cell's judge in a role answered in the records `asked`; `alone`: whether it is the only one."""
-    scores = asked[asked["score"].notna()]
+def _judging(cell: CellRecord, role: str, rows: pd.DataFrame, total: Mapping[str, float], alone: bool) -> Judging:
+    """Summarise what a cell's judge in a role answered in the records `rows`; `alone`: whether it is the only one."""
+    scores = rows[rows["score"].notna()]
     part = cell.parts.get(role)
     model, backend = (part.model, part.backend) if part is not None else (cell.model, cell.backend)
     threshold = _threshold(cell) if alone or role == "judge" else THRESHOLD
-    own = total if alone else {}
+    times = total if alone else {}
     return Judging(
         label=cell.label,
         task_id=f"{cell.suite}/{cell.task}",
         judge=f"{'' if alone else f'{role}: '}{model} ({backend})",
         remark=_remark([(backend, "judge")]),
         positive=Share(int((scores["score"] > threshold).sum()), len(scores)),
-        unanswered=Share(len(asked) - len(scores), len(asked)),
+        unanswered=Share(len(rows) - len(scores), len(rows)),
         agreement=_agreement(scores, threshold),
         delay=float((scores["applied"] - scores["asked"]).mean()) if len(scores) else None,
-        waited=own.get("wait_seconds"),
-        waited_share=_ratio(own.get("wait_seconds"), own.get("seconds")),
-        seconds_per_clip=seconds_per_clip(own),
-        judging_share=_ratio(own.get("judge_seconds"), own.get("seconds")),
+        waited=times.get("wait_seconds"),
+        waited_share=_ratio(times.get("wait_seconds"), times.get("seconds")),
+        seconds_per_clip=seconds_per_clip(times),
+        judging_share=_ratio(times.get("judge_seconds"), times.get("seconds")),
         steps_per_second=steps_per_second(total),
     )
 
 
-def listings(found: Sequence[Judging]) -> list[Listing]:
+def listings(judgings: Sequence[Judging]) -> list[Listing]:
     """Return tables of what was judged and its cost and, if tasks have events, of how often judges agreed with them."""
-    if not found:
+    if not judgings:
         return []
     took = Listing(
         "What was judged, and what it took",
@@ -177,23 +179,26 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
          "Seconds per clip", "Judging, share of run", "Unanswered, of clips", "Steps per second"),
         [
             (
-                each.label, each.task_id, each.judge, str(each.positive), maybe(each.delay, 0), maybe(each.waited, 1),
-                maybe(each.waited_share, 3), maybe(each.seconds_per_clip, 4), maybe(each.judging_share, 3),
-                str(each.unanswered), maybe(each.steps_per_second, 1),
+                judging.label, judging.task_id, judging.judge, str(judging.positive), maybe(judging.delay, 0),
+                maybe(judging.waited, 1), maybe(judging.waited_share, 3), maybe(judging.seconds_per_clip, 4),
+                maybe(judging.judging_share, 3), str(judging.unanswered), maybe(judging.steps_per_second, 1),
             )
-            for each in found
+            for judging in judgings
         ],
         on="page",
         words=2,
-        tags={each.judge: each.remark for each in found if each.remark},
+        tags={judging.judge: judging.remark for judging in judgings if judging.remark},
     )  # fmt: skip
-    known = [(each, each.agreement) for each in found if each.agreement]
-    if not known:
+    compared = [(judging, judging.agreement) for judging in judgings if judging.agreement]
+    if not compared:
         return [took]
     beside = Listing(
         BESIDE_EVENTS,
         ("Task", "Agreement, of clips", "Hit rate, of clips with an event", "False-alarm rate, of clips without"),
-        [(each.label, f"{each.task_id}{_which(each, found)}", *map(str, agreement)) for each, agreement in known],
+        [
+            (judging.label, f"{judging.task_id}{_which(judging, judgings)}", *map(str, agreement))
+            for judging, agreement in compared
+        ],
         on="page",
         words=1,
     )
@@ -202,38 +207,41 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
         ("positive,\nof clips judged", "agreement", "hit rate, of\nclips with event",
          "false-alarm rate,\nof the others"),
         [
-            (f"{each.label} on {each.task_id}{_which(each, found)}", str(each.positive), *map(str, agreement))
-            for each, agreement in known
+            (
+                f"{judging.label} on {judging.task_id}{_which(judging, judgings)}", str(judging.positive),
+                *map(str, agreement),
+            )
+            for judging, agreement in compared
         ],
         on="terminal",
     )  # fmt: skip
     return [took, beside, brief]
 
 
-def _which(one: Judging, found: Sequence[Judging]) -> str:
+def _which(judging: Judging, judgings: Sequence[Judging]) -> str:
     """Name the judge if its row has several there."""
-    several = sum((each.label, each.task_id) == (one.label, one.task_id) for each in found) > 1
-    return f", {one.judge}" if several else ""
+    several = sum((other.label, other.task_id) == (judging.label, judging.task_id) for other in judgings) > 1
+    return f", {judging.judge}" if several else ""
 
 
 def _threshold(cell: CellRecord) -> float:
     """Return the score above which a clip counts as positive for this cell's replay."""
-    entry = cell.settings.get("replay.threshold")
-    value = entry.get("value") if isinstance(entry, Mapping) else None
+    setting = cell.settings.get("replay.threshold")
+    value = setting.get("value") if isinstance(setting, Mapping) else None
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else THRESHOLD
 
 
 def _agreement(scores: pd.DataFrame, threshold: float) -> Agreement | None:
-    known = scores[scores["events"].notna()] if "events" in scores else scores.iloc[:0]
-    if known.empty:
+    checked = scores[scores["events"].notna()] if "events" in scores else scores.iloc[:0]
+    if checked.empty:
         return None
-    positive, eventful = known["score"] > threshold, known["events"] > 0
+    positive, eventful = checked["score"] > threshold, checked["events"] > 0
 
-    def share(part: pd.Series[bool], whole: pd.Series[bool]) -> Share:
-        return Share(int((part & whole).sum()), int(whole.sum()))
+    def share(part: pd.Series[bool], base: pd.Series[bool]) -> Share:
+        return Share(int((part & base).sum()), int(base.sum()))
 
     return Agreement(
-        agree=Share(int((positive == eventful).sum()), len(known)),
+        agree=Share(int((positive == eventful).sum()), len(checked)),
         hits=share(positive, eventful),
         false_alarms=share(positive, ~eventful),
     )
@@ -268,5 +276,5 @@ def steps_per_second(clock: Mapping[str, float]) -> float | None:
     return _ratio(clock.get("steps"), training)
 
 
-def _ratio(part: Any, whole: Any) -> float | None:
-    return part / whole if part is not None and whole else None
+def _ratio(part: Any, total: Any) -> float | None:
+    return part / total if part is not None and total else None

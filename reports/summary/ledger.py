@@ -54,8 +54,8 @@ class Spent(NamedTuple):
 
 def is_billed(cell: CellRecord) -> bool:
     """Return whether a cell asks a foundation model itself, not only in a pre-training stage."""
-    own = {part.backend for part in cell.parts.values()} if cell.parts else set(cell.backend.split("+"))
-    return bool(own - {"", *judges.KINDS})
+    backends = {part.backend for part in cell.parts.values()} if cell.parts else set(cell.backend.split("+"))
+    return bool(backends - {"", *judges.KINDS})
 
 
 def asks(stage: StageRecord) -> bool:
@@ -96,16 +96,16 @@ class Answered(NamedTuple):
     @property
     def short(self) -> list[tuple[str, RoleCount]]:
         """Return the roles in which too few questions were answered."""
-        return [(role, each) for role, each in self.roles if not role_counts.enough(each.questions, each.failures)]
+        return [(role, tally) for role, tally in self.roles if not role_counts.enough(tally.questions, tally.failures)]
 
     def __str__(self) -> str:
         if self.unread:
             return f"how many questions to models got no answer cannot be read: {self.unread}"
         counted = f"{self.failures:,} of {count(self.questions, 'question')}"
-        told = [f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"]
+        texts = [f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"]
         if len(self.roles) > 1 and (short := self.short):
-            told.append(", ".join(f"{each.failures:,} of {each.questions:,} as {role}" for role, each in short))
-        return "; ".join([*self.remarks, *told])
+            texts.append(", ".join(f"{tally.failures:,} of {tally.questions:,} as {role}" for role, tally in short))
+        return "; ".join([*self.remarks, *texts])
 
 
 def by_role(
@@ -117,23 +117,23 @@ def by_role(
     sums: dict[str, RoleCount] = {}
     remarks: dict[str, None] = {}
     for text in texts:
-        for role, each in role_counts.read(text).items():
-            remarks |= dict.fromkeys([each.remark] if each.remark else [])
+        for role, tally in role_counts.read(text).items():
+            remarks |= dict.fromkeys([tally.remark] if tally.remark else [])
             if parts and (role not in parts or parts[role].backend in ("", *judges.KINDS)):
                 continue
             before = sums.get(role, RoleCount(0, 0))
-            sums[role] = RoleCount(before.questions + each.questions, before.failures + each.failures)
+            sums[role] = RoleCount(before.questions + tally.questions, before.failures + tally.failures)
     return tuple(sums.items()), tuple(remarks)
 
 
 def answered(study: StudyRecord) -> dict[str, Answered]:
     """Return cell id -> its questions and those of its stages in the study, for cells that ask a foundation model and
     whose runs counted them. An unreadable ledger affects its own cell, and those that begin from it, only."""
-    own = _of_cells(study)
-    every = dict(own)
+    by_cell = _of_cells(study)
+    every = dict(by_cell)
     for cell in study.cells:
-        if found := [own[id] for id in (*(stage.id for stage in cell.stages), cell.id) if id in own]:
-            every[cell.id] = functools.reduce(Answered.plus, found)
+        if parts := [by_cell[id] for id in (*(stage.id for stage in cell.stages), cell.id) if id in by_cell]:
+            every[cell.id] = functools.reduce(Answered.plus, parts)
     return every
 
 
@@ -145,7 +145,7 @@ def _of_cells(study: StudyRecord) -> dict[str, Answered]:
     except UserError as error:
         if len(asking.cells) > 1:
             alone = (results.select(asking, functools.partial(operator.eq, cell)) for cell in asking.cells)
-            return {id: each for one in alone for id, each in _of_cells(one).items()}
+            return {id: answers for part in alone for id, answers in _of_cells(part).items()}
         return {asking.cells[0].id: Answered(0, 0, str(error))}
 
 
@@ -155,7 +155,7 @@ def _answered(study: StudyRecord) -> dict[str, Answered]:
         return {}
     last = rows[rows["questions"].notna()].sort_values("step").groupby(["cell", "seed"]).tail(1)
     parts = {cell.id: cell.parts for cell in study.cells}
-    found = {}
+    by_cell = {}
     for cell, mine in last.groupby("cell"):
         texts = mine.get(schema.ROLES, ())
         try:
@@ -165,8 +165,8 @@ def _answered(study: StudyRecord) -> dict[str, Answered]:
                 f"{study.directory}: a ledger's column {schema.ROLES!r}: {error}; restore the file"
             ) from None
         counted = int(mine["questions"].sum()), int(mine["failures"].sum())
-        found[str(cell)] = Answered(*counted, roles=roles, remarks=remarks)
-    return found
+        by_cell[str(cell)] = Answered(*counted, roles=roles, remarks=remarks)
+    return by_cell
 
 
 def spent(
@@ -174,41 +174,42 @@ def spent(
 ) -> list[Spent]:
     """Return one entry per cell that asks a foundation model and has a record in `ledger`, followed by one for each
     role of a cell that asks in several. `apart`: records of `spending`; `labels`: cell id -> row label."""
-    found = []
+    spendings = []
     for cell in filter(is_billed, cells):
-        label, where = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
+        label, task_id = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
         last = rows[rows["cell"] == cell.id].sort_values("step").groupby("seed").tail(1)
         if not last.empty:
-            found.append(Spent(label, where, f"{cell.model} ({cell.backend})", len(last), **_sums(last)))
+            spendings.append(Spent(label, task_id, f"{cell.model} ({cell.backend})", len(last), **_sums(last)))
         mine = apart[apart["cell"] == cell.id].sort_values("step")
-        for role, own in mine.groupby("role") if not mine.empty else ():
+        for role, role_rows in mine.groupby("role") if not mine.empty else ():
             part = cell.parts.get(str(role))
             named = f"{role}: {part.model} ({part.backend})" if part is not None else str(role)
-            last = own.groupby("seed").tail(1)
-            found.append(Spent(label, where, named, len(last), **_sums(last)))
-    return found
+            last = role_rows.groupby("seed").tail(1)
+            spendings.append(Spent(label, task_id, named, len(last), **_sums(last)))
+    return spendings
 
 
 def _sums(last: pd.DataFrame) -> dict[str, Any]:
     return {name: kind(last[name].sum()) for name, kind in schema.LEDGER.items()}
 
 
-def listings(found: Sequence[Spent]) -> list[Listing]:
+def listings(spendings: Sequence[Spent]) -> list[Listing]:
     """Return a table of questions to foundation models and their cost, with fewer columns on the terminal; nothing if
     none was asked."""
-    if not found:
+    if not spendings:
         return []
-    whole = Listing(
+    full = Listing(
         "Model calls and their cost",
         ("Task", "Model", "Calls", "Without answer", "Tokens in", "Tokens out", "Images", "Model's seconds", "USD",
          "Calls billed", "USD billed"),
         [
             (
-                each.label, each.task_id, each.model, f"{each.calls:,}", f"{each.failures:,}", f"{each.tokens_in:,}",
-                f"{each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1), maybe(each.usd, 4),
-                f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
+                spending.label, spending.task_id, spending.model, f"{spending.calls:,}", f"{spending.failures:,}",
+                f"{spending.tokens_in:,}",
+                f"{spending.tokens_out:,}", f"{spending.images:,}", maybe(spending.seconds, 1), maybe(spending.usd, 4),
+                f"{spending.billed_calls:,}", maybe(spending.billed_usd, 4),
             )
-            for each in found
+            for spending in spendings
         ],
         on="page",
         words=2,
@@ -220,15 +221,16 @@ def listings(found: Sequence[Spent]) -> list[Listing]:
          "calls\nbilled", "USD\nbilled"),
         [
             (
-                f"{each.label} on {each.task_id}", each.model, f"{each.calls:,}", f"{each.failures:,}",
-                f"{each.tokens_in:,} / {each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1),
-                maybe(each.usd, 4), f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
+                f"{spending.label} on {spending.task_id}", spending.model, f"{spending.calls:,}",
+                f"{spending.failures:,}",
+                f"{spending.tokens_in:,} / {spending.tokens_out:,}", f"{spending.images:,}", maybe(spending.seconds, 1),
+                maybe(spending.usd, 4), f"{spending.billed_calls:,}", maybe(spending.billed_usd, 4),
             )
-            for each in found
+            for spending in spendings
         ],
         on="terminal",
     )  # fmt: skip
-    return [whole, brief]
+    return [full, brief]
 
 
 def plain(spendings: Sequence[Spent]) -> list[dict[str, Any]]:

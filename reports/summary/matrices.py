@@ -49,7 +49,7 @@ class Matrix(NamedTuple):
 
 def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
     """Return the matrices among `rows` whose reference has been evaluated."""
-    found = []
+    matrices = []
     for reference in rows:
         place = reference.cell.matrix
         if place is None or place.reference != reference.cell.id:
@@ -59,8 +59,8 @@ def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
         others = [row for row in [*members, *beside] if row is not reference]
         kinds = dict.fromkeys(row.cell.matrix.kind for row in members if row.cell.matrix)
         heading = f"{reference.task_id}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
-        found.append(Matrix(place.kind, heading, tuple(lines(reference, others))))
-    return found
+        matrices.append(Matrix(place.kind, heading, tuple(lines(reference, others))))
+    return matrices
 
 
 def beside_baselines(rows: Sequence[ReportRow], most: int) -> list[Matrix]:
@@ -70,15 +70,15 @@ def beside_baselines(rows: Sequence[ReportRow], most: int) -> list[Matrix]:
     for row in rows:
         groups.setdefault(row.place, []).append(row)
     headings = comparability.headings(groups)
-    found = []
+    matrices = []
     for place, members in groups.items():
         if not 1 < len(members) <= most or any(row.cell.matrix for row in members):
             continue
         reference = next(row for row in members if row.label == row.baseline)
         others = [row for row in members if row is not reference]
         heading = f"{headings[place]}: beside {reference.label}"
-        found.append(Matrix("baseline", heading, tuple(lines(reference, others))))
-    return found
+        matrices.append(Matrix("baseline", heading, tuple(lines(reference, others))))
+    return matrices
 
 
 def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
@@ -105,29 +105,29 @@ def in_order(rows: Sequence[ReportRow]) -> list[ReportRow]:
     return sorted(rows, key=lambda row: (first[_reference(row)], row.cell.id != _reference(row)))
 
 
-def legend(found: Sequence[Matrix], pm: bool = False) -> str:
+def legend(matrices: Sequence[Matrix], pm: bool = False) -> str:
     """Explain the numbers of these matrices and their limits; empty without matrices.
 
     `pm`: differences have their standard errors rather than intervals.
     """
-    if not found:
+    if not matrices:
         return ""
     interval = "in brackets the shifts that the test does not reject at Holm's level for so many rows (95 % or more)"
-    names = scoring.means(line.row.score for matrix in found for line in matrix.lines)
+    names = scoring.means(line.row.score for matrix in matrices for line in matrix.lines)
     parts = [
         f"Difference: final {names} minus that of the first row, {'± its standard error' if pm else interval}. "
         f"p: {TEST}, Holm-corrected over the rows"
         f"{'' if pm else '; below .05 exactly where the interval leaves out 0'}.",
         NEEDED,
     ]
-    if any(line.row.alone for matrix in found for line in matrix.lines):
+    if any(line.row.alone for matrix in matrices for line in matrix.lines):
         parts.append(ALONE)
-    return " ".join([*parts, *(f"{remark}." for remark in remarks(found))])
+    return " ".join([*parts, *(f"{remark}." for remark in remarks(matrices))])
 
 
-def remarks(found: Sequence[Matrix]) -> list[str]:
+def remarks(matrices: Sequence[Matrix]) -> list[str]:
     """State what must be said of the judges of these matrices."""
-    cells = [line.row.cell for matrix in found for line in matrix.lines]
+    cells = [line.row.cell for matrix in matrices for line in matrix.lines]
     perturbed = [cell for cell in cells if cell.matrix and cell.matrix.kind == "perturbation"]
     judges = dict.fromkeys(
         part.model

@@ -42,7 +42,7 @@ def full(cells: Iterable[CellRecord], notes: list[str]) -> Names:
 
 
 def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
-    """Return names that say only what differs between these cells; else as `whole`."""
+    """Return names that say only what differs between these cells; else as `full`."""
     begun = [cell for cell in cells if cell.settings]
     if len(begun) < 2:
         return full(cells, notes)
@@ -57,7 +57,7 @@ def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
             labels.append((cell, cell.label))
             continue
         variant = ("; " if cell.matrix else ", ").join(
-            each for each in words if each not in dropped and not _is_digest(each)
+            override for override in words if override not in dropped and not _is_digest(override)
         )
         models = "" if same_models else _models(cell, begun)
         labels.append((cell, schema.label(cell.method, "", models, "" if same_profile else cell.profile, variant)))
@@ -79,12 +79,12 @@ def _written(cell: CellRecord) -> list[str] | None:
 
 def _dropped(cells: Sequence[CellRecord], written: Mapping[str, list[str] | None]) -> list[str]:
     """Return the overrides of which all cells that have the setting have the same value."""
-    found = dict.fromkeys(each for cell in cells for each in written[cell.id] or () if "=" in each)
+    overrides = dict.fromkeys(override for cell in cells for override in written[cell.id] or () if "=" in override)
 
     def values(name: str) -> set[str | None]:
         return {_value(cell, name, cells, written) for cell in cells} - {None}
 
-    return [each for each in found if len(values(each.partition("=")[0])) == 1]
+    return [override for override in overrides if len(values(override.partition("=")[0])) == 1]
 
 
 def _value(
@@ -101,13 +101,13 @@ def _value(
     if inner == "task":
         return task
     if inner in settings:
-        entry = settings[inner]
-        return json.dumps(entry.get("value") if isinstance(entry, Mapping) else entry, default=str)
+        setting = settings[inner]
+        return json.dumps(setting.get("value") if isinstance(setting, Mapping) else setting, default=str)
     if inner in parts:
         return parts[inner].name
-    own = [each for each in written[cell.id] or () if each.startswith(f"{name}=")]
-    if own:
-        return own[0]
+    overrides = [override for override in written[cell.id] or () if override.startswith(f"{name}=")]
+    if overrides:
+        return overrides[0]
     is_setting = any(inner in other.settings for other in cells)
     return None if is_setting else ""
 
@@ -127,11 +127,11 @@ def _models(cell: CellRecord, cells: Sequence[CellRecord]) -> str:
         others = (other.parts.get(role) for other in cells)
         return any(other is not None and other.answers and other.model != part.model for other in others)
 
-    own = {role: part for role, part in answering.items() if differs(role, part)}
-    backends = {part.backend for part in own.values()}
-    rest = [part.backend for role, part in answering.items() if role not in own and part.backend not in backends]
-    told = [part.model if role in part.model else f"{role}={part.model}" for role, part in own.items()]
-    return "+".join(dict.fromkeys([*told, *rest]))
+    differing = {role: part for role, part in answering.items() if differs(role, part)}
+    backends = {part.backend for part in differing.values()}
+    rest = [part.backend for role, part in answering.items() if role not in differing and part.backend not in backends]
+    texts = [part.model if role in part.model else f"{role}={part.model}" for role, part in differing.items()]
+    return "+".join(dict.fromkeys([*texts, *rest]))
 
 
 def _distinct(labels: Sequence[tuple[CellRecord, str]], notes: list[str]) -> dict[str, str]:
@@ -139,22 +139,22 @@ def _distinct(labels: Sequence[tuple[CellRecord, str]], notes: list[str]) -> dic
     groups: dict[tuple[str, str, str], list[CellRecord]] = {}
     for cell, label in labels:
         groups.setdefault((cell.suite, cell.task, label), []).append(cell)
-    found: dict[str, str] = {}
+    distinct: dict[str, str] = {}
     for (suite, task, label), same in groups.items():
         if len(same) == 1:
-            found[same[0].id] = label
+            distinct[same[0].id] = label
             continue
         tells: tuple[Callable[[CellRecord], str], ...] = (_variant, _learner, _roles, _settings(same), _place(same))
         for tell in tells:
             texts = [tell(cell) for cell in same]
             if len(set(texts)) == len(same) and not any(map(_has_digest, texts)):
                 break
-        found.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
+        distinct.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
         which = f" ({', '.join(cell.id for cell in same)})" if tell is tells[-1] else ""
         notes.append(
             f"{suite}/{task}: {len(same)} configurations are called {label}; what tells them apart is in [ ]{which}"
         )
-    return found
+    return distinct
 
 
 def _has_digest(text: str) -> bool:
@@ -178,15 +178,15 @@ def _settings(cells: Collection[CellRecord]) -> Callable[[CellRecord], str]:
     """Return a function from one of these cells to the settings in which they differ; to "" if these are long."""
 
     def text(cell: CellRecord, name: str) -> str:
-        entry = cell.settings.get(name)
-        return json.dumps(entry.get("value") if isinstance(entry, Mapping) else entry, default=str)
+        setting = cell.settings.get(name)
+        return json.dumps(setting.get("value") if isinstance(setting, Mapping) else setting, default=str)
 
     names = dict.fromkeys(name for cell in cells for name in cell.settings)
     differing = [name for name in names if len({text(cell, name) for cell in cells}) > 1]
 
     def tell(cell: CellRecord) -> str:
-        found = ", ".join(f"{name}={text(cell, name)}" for name in differing)
-        return found if len(found) <= LONGEST else ""
+        differences = ", ".join(f"{name}={text(cell, name)}" for name in differing)
+        return differences if len(differences) <= LONGEST else ""
 
     return tell
 

@@ -138,10 +138,10 @@ def _few(answered: Answered) -> str:
 def lacking(row: ReportRow) -> str:
     """Return which planned seeds have failed or are missing, and whether too few questions were answered or their
     number is unknown."""
-    found = []
+    reasons = []
     if row.missing:
         numbers = ", ".join(map(str, row.missing))
-        found.append(f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far")
+        reasons.append(f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far")
     if row.answered is not None and not row.answered.enough:
-        found.append("a ledger that cannot be read" if row.answered.unread else _few(row.answered))
-    return " and ".join(found)
+        reasons.append("a ledger that cannot be read" if row.answered.unread else _few(row.answered))
+    return " and ".join(reasons)

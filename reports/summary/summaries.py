@@ -70,8 +70,8 @@ def summarise(
     notes: list[str] = []
     named = named or names.brief(study.cells, notes)
     rows = compared(evaluated(study, evaluations, notes, reps, named.labels, seed), notes, reps, seed)
-    scores = [aggregates.fewer(each, notes) for each in aggregates.gather(rows, notes)]
-    overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
+    groups = [aggregates.fewer(scores, notes) for scores in aggregates.gather(rows, notes)]
+    overviews = [overview for scores in groups if (overview := aggregates.overview(scores, reps, seed)) is not None]
     around = (*matrices.matrices(rows), *matrices.beside_baselines(rows, MOST))
     notes[:0] = [*smoke(rows), *matrices.remarks(around)]
     notes.extend(mixtures(study))
@@ -80,7 +80,7 @@ def summarise(
         study.name,
         reps,
         tuple(rows),
-        tuple(entry for each in scores for entry in aggregates.aggregates(each, reps, seed)),
+        tuple(aggregate for scores in groups for aggregate in aggregates.aggregates(scores, reps, seed)),
         tuple(dict.fromkeys(notes)),
         complete,
         around,
@@ -106,7 +106,7 @@ def evaluated(
     -> name of its row."""
     rows = []
     tables = _by_evaluation(evaluations)
-    asked = ledger.answered(study)
+    answers = ledger.answered(study)
     by_cell: dict[str, list[RunRecord]] = {}
     for run in study.runs:
         by_cell.setdefault(run.cell.id, []).append(run)
@@ -116,9 +116,9 @@ def evaluated(
         notes.extend(_states(name, runs))
         if cell.id in tables:
             row = row_of(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
-            rows.extend([replace(row, answered=asked.get(cell.id))] if row else [])
-            if cell.id in asked and (asked[cell.id].failures or asked[cell.id].unread):
-                notes.append(f"{name}: {asked[cell.id]}")
+            rows.extend([replace(row, answered=answers.get(cell.id))] if row else [])
+            if cell.id in answers and (answers[cell.id].failures or answers[cell.id].unread):
+                notes.append(f"{name}: {answers[cell.id]}")
     return placed(rows)
 
 
@@ -126,7 +126,7 @@ def placed(rows: Sequence[ReportRow]) -> list[ReportRow]:
     """Return rows with the place within which each is compared, by task and with references first."""
     places = comparability.places([row.cell for row in rows])
     rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
-    order = {where: rank for rank, where in enumerate(dict.fromkeys(row.task_id for row in rows))}
+    order = {task_id: rank for rank, task_id in enumerate(dict.fromkeys(row.task_id for row in rows))}
     return sorted(matrices.in_order(rows), key=lambda row: order[row.task_id])
 
 
@@ -157,11 +157,11 @@ def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFram
         **{"return": ("return", "mean")},
     )  # fmt: skip
     table["variance"] /= table["episodes"]
-    found: dict[str, dict[int, pd.DataFrame]] = {}
+    by_cell: dict[str, dict[int, pd.DataFrame]] = {}
     seed: Any
     for (cell, seed), curve in table.reset_index(["cell", "seed"]).groupby(["cell", "seed"], sort=False):
-        found.setdefault(str(cell), {})[int(seed)] = curve
-    return found
+        by_cell.setdefault(str(cell), {})[int(seed)] = curve
+    return by_cell
 
 
 def row_of(
@@ -201,9 +201,9 @@ def row_of(
         return None
     unshared: dict[str, list[str]] = {}
     for number, curve in curves.items():
-        left = sorted(set(curve.index) - set(common))
-        if left:
-            unshared.setdefault(_listed(left), []).append(str(number))
+        extra = sorted(set(curve.index) - set(common))
+        if extra:
+            unshared.setdefault(_listed(extra), []).append(str(number))
     for steps, numbers in unshared.items():
         notes.append(
             f"{name}: evaluations at step {steps} of seed {', '.join(numbers)} are left out, since other seeds lack "
@@ -215,13 +215,13 @@ def row_of(
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
         for column in ("score", "success", "return", "variance", "episodes")
     )
-    own = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # whatever the row is called
-    score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), own)
+    draw_seed = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # whatever the row is called
+    score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), draw_seed)
     ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:
         ends.append(statistics.area_under_curve(scores[:, None], np.asarray(common))[:, 0])
-    found = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, own)
-    final, final_return, final_success, *area = _apart(found["mean"])
+    intervals = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, draw_seed)
+    final, final_return, final_success, *area = _apart(intervals["mean"])
     sign = cell.score.sign
     best = int(np.argmax(sign * score_curve.estimate))
     reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
@@ -242,7 +242,7 @@ def row_of(
         curve=score_curve,
         return_curve=return_curve,
         final=final,
-        final_iqm=_apart(found["iqm"])[0],
+        final_iqm=_apart(intervals["iqm"])[0],
         final_success=final_success,
         final_return=final_return,
         best=float(score_curve.estimate[best]),
@@ -259,8 +259,8 @@ def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval
     """Return means over seeds with intervals at each checkpoint, of both [seeds, checkpoints] from the same
     resamples."""
     both = np.concatenate([scores, returns], axis=1)[:, None]
-    found = statistics.intervals(both, ["mean"], reps, seed)["mean"]
-    return [Interval(*(part[place] for part in found)) for place in np.split(np.arange(both.shape[2]), 2)]
+    means = statistics.intervals(both, ["mean"], reps, seed)["mean"]
+    return [Interval(*(part[place] for part in means)) for place in np.split(np.arange(both.shape[2]), 2)]
 
 
 def _apart(interval: Interval) -> list[Interval]:
@@ -290,9 +290,9 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
             continue
         level = [peer for peer in peers if not (peer.lacks or _behind(peer, furthest[place]))]
         finals = [peer.sample for peer in level]
-        ahead = statistics.leading([own.value() for own in finals], statistics.all_pairs(finals))
+        ahead = statistics.leading([sample.value() for sample in finals], statistics.all_pairs(finals))
         leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
-    found = []
+    compared_rows = []
     for row in rows:
         peers, baseline = groups[row.place], baselines[row.place]
         target = None if _at_worst(baseline) else baseline.best
@@ -310,7 +310,7 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
             )
         if row.lacks and len(peers) > 1:
             notes.append(f"{row.task_id}, {row.label}: {lacking(row)}, so it is compared with no other row")
-        found.append(
+        compared_rows.append(
             replace(
                 row,
                 baseline=baseline.label,
@@ -321,7 +321,7 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
                 leading=id(row) in leaders,
             )
         )
-    return found
+    return compared_rows
 
 
 def _at_worst(row: ReportRow) -> bool:
