@@ -19,7 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the entries. What has no known entry is named in a comment and on the error stream."""
+    """Print the BibTeX entries of the studies' parts. Name parts without a known entry in a comment and on the error
+    stream."""
     from dataclasses import replace
 
     from guidebench import results

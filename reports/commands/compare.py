@@ -109,7 +109,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> None:
-    """Raise UserError if no run planned for `output` could be compared with any run in `against`.
+    """Raise UserError if no run planned for `output` could be compared with any run in `against`, a study's directory
+    or `measured`.
 
     `records` holds the record of each planned cell, as in cell.json.
     """
@@ -123,7 +124,7 @@ def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> N
 
 
 def _others(studies: dict[str, StudyRecord], directories: Iterable[Path]) -> dict[str, StudyRecord]:
-    """Return the studies that are in none of the directories."""
+    """Return the studies whose directory is none of `directories`."""
     excluded = {directory.resolve() for directory in directories}
     return {name: study for name, study in studies.items() if study.directory.resolve() not in excluded}
 

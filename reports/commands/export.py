@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write or print the file; notes for its reader go to the error stream."""
+    """Write or print a study's evaluation episodes in the chosen format, with notes on the error stream; raise
+    UserError if there are none."""
     from guidebench import results
     from guidebench.reports.summary import exchange
     from guidebench.reports.summary.names import full

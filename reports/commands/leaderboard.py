@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Add submissions, gather, rank, write and print. Return 1 if an archive was refused; raise UserError if nothing
-    can be shown."""
+    """Add submissions, build the board, write its files and print it. Return 1 if an archive was refused, else 0; raise
+    UserError if there is no row to show."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products are small: threads would only wait for each other
     directory = Path(args.output)
     failed = _added(args, directory)

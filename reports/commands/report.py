@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
-    """Write and print the report of one study."""
+    """Write and print the report of one study; return the exit code."""
     _alone(args)
     from guidebench.reports.rendering import wording as words
     from guidebench.reports.sections import engines, files
@@ -151,7 +151,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Write the page of one run."""
+    """Write the page of one run; return the exit code."""
     _alone(args)
     from guidebench.reports.runs import page, record
     from guidebench.reports.sections import files
@@ -170,7 +170,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _alone(args: argparse.Namespace) -> None:
-    """Raise UserError for arguments that only a paper's report takes."""
+    """Raise UserError for arguments that only a paper's report takes: stand-ins and several studies."""
     if args.stand_in:
         raise UserError("--stand-in is allowed only with --paper")
     if len(args.study) > 1:
@@ -178,7 +178,8 @@ def _alone(args: argparse.Namespace) -> None:
 
 
 def _whole_study(args: argparse.Namespace, instead: str) -> None:
-    """Raise UserError for arguments that only a study's own tables take."""
+    """Raise UserError for arguments that only a study's own tables take; `instead` names what was asked for, in the
+    message."""
     for option in ("latex_caption", "latex_label", "latex_rename", "latex_columns"):
         if getattr(args, option):
             raise UserError(f"--{option.replace('_', '-')} belongs to a study's table.tex, not to {instead}")
@@ -187,7 +188,7 @@ def _whole_study(args: argparse.Namespace, instead: str) -> None:
 
 
 def _paper(args: argparse.Namespace) -> int:
-    """Write and print a paper's report."""
+    """Write and print a paper's report; return the exit code."""
     from guidebench import results
     from guidebench.reports.papers import catalogue, report
     from guidebench.reports.papers.files import contents
@@ -232,7 +233,8 @@ def main(argv: list[str]) -> int:
 
 
 def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
-    """Write files by name into a directory, creating it if needed; return their paths."""
+    """Write files, name -> content, into a directory, creating it if needed; return their paths. Raise UserError if
+    that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
@@ -270,7 +272,7 @@ def console() -> Console:
 
 
 def lead(notes: Sequence[str], full: str) -> None:
-    """Print what to read first of the notes on the numbers; `full`: where all of them are."""
+    """Print the most important notes on the numbers, at most five; `full`: names of the files that hold all of them."""
     from guidebench.reports.rendering.notes import arranged
 
     ordered = arranged(notes)
@@ -284,7 +286,7 @@ def lead(notes: Sequence[str], full: str) -> None:
 
 
 def tell(notes: Sequence[str], files: list[Path]) -> None:
-    """Print notes, and the paths of the files."""
+    """Print all notes, then the paths of the written files."""
     if notes:
         print("\nNotes")
         for note in notes:

@@ -34,7 +34,7 @@ _DECIMALS = 4
 
 
 def estimate(interval: Interval) -> Estimate:
-    """Round a statistic to four decimals for the board."""
+    """Convert an interval to the board's form, rounded to four decimals; undefined numbers become None."""
     return Estimate(*(_number(value) for value in interval))
 
 
@@ -43,43 +43,48 @@ def _number(value: Any) -> float | None:
 
 
 def name_of(row: RankedRow) -> str:
-    """Return a row's id for links and random draws; it depends on its cells alone, not on where they were read."""
+    """Return a row's id, for links and as the name of its random draws: METHOD-DIGEST, where the digest is of its cell
+    ids."""
     cells = ",".join(sorted(measured.cell.id for measured in row.tasks.values()))
     digest = hashlib.sha256(cells.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^a-z0-9]+', '-', row.first.method.lower()).strip('-')[:40] or 'row'}-{digest}"
 
 
 def final(row: RankedRow) -> Array:
-    """Return final scores [runs, tasks] of the seeds that all tasks have, defined as in `RankedRow.score`."""
+    """Return a row's final scores [runs, tasks], for the seeds that all of its tasks have, on the scale of
+    `RankedRow.score`."""
     tasks = [measured.of(row.seeds) for measured in row.tasks.values()]
     return np.stack([_scaled(row, measured)[:, -1] for measured in tasks], axis=1)
 
 
 def sample(row: RankedRow) -> Sample:
-    """Return the same with what episodes say of the scores, higher being better."""
+    """Return a row's final scores [runs, tasks] with the variances of their episodes, such that higher is better."""
     return statistics.joined(
         [measured.of(row.seeds).sample(share=len(row.tasks) > 1) for measured in row.tasks.values()]
     )
 
 
 def _scaled(row: RankedRow, measured: Measured) -> Array:
-    """Return the scores of one of a row's tasks on the row's scale."""
+    """Return the scores [runs, checkpoints] of one task: rescaled to 0 to 1 if the row has several tasks, else as they
+    are."""
     return scoring.normalised(measured.cell.score, measured.scores) if len(row.tasks) > 1 else measured.scores
 
 
 def score(scores: Array, name: str) -> Estimate:
-    """Return the IQM of final scores [runs, tasks] with its interval."""
+    """Return the IQM of final scores [runs, tasks] with its interval, as the board shows it; `name` seeds the
+    resamples."""
     return estimate(ranking.scored(scores, name))
 
 
 def mean(scores: Array, name: str) -> Estimate:
-    """Return the mean of scores [runs, tasks] with its interval."""
+    """Return the mean of scores [runs, tasks] with its interval, as the board shows it; `name` seeds the resamples."""
     return estimate(statistics.intervals(scores, ["mean"], ranking.REPS, name_seed(name, 0))["mean"])
 
 
 def curve(row: RankedRow, name: str) -> Curve:
-    """Return the IQM over runs and tasks at the steps, or shares of training, that all tasks have; steps of
-    pre-training come before."""
+    """Return the IQM over runs and tasks at the evaluations that all tasks share: by environment steps, those of
+    pre-training included, or by share of training if tasks differ in length. At most `POINTS` points; `name` seeds the
+    resamples."""
     tasks = [measured.of(row.seeds) for measured in row.tasks.values()]
     level = len({measured.cell.total for measured in tasks}) == 1
     steps = [measured.cell.before + measured.steps for measured in tasks]
@@ -155,7 +160,8 @@ def error(row: RankedRow) -> float | None:
 
 
 def variations(row: RankedRow, members: Iterable[Member], name: str) -> tuple[Variation, ...]:
-    """Return a row's ablations and perturbations; those from another source carry its name."""
+    """Return the ablations and perturbations `members` of a row, each with its final score and its difference from the
+    row. The name of one from another source includes that source."""
     references = {measured.cell.id: measured for measured in row.tasks.values()}
     differences = []
     for _, source, member in members:
@@ -176,7 +182,8 @@ def variations(row: RankedRow, members: Iterable[Member], name: str) -> tuple[Va
 
 
 def settings(row: RankedRow) -> tuple[Setting, ...]:
-    """Return parts and settings with the layer that set them; where tasks differ in a setting, each task's value."""
+    """Return a row's parts and settings, each with the layer that set it; a value that not all tasks have names its
+    tasks."""
     by_name: dict[str, dict[tuple[str, str], list[str]]] = {}
     for task, measured in row.tasks.items():
         cell = measured.cell
@@ -201,7 +208,7 @@ def _text_and_layer(setting: Any) -> tuple[str, str]:
 
 
 def hardware(row: RankedRow) -> tuple[str, ...]:
-    """Return the different machines of its runs."""
+    """Return the names of the different machines on which a row's runs were made, at most ten."""
     return tuple(dict.fromkeys(filter(None, (_machine(run) for run in _runs(row)))))[:10]
 
 
@@ -215,7 +222,7 @@ def _machine(run: RunRecord) -> str:
 
 
 def origins(row: RankedRow) -> tuple[Origin, ...]:
-    """Return the software and hardware of its runs."""
+    """Return the different provenances of a row's runs: commit, packages, hardware and number of runs."""
     cleaned = functools.partial(clean, longest=600)
     provenances = page.origins(_study(row))[:20]
     return tuple(
@@ -225,7 +232,8 @@ def origins(row: RankedRow) -> tuple[Origin, ...]:
 
 
 def bibtex(row: RankedRow, cache: dict[tuple[Any, ...], str]) -> str:
-    """Return citations of everything that it uses; `cache` holds those of other rows."""
+    """Return the BibTeX of every part that a row uses. `cache`: parts -> BibTeX, shared by all rows and added to
+    here."""
     study = _study(row)
     parts = citations.used_parts(study)
     if parts not in cache:
@@ -234,7 +242,7 @@ def bibtex(row: RankedRow, cache: dict[tuple[Any, ...], str]) -> str:
 
 
 def checks(row: RankedRow) -> tuple[Check, ...]:
-    """Describe what a verification checked."""
+    """Return what a verification of a row's source checked, with the findings; empty if it was not verified."""
     findings = []
     for task, measured in row.tasks.items():
         verdict = row.source.verification and row.source.verification.cells.get(measured.cell.id)
@@ -249,7 +257,7 @@ def checks(row: RankedRow) -> tuple[Check, ...]:
 
 
 def run_names(row: RankedRow) -> tuple[str, ...]:
-    """Return the run directories of its numbers, relative to the source."""
+    """Return the directories of a row's runs, relative to its source."""
     return tuple(clean(run.directory, 400) for run in _runs(row))
 
 

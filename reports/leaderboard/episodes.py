@@ -28,7 +28,8 @@ SECONDS = 60.0
 
 
 class Screening:
-    """Films for rows, which ask in the order in which they have a claim to room, until there is no more."""
+    """Chooses the films of rows within the board's room for them. Rows are asked for in the order of their claim to
+    room."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -37,7 +38,7 @@ class Screening:
         self._room = ROOM
 
     def of(self, row: RankedRow) -> Films | None:
-        """Return the films of a row; None if it has none, or there is no room."""
+        """Return the films of a row; None if it has none, or there is no room for them."""
         selections, rated, verified = list[str](), list[tuple[bool, Film]](), list[tuple[bool, str]]()
         for task, run, gallery in self._galleries(row):
             if not self._room:
@@ -65,7 +66,8 @@ class Screening:
         return Films(tuple(selections), tuple(film for _, film in in_order), label, tuple(text for _, text in verified))
 
     def _galleries(self, row: RankedRow) -> Iterator[tuple[str, RunRecord, Gallery]]:
-        """Yield task, run and gallery: of each of the row's first tasks the first run that has episodes of the task."""
+        """Yield (task, run, gallery) for each of the row's first tasks: the first run with a gallery that has episodes
+        of the task."""
         for task, measured in list(row.tasks.items())[:MOST]:
             for run in measured.runs:
                 try:
@@ -80,7 +82,8 @@ class Screening:
     def _films(
         self, row: RankedRow, task: str, run: RunRecord, gallery: Gallery, episodes: Iterable[Episode]
     ) -> Iterator[tuple[bool, Film]]:
-        """Yield whether an episode succeeded, and its film."""
+        """Yield (whether the episode counts as a success, its film) for the episodes that can be decoded; others become
+        notes."""
         home = row.source.study.directory / run.directory
         for episode in episodes:
             description = f"decoding {episode.file[:60]}"
@@ -107,7 +110,8 @@ class Screening:
 
 
 def _verified(row: RankedRow, task: str, run: RunRecord) -> tuple[bool, str]:
-    """Return whether a verification has played the episodes of a submitted run's gallery again, and what it says."""
+    """Return whether a verification has replayed the episodes in a submitted run's gallery with equal pictures, and its
+    words on that."""
     verdict = row.source.verification and row.source.verification.cells.get(run.cell.id)
     name = gallery_check(run.seed)
     check = next((check for check in verdict.checks if check.what == name), None) if verdict else None
@@ -117,6 +121,6 @@ def _verified(row: RankedRow, task: str, run: RunRecord) -> tuple[bool, str]:
 
 
 def _chosen(gallery: Gallery, most: int) -> list[Episode]:
-    """Return the first episodes of a gallery and its last."""
+    """Return at most `most` episodes of a gallery: the first ones and the last."""
     episodes = list(gallery.episodes)
     return episodes if len(episodes) <= most else [*episodes[: max(1, most - 1)], *([episodes[-1]] if most > 1 else [])]

@@ -16,14 +16,14 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def as_json(board: Board) -> bytes:
-    """Return `board.plain` on one line; undefined values are null."""
+    """Return the board as one line of JSON; undefined values are null."""
     text = json.dumps(board, default=vars, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode()
 
 
 def as_csv(board: Board) -> bytes:
-    """Return one line per row, in the page's order. Several values of a field are joined by `; `, undefined values are
-    empty, and text that a spreadsheet would read as a formula begins with an apostrophe."""
+    """Return the board as CSV with one line per row, in the page's order. Several values of a field are joined by `; `,
+    undefined values are empty, and text that a spreadsheet would read as a formula begins with an apostrophe."""
     lines = [_line(row) for row in board.entries]
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, lines[0] if lines else ["id"])  # RFC 4180's line ends: a lone \r is quoted

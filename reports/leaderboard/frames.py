@@ -34,7 +34,7 @@ CLIPS = 6
 
 
 class Samples:
-    """Sample frames of the sources, until the board has no more room."""
+    """Collects sample frames for rows until the board has no more room for them."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -42,7 +42,8 @@ class Samples:
         self._of: dict[str, list[Picture]] = {}
 
     def of(self, row: RankedRow, members: Iterable[Member]) -> tuple[Frames, ...]:
-        """Return samples of a row and its perturbations, each caption once; read none once there is no room."""
+        """Return the sample frames of a row and of its perturbations `members`, without repeated captions; nothing once
+        there is no room."""
         frames: dict[str, Frames] = {}
         for name, caption, png in itertools.chain(self._judge_frames(row, members), self._episode_frames(row)):
             caption = clean(caption, 200)
@@ -62,7 +63,7 @@ class Samples:
         return tuple(frames.values())
 
     def _judge_frames(self, row: RankedRow, members: Iterable[Member]) -> Iterator[tuple[str, str, bytes]]:
-        """Yield source, caption and PNG of frames that judges saw, for the row's perturbations."""
+        """Yield (source, caption, PNG) of the frames that judges saw in the row's ablations and perturbations."""
         references = {measured.cell.id for measured in row.tasks.values()}
         for source in {member.source.name: member.source for member in members}.values() if self._room else ():
             places = [(cell, cell.matrix) for cell in source.study.cells if cell.matrix]
@@ -76,7 +77,8 @@ class Samples:
                     yield source.name, caption, picture.png
 
     def _episode_frames(self, row: RankedRow) -> Iterator[tuple[str, str, bytes]]:
-        """Yield samples of one episode per task: the first episode in strips of the first run that has any."""
+        """Yield (source, caption, PNG) of clips of one episode per task: the first recorded one of the first run that
+        has any."""
         several = max(1, CLIPS // len(row.tasks))
         for measured in list(row.tasks.values())[:CLIPS] if self._room else ():
             drawn = ((run, strips(row.source.study.directory / run.directory, 1)) for run in measured.runs)
@@ -113,7 +115,8 @@ class Samples:
 
 
 def _shrunk(png: bytes) -> bytes:
-    """Return a PNG no larger than `LARGEST`, or nothing; any exception means that it is not a picture."""
+    """Return a picture as a PNG of at most `LARGEST` bytes; empty if that is impossible. Raises any exception for bytes
+    that are no picture."""
     from PIL import Image
 
     with warnings.catch_warnings(), Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
@@ -129,13 +132,13 @@ def _shrunk(png: bytes) -> bytes:
 
 
 def _evenly(clips: Sequence[ClipStrip], most: int) -> list[ClipStrip]:
-    """Return at most this many of them, including the first and the last."""
+    """Return at most `most` of the clips, evenly spaced, including the first and the last."""
     indices = np.linspace(0, len(clips) - 1, min(most, len(clips))).round().astype(int)
     return [clips[index] for index in indices]
 
 
 def _described(episode: EpisodeStrips, clip: ClipStrip) -> str:
-    """Describe what a strip shows, the judge's score, and how the episode ended."""
+    """Return a caption of a clip: its moves, how the episode ended, the judge's score and the events."""
     judged = "" if clip.score is None else f", {episode.judge}: {clip.score:.2f}"
     happened = f", {', '.join(clip.events)}" if clip.events else ""
     ended = "success" if episode.success else "no success"

@@ -29,7 +29,7 @@ ROWS = 5_000
 
 
 class _Scored(NamedTuple):
-    """A row before it is on the board: whole, and restricted to the tasks that count."""
+    """A row that is scored but not yet on the board: with all of its tasks, and restricted to those that count."""
 
     id: str
     full_row: RankedRow
@@ -123,9 +123,11 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
 def _variations(
     measured_sources: Sequence[tuple[Source, list[Measured]]], everything: Sequence[RankedRow], notes: list[str]
 ) -> dict[str, list[Member]]:
-    """Return id of a reference -> the ablations and perturbations that are compared with it.
+    """Return cell id of a reference -> the ablations and perturbations that are compared with it; those left out are
+    added to `notes`.
 
-    They belong to the row of their own source or, if its runs are counted in another source, to the row there.
+    They belong to the row of their own source or, if the runs of the reference are counted in another source, to the
+    row there.
     """
     by_cell: dict[str, dict[str, Measured]] = {}
     for row in everything:
@@ -148,7 +150,7 @@ def _variations(
 
 
 def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
-    """Group rows with their scores by peers."""
+    """Return all rows with their scores, intervals, and the reasons why they are not ranked, grouped by peers."""
     groups: dict[Peers, list[RankedRow]] = {}
     for row in everything:
         groups.setdefault(row.peers, []).append(row)
@@ -175,7 +177,7 @@ def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
 
 
 class _Relation(NamedTuple):
-    """What a row is to the row of the same configuration that holds the rank."""
+    """How a row is related to an earlier row of the same configuration, which holds the rank."""
 
     name: str
     source: str
@@ -183,13 +185,14 @@ class _Relation(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why the row has no rank."""
+        """Return why the later row has no rank of its own."""
         relation = "it repeats a configuration of" if self.name == REPLICATION else "it has further seeds of a row of"
         return f"{relation} {self.source}, whose row holds the rank"
 
 
 def _relation(row: RankedRow) -> _Relation | None:
-    """Return what a row is to an earlier source's row of the same configuration; None if there is none."""
+    """Return how a row is related to a row of the same configuration in an earlier source; None if there is no such
+    row."""
     for name, earlier in ((REPLICATION, row.source.replications), (FURTHER, row.source.further)):
         for id in _cells(row):
             if id in earlier:
@@ -202,7 +205,8 @@ def _cells(row: RankedRow) -> list[str]:
 
 
 def _related(entries: Sequence[Entry], scored: Sequence[_Scored]) -> list[Entry]:
-    """Return the entries, each with the entry of the same configuration that holds the rank in its place."""
+    """Return the entries; one whose configuration is ranked in another row gets the id of that row (`beneath`) and
+    their relation."""
     homes = {(row.full_row.source.name, id): row.id for row in scored for id in _cells(row.full_row)}
     related = []
     for entry, row in zip(entries, scored, strict=True):
@@ -216,7 +220,8 @@ def _related(entries: Sequence[Entry], scored: Sequence[_Scored]) -> list[Entry]
 
 
 def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
-    """Return id -> rank, and the best and worst rank within its interval, among peers on the same tasks."""
+    """Return row id -> (rank, best and worst rank within its interval) of the rows that are ranked, among peers on the
+    same tasks."""
     groups: dict[tuple[object, ...], list[_Scored]] = {}
     for row in scored:
         if not row.apart:
@@ -277,7 +282,7 @@ def _pictures(row_details: Details) -> Pictures:
 
 
 def _standing(row: RankedRow) -> Standing:
-    """Return "verified" if all cells of the row are, "disputed" if one is."""
+    """Return "verified" if all cells of the row are, "disputed" if one is, else "self-reported"."""
     verification = row.source.verification
     standings = {
         verification.cells[measured.cell.id].standing
@@ -305,7 +310,8 @@ def _suite(name: str, everything: Sequence[RankedRow]) -> Suite:
 
 
 def _sorted(entries: Sequence[Entry]) -> list[Entry]:
-    """Sort by suite and tab; within these, ranked rows come first, by score, each before the rows beneath it."""
+    """Sort entries by suite, tab and profile; within these ranked rows come first, by rank, each before the rows
+    beneath it."""
     tabs, by_id = list(TABS), {row.id: row for row in entries}
 
     def key(row: Entry) -> tuple[object, ...]:

@@ -31,7 +31,7 @@ WORDS = (
 
 
 def separable() -> str:
-    """Return how many pairs of rows of one task few seeds can separate, in words."""
+    """Return, in words, how many pairs of rows of one task the test can separate with three to six seeds."""
     counts = {runs: separable_pairs(runs) for runs in (3, 4, 5, 6)}
     return ", ".join(f"{pairs or 'no'} pair{'' if pairs == 1 else 's'} with {runs}" for runs, pairs in counts.items())
 
@@ -48,7 +48,7 @@ benchmarks.error_rates`)."""
 
 @dataclass(frozen=True)
 class Protocol:
-    """The protocol of a suite in a profile."""
+    """The tasks, training steps and version that a suite prescribes for a profile."""
 
     tasks: tuple[str, ...]
     steps: Mapping[str, int]
@@ -67,7 +67,8 @@ def declared(suite: str, profile: str) -> Protocol | None:
 
 
 def _steps(home: Any, profile: Mapping[str, Any], task: str) -> int:
-    """Return the training steps that the layers of suite and profile set; the last layer wins."""
+    """Return the training steps of a task from the layers of the suite `home` and of a profile; the profile's win over
+    the suite's, and a task's own over those for all tasks."""
     of_task = [layers.get("by_task", {}).get(task, {}) for layers in (profile, home.defaults)]
     layers = (of_task[0], profile, of_task[1], home.defaults)
     steps = next((layer["training.steps"] for layer in layers if "training.steps" in layer), Training.steps)
@@ -75,7 +76,7 @@ def _steps(home: Any, profile: Mapping[str, Any], task: str) -> int:
 
 
 def usual(rows: Sequence[RankedRow]) -> Protocol:
-    """Return the most frequent protocol of these rows; of equally frequent ones, the larger."""
+    """Return the protocol that most of these rows follow; of equally frequent values the larger."""
     tasks = _most(tuple(sorted(row.tasks)) for row in rows)
     cells = [measured.cell for row in rows for measured in row.tasks.values()]
     versions = [row.version for row in rows if row.version is not None]
@@ -89,18 +90,19 @@ def _most(values: Iterable[Any]) -> Any:
 
 
 def board(row: RankedRow, protocol: Protocol) -> str:
-    """Return the single task that a row is ranked on; empty if it has all tasks that count, or too few."""
+    """Return the only task that a row is ranked on; empty if it has all tasks of the protocol, or several but not
+    all."""
     return "" if set(protocol.tasks) <= set(row.tasks) or len(row.tasks) > 1 else next(iter(row.tasks))
 
 
 def scored(row: RankedRow, protocol: Protocol) -> RankedRow:
-    """Restrict the row to the tasks that count for its score: those of the protocol if it has them all, else all of its
+    """Restrict a row to the tasks that count for its score: those of the protocol if it has them all, else all of its
     own."""
     return row.of(protocol.tasks) if set(protocol.tasks) <= set(row.tasks) else row
 
 
 def lacking(row: RankedRow, protocol: Protocol) -> list[str]:
-    """Return why a row is not ranked; empty for a ranked row."""
+    """Return the reasons why a row is not ranked; empty for a row that is."""
     if row.tab is None:
         return [f"its profile is {row.first.profile!r}; paper and quick are ranked"]
     missing = [task for task in protocol.tasks if task not in row.tasks] if len(row.tasks) > 1 else []
@@ -141,8 +143,8 @@ def _short(measured: Measured, steps: int | None) -> Iterable[str]:
 
 
 def _alike(cell: CellRecord) -> bool:
-    """Return whether every episode of a run of the cell is the same, according to its installed suite with the recorded
-    settings. False if the suite is not installed or lacks those settings."""
+    """Return whether every evaluation episode of a run of the cell is the same, by its installed suite with the
+    recorded settings. False if the suite is not installed or the settings do not fit it."""
     home = registered.get("suite", cell.suite)
     suite_settings = {
         key.removeprefix("suite."): setting for key, setting in cell.settings.items() if key.startswith("suite.")

@@ -24,7 +24,8 @@ PAGE = 12_000_000
 
 
 def render(board: Board) -> str:
-    """Return the page. The same board gives the same text; the page needs no network and no other file."""
+    """Return the page of a board as HTML that needs no network and no other file; the same board gives the same
+    text."""
     text = _page(board, {}, board.without_episodes)
     episodes, without, room = dict[str, Any](), 0, PAGE - len(text.encode()) - ELEMENT
     for row in sorted(board.entries, key=claim):
@@ -85,7 +86,7 @@ def _curves(details: Details) -> Iterator[Curve]:
 
 
 def _shown_in(row: Entry) -> Tab:
-    """Return the tab that lists the row: rows of scripted judges stand beside those of their profile, but are ranked
+    """Return the tab that lists the row: a row of a scripted judge is listed beside those of its profile, though ranked
     apart."""
     for tab in ("paper", "quick"):
         if row.tab == "scripted" and row.profile == tab:
@@ -94,13 +95,14 @@ def _shown_in(row: Entry) -> Tab:
 
 
 def _values(row: Entry) -> list[Any]:
-    """Return an entry without its field names, which would be half of the page."""
+    """Return the values of an entry's fields without their names, which would be half of the page; an estimate as
+    [value, low, high]."""
     values = [getattr(row, field.name) for field in fields(Entry)]
     return [[value.value, value.low, value.high] if isinstance(value, Estimate) else value for value in values]
 
 
 def _pack(board: Board, suite: str) -> dict[str, Any]:
-    """Return the details of a suite's rows by field, then by id, so that repeated values lie close together and
+    """Return the details of a suite's rows as field -> row id -> value, so that repeated values lie close together and
     compress well.
 
     Each picture is stored once; frames refer to it by its index.

@@ -27,7 +27,7 @@ _RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A cell that has evaluations, at the steps at which all of its `seeds` were evaluated."""
+    """A cell with its evaluations at the steps at which all of `seeds` were evaluated."""
 
     cell: CellRecord
     runs: tuple[RunRecord, ...]
@@ -48,11 +48,11 @@ class Measured:
 
     @property
     def episodes(self) -> int:
-        """Return the fewest episodes of the last evaluation."""
+        """Return the smallest number of episodes that a seed has in the last evaluation."""
         return int(self.counts[:, -1].min())
 
     def sample(self, share: bool = False) -> Sample:
-        """Return the final scores, [seeds, 1], higher being better; `share`: rescaled to 0 to 1."""
+        """Return the final scores, [seeds, 1], such that higher is better; rescaled to 0 to 1 if `share`."""
         scores, variances, counts = (values[:, -1:] for values in (self.scores, self.variances, self.counts))
         return scoring.sample(self.cell.score, scores, variances, counts, share)
 
@@ -64,7 +64,7 @@ class Measured:
 
 
 class Peers(NamedTuple):
-    """What rows have in common that may be ranked together."""
+    """What rows must have in common to be ranked together."""
 
     suite: str
     tab: str
@@ -74,7 +74,7 @@ class Peers(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedRow:
-    """One configuration on one suite."""
+    """One configuration of a method on one suite, with its cell for each task."""
 
     source: Source
     label: str
@@ -92,17 +92,17 @@ class RankedRow:
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Conditions that differ from the suite's and profile's defaults (`comparability.conditions`)."""
+        """Return the settings that differ from the suite's and profile's defaults (`comparability.conditions`)."""
         return comparability.conditions(self.first)
 
     @property
     def peers(self) -> Peers:
-        """Key of peers: rows that share it, and their tasks, may be ranked together."""
+        """Return what the row shares with the rows that it may be ranked with, if they have the same tasks too."""
         return Peers(self.first.suite, self.tab or "", self.first.profile, self.conditions)
 
     @property
     def score(self) -> Score:
-        """Definition of its score. For one task it is the task's; for several tasks it is their common score if that is
+        """Return the definition of the row's score: for one task that of the task; for several the common one if it is
         a share, else each task's rescaled to 0 (worst) to 1 (best)."""
         return scoring.together([measured.cell.score for measured in self.tasks.values()])
 
@@ -117,7 +117,8 @@ class RankedRow:
 
 
 class Member(NamedTuple):
-    """An ablation or perturbation of `reference`, a row's cell; `home` is the row's source, `source` its own."""
+    """An ablation or perturbation of a row's cell; `home` is the name of the source of that row, `source` that of the
+    member."""
 
     home: str
     source: Source
@@ -125,14 +126,14 @@ class Member(NamedTuple):
 
 
 def version(cell: CellRecord) -> int | None:
-    """Version of the suite, None where the record lacks it."""
+    """Return the suite's version in a cell's record; None if it is missing."""
     recorded = cell.versions.get("suite")
     return recorded if type(recorded) is int else None
 
 
 def rows(source: Source, cells: Iterable[Measured]) -> list[RankedRow]:
-    """Return the rows of a source's cells. Ablations and perturbations form no rows; they belong to their reference's
-    row."""
+    """Group the cells of a source into rows, one cell per task. Ablations and perturbations form no rows; they belong
+    to their reference's row. Rows that would share a task are told apart by learner, then by settings."""
     rest = [
         measured
         for measured in cells
@@ -148,7 +149,8 @@ def rows(source: Source, cells: Iterable[Measured]) -> list[RankedRow]:
 
 
 def measured(source: Source) -> dict[str, Measured]:
-    """Return cell id -> scores of its runs, for the cells whose runs share an evaluation step."""
+    """Return cell id -> the evaluations of its runs at the steps that they share, for the cells of a source that have
+    any."""
     runs: dict[str, list[RunRecord]] = {}
     for run in source.study.runs:
         runs.setdefault(run.cell.id, []).append(run)
@@ -183,7 +185,7 @@ def measured(source: Source) -> dict[str, Measured]:
 
 
 def _shared(curves: Sequence[Evaluations]) -> Array:
-    """Return the evaluation steps that all runs have."""
+    """Return the steps, ascending, at which every one of the runs was evaluated."""
     first = curves[0].steps
     if all(np.array_equal(curve.steps, first) for curve in curves):
         return first
@@ -197,7 +199,7 @@ def _at(curve: Evaluations, steps: Array) -> Evaluations:
 
 
 def tab(cell: CellRecord) -> Tab | None:
-    """Return where a cell's row belongs; None for a profile that is not ranked."""
+    """Return the leaderboard's tab for a cell's row; None if its profile is not ranked."""
     if cell.profile == "smoke":
         return "smoke"
     backends = set(cell.backend.split("+"))
@@ -209,7 +211,8 @@ def tab(cell: CellRecord) -> Tab | None:
 
 
 def _backend(part: RecordedPart) -> str:
-    """Return a registered part's backend, whatever the record says of it."""
+    """Return the backend that the registered part of this name declares, whatever the record says; "" if there is
+    none."""
     return str(getattr(registered.get(part.kind, part.name), "backend", ""))
 
 
@@ -247,7 +250,7 @@ def _learner(cell: CellRecord) -> str:
 
 
 def _settings(cell: CellRecord) -> str:
-    """Return the whole configuration; runs made elsewhere have the same on all tasks."""
+    """Return all settings of a cell as JSON."""
     return json.dumps({name: setting for name, setting in sorted(cell.settings.items())}, default=str)
 
 

@@ -34,7 +34,7 @@ SEEDS = 1_000
 
 @dataclass(frozen=True)
 class Source:
-    """A study that was read, with the results of a verification of its cells."""
+    """A study as it was read, with the results of a verification of its cells."""
 
     name: str
     study: StudyRecord
@@ -69,7 +69,7 @@ class Source:
 
 
 class Gathered(NamedTuple):
-    """The sources to show, in the order in which they count; those not shown; and remarks on both."""
+    """The sources to show, in the order in which their runs count; the sources that are refused; and notes on both."""
 
     sources: tuple[Source, ...]
     refused: tuple[Refused, ...]
@@ -113,7 +113,8 @@ def gather(names: Sequence[str], directory: Path) -> Gathered:
 
 
 def _precedence(source: Source, measured: Collection[Path]) -> int:
-    """Return a source's place among the sources: the lowest keeps the rank of a cell that several have."""
+    """Return the place of a source in the order of precedence: of sources with the same cell, the one with the lowest
+    keeps its rank."""
     if source.study.directory.resolve() in measured:
         return 0
     if source.verified:
@@ -124,7 +125,7 @@ def _precedence(source: Source, measured: Collection[Path]) -> int:
 
 
 def clean(text: str, longest: int) -> str:
-    """Return text from a file without unprintable characters, cut to this length."""
+    """Return a text from a file with unprintable characters as spaces, cut to `longest` characters."""
     if len(text) <= longest and text.isprintable():
         return text
     printable = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
@@ -168,7 +169,8 @@ def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
 
 
 def _unchecked(study: StudyRecord) -> Iterator[tuple[str, str]]:
-    """Return cell id -> why a stranger's configuration cannot be checked; raise UserError for an altered one."""
+    """Yield (cell id, reason) for each cell of a submission whose configuration cannot be checked here; raise UserError
+    for one that was altered."""
     for cell in study.cells:
         made_here = cell.profile and cell.backend != recorder.BACKEND
         if made_here and registered.get("suite", cell.suite) is not None:
@@ -249,7 +251,7 @@ def _distinct(sources: Iterable[Source], refused: list[Refused], notes: list[str
 
 
 class _Account(NamedTuple):
-    """What sources that agree have recorded of a cell."""
+    """The runs that agreeing sources have recorded of one cell."""
 
     sources: dict[int, str]
     """Seed -> source in which its run is counted"""
@@ -261,14 +263,15 @@ class _Account(NamedTuple):
         return next(iter(self.sources.values()), "")
 
     def remarks(self) -> Iterator[str]:
-        """Yield which seeds have equal evaluations on several machines."""
+        """Yield a sentence for each number of machines above one on which seeds have equal evaluations."""
         for number in sorted({len(machines) for machines in self.machines.values()} - {0, 1}):
             seeds = [seed for seed, machines in self.machines.items() if len(machines) == number]
             yield f"{count(len(seeds), 'seed')} reproduced on {number} machines"
 
 
 def _altered(cell: CellRecord, first: str, other: CellRecord) -> str:
-    """Return how a cell contradicts an earlier record of its id; "" if it does not."""
+    """Return in which field a cell contradicts the record of the same id in an earlier source, `first`; "" if in
+    none."""
     differs = replications.altered_field(other, cell)
     return f"its {differs} is {getattr(cell, differs)!r}, in {first} {getattr(other, differs)!r}" if differs else ""
 
@@ -293,7 +296,7 @@ def _agreeing(
 
 
 def _record(source: Source, cell: str, seed: int) -> Record:
-    """Return what a source has recorded of a run."""
+    """Return the evaluations and provenance of a run in a source."""
     evaluations = source.evaluations[cell, seed]
     run = source.runs[cell, seed]
     columns = {"step": evaluations.steps, "account": evaluations.account}

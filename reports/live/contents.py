@@ -50,7 +50,7 @@ NO_RESULTS: tuple[str, Sequence[str]] = "<p>Curves and tables are being computed
 
 
 class Line(NamedTuple):
-    """A run in the table of runs, as text."""
+    """A line of the table of runs, as text."""
 
     key: str
     label: str
@@ -75,7 +75,7 @@ class Line(NamedTuple):
 
 
 class _LineInputs(NamedTuple):
-    """What a line of the table of runs was made from."""
+    """The inputs from which a line of the table of runs is rendered."""
 
     run: RunRecord
     label: str
@@ -85,12 +85,13 @@ class _LineInputs(NamedTuple):
     several: bool
 
     def same(self, other: _LineInputs) -> bool:
-        """Return whether the line is the same. Records and curves are replaced, never changed."""
+        """Return whether both inputs give the same line. Records and curves are compared by identity: they are
+        replaced, never changed."""
         return self.run is other.run and self.curve is other.curve and self[1:3] + self[4:] == other[1:3] + other[4:]
 
 
 class _Made(NamedTuple):
-    """The row of a cell before it is compared, and how often it was made."""
+    """The row of a cell before it is compared with others, its notes, and how often it was computed anew."""
 
     row: ReportRow | None
     notes: tuple[str, ...]
@@ -98,7 +99,7 @@ class _Made(NamedTuple):
 
 
 class Contents:
-    """The parts of the page of a study that is followed."""
+    """Renders the parts of the page of a study that is being followed."""
 
     def __init__(self, following: Following, resamples: int = RESAMPLES) -> None:
         self._following, self._resamples = following, resamples
@@ -173,7 +174,8 @@ class Contents:
         return _Made(row, tuple(notes), before.times + 1 if before else 0)
 
     def _within(self, place: Place, rows: list[ReportRow]) -> tuple[tuple[object, ...], list[ReportRow], list[str]]:
-        """Return the rows of a place, compared: those of the last call if none of them has changed."""
+        """Return the rows of a place compared with each other, with the key of this state and notes; the previous
+        result if no row has changed."""
         key = tuple((row.cell.id, row.label, self._made[row.cell.id].times) for row in rows)
         if place in self._compared and self._compared[place][0] == key:
             return self._compared[place]
@@ -183,7 +185,8 @@ class Contents:
     def _results_of(
         self, study: StudyRecord, every: list[ReportRow], labels: Mapping[str, str], notes: Sequence[str]
     ) -> tuple[str, Sequence[str]]:
-        """Return the learning curves and tables of rows, and the notes; of many rows, those that a report shows."""
+        """Return the HTML of the learning curves and tables of rows, at most those that a report shows, and the
+        notes."""
         places = figures.styles(labels.values())  # of all cells, so that a row keeps its colour as others appear
         complete = all(run.status == "finished" for run in study.runs)
         all_notes = tuple(dict.fromkeys([*summaries.smoke(every), *notes]))
@@ -259,7 +262,8 @@ def _frame(curve: Curve) -> pd.DataFrame:
 
 
 def _silence(live: Live | None) -> str:
-    """Return for how long a worker has said nothing, in steps of ten seconds; "" if it has spoken lately."""
+    """Return for how long a worker has sent nothing, rounded down to ten seconds, in words; "" if it reported
+    recently."""
     silence = time.time() - live.time if live else 0.0
     return duration(silence // 10 * 10) if silence > SILENT else ""
 
@@ -294,7 +298,8 @@ def _line(inputs: _LineInputs) -> Line:
 
 
 def _points(curve: Curve | None, run: RunRecord) -> str:
-    """Return the points of a run's curve from step 0 to its last, at the height of its score's range."""
+    """Return a run's curve as points of an SVG polyline: from step 0 to its last, scaled to the range of its score; ""
+    with fewer than two evaluations."""
     if curve is None or len(curve.steps) < 2:
         return ""
     chosen = np.unique(np.linspace(0, len(curve.steps) - 1, min(POINTS, len(curve.steps))).astype(int))

@@ -30,7 +30,7 @@ PATIENCE = 0.2
 
 
 class Made(NamedTuple):
-    """A report that was made, or why it could not be."""
+    """A finished report, or why it could not be made."""
 
     files: Mapping[str, Path]
     """Name -> file."""
@@ -42,7 +42,8 @@ class Made(NamedTuple):
 
 
 class Remaking:
-    """Makes the report again when it is wanted for a new state of the study; a context manager, which ends it."""
+    """Makes the study's report again in a separate process when it is asked for a new state; a context manager that
+    ends the process."""
 
     def __init__(self, study: Path) -> None:
         self._study = study.absolute()
@@ -72,17 +73,17 @@ class Remaking:
         self._place.cleanup()
 
     def want(self, of: object) -> None:
-        """Ask for a report of the study as it is now; `of` is different for every state of the study."""
+        """Ask for a report of the study's present state; `of` is a value that differs between states."""
         self._target = of
 
     @property
     def made(self) -> Made | None:
-        """The newest report."""
+        """Return the newest report; None before the first."""
         return self._made
 
     @property
     def status(self) -> str:
-        """Say of when the report is, and whether a newer one is being made."""
+        """Return from what time the report is, or that it is being made, as the end of a sentence."""
         made = self._made
         if made is None:
             return "is being made." if self.underway else "is made as soon as there are rows."
@@ -115,8 +116,8 @@ class Remaking:
             rest = time.monotonic() + SHARE * (time.monotonic() - started)
 
     def run_page(self, directory: str, of: object) -> bytes:
-        """Return the page of the run in a directory of the study, made anew if `of` is not that of the last time; raise
-        UserError if it cannot be made."""
+        """Return the page of the run in a directory of the study, rendered again only if `of` differs from that of the
+        last call; raise UserError if it cannot be made."""
         with self._one_run:
             if directory not in self._run_pages or self._run_pages[directory][0] != of:
                 path = self._study / directory
@@ -148,7 +149,7 @@ def write_report(study: Path, output: Path) -> list[str]:
 
 
 def run_page(directory: Path) -> bytes:
-    """Return the page of a run."""
+    """Return the HTML page of the run in a directory, as bytes; runs in a process of low priority."""
     from guidebench.reports.runs import page, record
 
     _yield()
@@ -156,7 +157,7 @@ def run_page(directory: Path) -> bytes:
 
 
 def _yield() -> None:
-    """Lower the priority of this process, once."""
+    """Lower the scheduling priority of this process to `NICE`, once."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.nice(0) < NICE:
         os.nice(NICE - os.nice(0))

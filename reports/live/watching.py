@@ -45,7 +45,7 @@ def watch(study: Path, port: int, begun: Callable[[str], None], ended: threading
 
 
 def _follow(following: Following, board: Board, remaking: Remaking, ended: threading.Event) -> None:
-    """Look at the study again and again, and show what it has become."""
+    """Read the study's new rows again and again until `ended` is set, and show each new state on the board."""
     page, rows = Contents(following), 0
     pending: set[str] = set()
     rest = 0.0

@@ -64,7 +64,7 @@ class Claim(NamedTuple):
 
 
 class ClaimFinding(NamedTuple):
-    """One of the numbers that a claim is tested by, with a description."""
+    """One of our numbers by which a claim is tested, with its verdict."""
 
     of: str
     ours: Interval
@@ -77,7 +77,7 @@ class ClaimFinding(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A claim with the verdict of our runs."""
+    """A claim with the verdict of our runs and the reasons for it."""
 
     claim: Claim
     findings: tuple[ClaimFinding, ...]
@@ -98,7 +98,7 @@ class _Side(NamedTuple):
         return self._replace(variant={name: value for name, value in self.variant.items() if name != key})
 
     def beside(self, other: _Side) -> str:
-        """Describe both sides or, if they differ in one setting only, its two values."""
+        """Describe both sides; if they differ in one setting only, only that setting's two values."""
         differing = [
             key for key in {**self.variant, **other.variant} if self.variant.get(key) != other.variant.get(key)
         ]
@@ -118,7 +118,7 @@ class _Case(NamedTuple):
 
 
 class _MissingRun(Exception):
-    """The run that no chosen study has."""
+    """Raised with the description of a run that a claim needs and that no chosen study has."""
 
 
 _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
@@ -163,7 +163,8 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
 
 
 def _together(verdict_set: set[str]) -> str:
-    """Combine the verdicts on a claim's numbers: one that refutes it decides, otherwise all must support it."""
+    """Combine the verdicts on a claim's numbers into one: any that refutes decides; otherwise all must support the
+    claim."""
     if verdicts.NOT_REPRODUCED in verdict_set:
         return verdicts.NOT_REPRODUCED
     if verdicts.INCONCLUSIVE in verdict_set:
@@ -174,7 +175,8 @@ def _together(verdict_set: set[str]) -> str:
 def _cases(
     claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
 ) -> tuple[list[_Case], tuple[str, ...]]:
-    """Return the rows to compare, and the reasons why they are not what the paper ran."""
+    """Return the rows that a claim compares, and the reasons why they are not what the paper ran. Raise _MissingRun if
+    one is missing."""
     cases: list[_Case] = []
     reasons = matching.of_machines(claim.metric)
     reasons += [shelf.paper.unclear[claim.metric]] if claim.metric in shelf.paper.unclear else []
@@ -209,7 +211,8 @@ def _cases(
 
 
 def _pairs(claim: Claim, numbers: pd.DataFrame) -> list[tuple[_Side, _Side | None]]:
-    """Return the pairs to compare; the side of a level stands alone."""
+    """Return the pairs (method, baseline) that a claim compares; the baseline is None for the formulas `level` and
+    `range`."""
     choices = {
         key: text.split(",")
         for key, text in claim.variant.items()
@@ -236,7 +239,8 @@ def _pairs(claim: Claim, numbers: pd.DataFrame) -> list[tuple[_Side, _Side | Non
 
 
 def _rivals(claim: Claim, first: _Side, numbers: pd.DataFrame) -> list[_Side]:
-    """Return the other methods and variants of the table that a claim without a baseline refers to, on its tasks."""
+    """Return the methods and variants, other than `first`, that the table named by a claim without a baseline has on
+    its tasks."""
     named = re.search(r"table (\w+)", claim.passage)
     rival_rows = numbers[(numbers["table"] == (named[1] if named else "")) & (numbers["metric"] == claim.metric)]
     rival_rows = rival_rows[rival_rows["task"].isin(claim.task.split(","))]
@@ -248,7 +252,8 @@ def _rivals(claim: Claim, first: _Side, numbers: pd.DataFrame) -> list[_Side]:
 
 
 def _baselines(claim: Claim, shared: dict[str, str], choices: dict[str, list[str]]) -> list[_Side]:
-    """Return the baseline under each setting that the variant gives to the baseline alone."""
+    """Return the baseline under each setting that the claim's variant gives to the baseline alone (keys with the prefix
+    `BASELINE`). `choices`: key of the variant -> its values."""
     both = {name: value for name, value in shared.items() if name not in OF_THE_METHOD}
     return [
         _Side(claim.baseline, {**both, key.removeprefix(BASELINE): value})
@@ -272,8 +277,8 @@ def _products(
 
 
 def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
-    """Return the tasks of a claim's suites for which the paper has numbers of the claim's metric, or of any metric if
-    there are none. None for a mechanism, which holds on any task."""
+    """Return the tasks for which the paper has numbers of the claim's metric in the claim's suites, or of any metric if
+    there are none. Empty for a metric of `OF_DRAWS`, whose claims hold on any task."""
     if claim.metric in OF_DRAWS:
         return []
     mine = numbers[numbers["suite"].isin(claim.suite.split(","))]
@@ -286,8 +291,8 @@ def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
 def _places(
     claim: Claim, numbers: pd.DataFrame, shelf: Shelf, pairs: Sequence[tuple[_Side, _Side | None]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield (suite, task, learner). "All tasks" means those in the paper's tables or, if these name none, those of ours
-    that have every run."""
+    """Yield the (suite, task, learner) on which to test a claim. "All tasks" means those in the paper's tables or, if
+    these name none, those of ours that have every run."""
     for suite in claim.suite.split(","):
         mine = numbers[numbers["suite"] == suite]
         single = mine[~mine["task"].str.contains(",") & (mine["task"] != "all")]
@@ -312,8 +317,8 @@ def _places(
 def _findings(
     claim: Claim, cases: Sequence[_Case], estimator: Estimator, per_task: bool, shelf: Shelf
 ) -> Iterator[tuple[ClaimFinding, tuple[str, ...]]]:
-    """Yield each finding with the reasons why it is inconclusive, if any. `per_task`: whether wins and ranges consider
-    each task separately."""
+    """Yield each number of a claim with its verdict, and the reasons why it is inconclusive, if it is. `per_task`:
+    whether wins and ranges consider each task separately."""
     seeds, several = shelf.paper.seeds, len({case.suite for case in cases}) > 1
     groups: dict[str, list[_Case]] = {}
     for case in cases:
@@ -342,7 +347,8 @@ def _findings(
 
 
 def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[ClaimFinding, tuple[str, ...]]:
-    """Count the settings in which the method is better: at least those shown to be, at most those not refuted.
+    """Count the settings in which the method is better; the interval is from the number shown to be better to the
+    number not shown to be worse.
 
     If the claim is that it is never better, a win refutes the claim.
     """
@@ -360,7 +366,8 @@ def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple
 
 
 def _sided(estimated: Estimated, better: float, worse: float) -> str:
-    """Return a verdict on whether the first side is better or worse, each at its own level."""
+    """Return `REPRODUCED` if the first side is better at the level `better`, `NOT_REPRODUCED` if it is worse at the
+    level `worse`, else `INCONCLUSIVE`."""
     if equivalence.better(estimated.tested, level=better):
         return verdicts.REPRODUCED
     refuted = equivalence.better(estimated.tested, -1.0, worse)
@@ -368,7 +375,8 @@ def _sided(estimated: Estimated, better: float, worse: float) -> str:
 
 
 def _compared(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Estimated:
-    """Estimate a claim's number over some cases; if it has none, the amount by which the first side is better."""
+    """Estimate the number of a claim over some cases; for a formula without a number of its own, by how much the first
+    side is better."""
     settings = [Setting(case.ours, case.theirs) for case in cases]
     if claim.formula in ("level", "range"):
         return estimator(claim.metric, [Setting(case.ours) for case in cases])

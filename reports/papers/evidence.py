@@ -30,7 +30,8 @@ from guidebench.reports.summary.rows import ReportRow
 
 
 def episode(figure: ReferenceFigure, name: str, sources: Sources) -> list[Drawing]:
-    """Draw the judge's score beside the critic along a reference episode."""
+    """Draw a figure of the judge's score beside the critic along reference episodes, a drawing per task that has a
+    row."""
     drawings = []
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
@@ -43,7 +44,7 @@ def episode(figure: ReferenceFigure, name: str, sources: Sources) -> list[Drawin
 
 
 def labels(figure: Labels, name: str, sources: Sources) -> list[Drawing]:
-    """Draw label accuracy and return over training."""
+    """Draw a figure of label accuracy and return over training; return none if no row has labels."""
     rows = _rows(figure.suite, figure.task, figure.curves, sources)
     taught = {called: sources.teaching(row) for called, row in rows.items()}
     drawable = {
@@ -58,7 +59,8 @@ def labels(figure: Labels, name: str, sources: Sources) -> list[Drawing]:
 
 
 def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
-    """Draw learned rewards beside the task's own."""
+    """Draw a figure of learned rewards beside the task's own along its reference episode; return none if no row probed
+    them."""
     rows = _rows(figure.suite, figure.task, figure.curves, sources)
     probed = {called: sources.learned(row) for called, row in rows.items()}
     drawable = {called: reward for called, reward in probed.items() if reward is not None}
@@ -71,7 +73,8 @@ def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
 
 
 def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
-    """Draw rewards of imagined segments beside those of preferred ones, by task."""
+    """Draw a figure of the rewards of imagined segments beside those of preferred ones, a group of bars per task; none
+    without rows."""
     bars = {}
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
@@ -86,7 +89,7 @@ def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
 
 
 def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Drawing]:
-    """Draw paths of imagined segments, by task."""
+    """Draw a figure of the paths of imagined segments, a drawing per task that has a row."""
     drawn: list[Drawing] = []
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
@@ -100,7 +103,8 @@ def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Draw
 
 
 def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
-    """Draw metrics of a few rows, one axis per metric; omit metrics that no row has."""
+    """Draw a figure of several metrics of a few rows, one axis per metric that any row has; none with fewer than two
+    rows."""
     rows = _rows(figure.suite, figure.task, figure.bars, sources)
     estimates = {
         metric: {
@@ -132,7 +136,7 @@ def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
 
 
 def by_task(figure: TaskBars, name: str, sources: Sources) -> list[Drawing]:
-    """Draw one metric of a few rows, with a group of bars per task; return none without a row that has it."""
+    """Draw a figure of one metric with a group of bars per task and a bar per row; none if no row has the metric."""
     estimates = {
         task: {
             called: sources.estimator(figure.metric, [Setting(row)]).interval
@@ -164,7 +168,7 @@ def by_task(figure: TaskBars, name: str, sources: Sources) -> list[Drawing]:
 
 
 def training(figure: Training, name: str, sources: Sources) -> list[Drawing]:
-    """Draw what runs recorded over training, a drawing per task that has a run of every curve."""
+    """Draw a figure of what runs recorded over training, a drawing per task that has a run of every curve."""
     drawn: list[Drawing] = []
     for task in figure.tasks:
         rows = _rows(figure.suite, task, figure.curves, sources)
@@ -197,6 +201,6 @@ def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure | Trai
 
 
 def _rows(suite: str, task: str, named: tuple[Named, ...], sources: Sources) -> dict[str, ReportRow]:
-    """Return the available rows by their names in the figure."""
+    """Return name in the figure -> row, for those methods and variants of a figure that have a row on the task."""
     rows = {curve[0]: sources.row(suite, task, curve) for curve in named}
     return {called: row for called, row in rows.items() if row is not None}

@@ -33,9 +33,9 @@ def shortfall(ours: Array, theirs: Array) -> Array:
 def interval(
     metric: str, rows: Sequence[ReportRow], baselines: Sequence[ReportRow], kind: str, measured: Measured | None
 ) -> Interval | None:
-    """Return a comparison of rows with their baselines, as many, in the mean over settings: a `kind` of `KINDS`, with
-    its interval. None if seeds have no number of this metric, rows have different numbers of seeds, or a gain is of
-    numbers below 0. `measured`: of a metric of logs."""
+    """Return how rows compare with as many baselines in the mean over settings, by a `kind` of `KINDS`, with the
+    interval of the exact test. None if seeds have no number of this metric, rows have different numbers of seeds, or a
+    gain is of numbers below 0. `measured`: function that gives the numbers, for a metric of logs."""
     ours, theirs = (_joined([_sample(row, metric, measured) for row in side]) for side in (rows, baselines))
     if ours is None or theirs is None or ours.shape[1] != theirs.shape[1]:
         return None

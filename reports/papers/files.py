@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def contents(report: PaperReport) -> dict[str, bytes]:
-    """Return the files of a report by name."""
+    """Return file name -> content for all files of a paper's report: page, LaTeX, data, and the figures."""
     from guidebench.reports.papers import page
 
     files = {

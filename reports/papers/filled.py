@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """Yield the entries of all non-empty cells."""
+        """Return the verdicts of all cells that have entries."""
         return tuple(cell[0].verdict for cell in self.cells if cell)
 
 
@@ -61,7 +61,7 @@ class Filled(NamedTuple):
 
 
 def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Filled]:
-    """Fill the tables of a paper; `numbers` is what `guidebench.results.published.load(name)` returns."""
+    """Fill all tables of a paper; `numbers` is the frame that `guidebench.results.published.load(name)` returns."""
     tables = []
     for layout in paper.layouts:
         mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
@@ -81,7 +81,7 @@ def number(row: object) -> Number:
 
 
 def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> PublishedEntry:
-    """Estimate our value of a published number and compare them."""
+    """Estimate our value of a published number and return both with a verdict."""
     if number.suite in paper.robots:
         return PublishedEntry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), "", ())
     metric = matching.metric(number.metric, number.variant)
@@ -124,21 +124,22 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
 
 
 def _beside(metric: str, settings: Sequence[Setting], estimator: Estimator) -> tuple[str, float] | None:
-    """Return a metric and its value over the settings; None without a metric, and where no run recorded it."""
+    """Return a metric and its value over the settings; None if `metric` is empty or some run did not record it."""
     if not metric or any(estimator.lacks(setting.row, metric) for setting in settings):
         return None
     return metric, float(estimator(metric, settings).interval.estimate)
 
 
 def property_of(number: Number, name: str) -> str:
-    """Return the suite, task, method, metric or a variant's value of a number; "" if it has none."""
+    """Return the suite, task, method or metric of a number, or the value of its variant under that key; "" if it has
+    none."""
     if name in ("suite", "task", "method", "metric"):
         return str(getattr(number, name))
     return number.variant.get(name, "")
 
 
 def words(name: str) -> str:
-    """Return a name of data in reader's words."""
+    """Return a name from the data with spaces instead of underscores."""
     return name.replace("_", " ")
 
 
@@ -170,7 +171,7 @@ def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
 
 
 def _line_name(name: str, value: str) -> str:
-    """Return a property that identifies a line, with the names of tasks and methods in reader's words."""
+    """Return the text of a property that identifies a line: metrics and ablations with spaces, others as they are."""
     return words(value) if name in ("metric", "ablation") else value
 
 

@@ -24,8 +24,8 @@ TITLES: Mapping[str, str] = {
 
 
 def readings(task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
-    """Return what a method and variant of the paper mean among our cells, the best first. The sparse reward alone is
-    RoboFuME's method, and equals KAGI's with that reward."""
+    """Return which of our configurations a method and variant of the paper may mean, in order of preference. The sparse
+    reward alone is RoboFuME's method, and equals KAGI's with that reward."""
     settings = FEWER.get(variant.get("demonstrations", "standard"), {})
     if variant.get("ablation") == "dense_only":
         return (Reading(FULL, {REWARD: "dense", **settings}),)

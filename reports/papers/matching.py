@@ -53,7 +53,7 @@ class Number(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The rows of a number by task and learner, and the reasons why they are not what the paper ran."""
+    """Our rows for a published number, by task and learner, and the reasons why they are not what the paper ran."""
 
     settings: tuple[Setting, ...]
     reasons: tuple[str, ...]
@@ -66,18 +66,18 @@ class Missing(NamedTuple):
 
 
 def metric(name: str, variant: Mapping[str, str]) -> str:
-    """Return a metric's name including the data on which it was taken."""
+    """Return a metric's name, with a prefix if the number was taken on offline data instead of in training."""
     return f"{OFFLINE}_{name}" if variant.get(DATA) == OFFLINE else name
 
 
 def of_machines(metric: str) -> list[str]:
-    """Return why a number that depends on a machine is not the paper's."""
+    """Return the reason why a metric that depends on the machine cannot be the paper's; empty for other metrics."""
     name = estimates.measured_by(metric)
     return ["measured on other hardware"] if name == SECONDS or name.startswith(OF_MACHINES) else []
 
 
 def unnamed(tasks: Iterable[str]) -> str:
-    """Return why a number over these tasks is not that of a paper that names no tasks."""
+    """Return the reason why our mean over these tasks may not be the paper's, which names no tasks."""
     return f"mean over {', '.join(tasks)}; the paper names no tasks"
 
 
@@ -92,7 +92,7 @@ class Shelf:
         self._rows, self._stand_ins = rows, stand_ins
 
     def match(self, number: Number) -> Match | Missing:
-        """Return the rows of a number; raise Missing, naming the first setting of it that no study has."""
+        """Return our rows for a published number, or the first configuration that it needs and that no study has."""
         settings, reasons = [], of_machines(metric(number.metric, number.variant))
         learners = number.variant.get("learner", "").split(",")
         variant = {key: value for key, value in number.variant.items() if key not in (RELATIVE, HARDWARE, "learner")}
@@ -121,19 +121,19 @@ class Shelf:
         return Match(tuple(settings), tuple(dict.fromkeys(reasons)))
 
     def baseline(self, row: ReportRow) -> ReportRow | None:
-        """Return the baseline with which a report compares a row; None for the baseline itself."""
+        """Return the baseline with which a report compares a row; None if the row is the baseline."""
         return baseline_of(row, self._rows)
 
     def span(self, variant: Mapping[str, str]) -> tuple[str, Mapping[str, tuple[str, ...]]]:
-        """Return the setting over whose values a number of this variant is a mean, and each value's tasks; "" and
-        nothing if there is none."""
+        """Return the setting over whose values a number of this variant is a mean, with each value's tasks; ("", {}) if
+        it is no such mean."""
         for key, text in variant.items():
             if values := self.paper.spans.get(f"{key}={text}"):
                 return key, values
         return "", {}
 
     def _spanned(self, tasks: Sequence[str], variant: Mapping[str, str]) -> list[tuple[str, Mapping[str, str]]]:
-        """Return the pairs of task and variant over which a number is a mean."""
+        """Return the (task, variant) pairs over which a published number is a mean."""
         key, values = self.span(variant)
         if not key:
             return [(task, variant) for task in tasks]
@@ -142,7 +142,7 @@ class Shelf:
         ]
 
     def tasks(self, suite: str, method: str, variant: Mapping[str, str]) -> list[str]:
-        """Return the tasks of a suite that have a matching row."""
+        """Return our tasks of a suite on which a method with this variant has a row."""
         suite_tasks = dict.fromkeys(row.cell.task for row in self._rows if row.cell.suite == suite)
         return [task for task in suite_tasks if self.row(suite, task, method, "", variant)]
 
@@ -169,7 +169,8 @@ class Shelf:
         return None
 
     def reasons(self, row: ReportRow, task: str, method: str, variant: Mapping[str, str]) -> list[str]:
-        """Return why a row is not what the paper ran on `task` by `method` with `variant`."""
+        """Return the reasons why a row is not what the paper ran on `task` by `method` with `variant`; empty if it
+        is."""
         reading = next(candidate for candidate in self._readings(task, method, variant) if self._is(row, candidate))
         meant = reading.variant
         strays = [stray for stray in self._strays(row, meant) if not stray.startswith("training.steps=")]
@@ -182,8 +183,8 @@ class Shelf:
         return [*([reading.reason] if reading.reason else []), *differences]
 
     def _learnt_otherwise(self, row: ReportRow) -> list[str]:
-        """Return the settings from the command line with which the stage learnt that a transfer evaluates, without its
-        length, which has a reason of its own, its evaluations and what the row has too."""
+        """Return the command-line settings of the stage whose policy a transfer row evaluates, as texts. Left out are
+        its length, which has a reason of its own, settings of evaluations, and settings that the row has too."""
         return [
             f"{PRETRAINING}.{name}={json.dumps(_value(setting))}"
             for stage in row.cell.stages[-1:]
@@ -196,14 +197,14 @@ class Shelf:
         ]
 
     def _readings(self, task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
-        """Return what a number's method and variant mean among our cells, the best first."""
+        """Return which of our configurations a number's method and variant may mean, in order of preference."""
         if self.paper.reads is None:
             return [Reading(method, self._ours(variant))]
         theirs = {key: value for key, value in variant.items() if key not in (DATA, HARDWARE)}
         return self.paper.reads(self.paper.tasks.get(task, task), method, theirs)
 
     def _is(self, row: ReportRow, reading: Reading) -> bool:
-        """Return whether a row is what a reading means, and no ablation or perturbation of it."""
+        """Return whether a row is the configuration of a reading, and no ablation or perturbation beyond it."""
         variant = reading.variant
         if row.cell.method != reading.method or not self._has(row, variant):
             return False
@@ -235,8 +236,8 @@ class Shelf:
         return True
 
     def _answers(self, row: ReportRow, role: str, model: str) -> bool:
-        """Return whether this model answers in a role or, where the paper has this model in it throughout, a
-        hand-written or privileged part in its place, or none since the role is never asked."""
+        """Return whether this model answers in a role of the row. A hand-written or privileged part also counts where
+        the paper always has this model in the role."""
         part = row.cell.parts.get(role)
         if part is None:
             return False
@@ -244,13 +245,14 @@ class Shelf:
         return usual or verdicts.same(part.model, model)
 
     def _begun(self, row: ReportRow) -> str:
-        """Return the method of a row's pre-training, or `NONE`; what a transfer evaluates elsewhere is none."""
+        """Return the method of a row's pre-training, or `NONE`; the stage whose policy a transfer evaluates is no
+        pre-training."""
         before = row.cell.stages[:-1] if row.cell.method in self.paper.transfers else row.cell.stages
         return before[-1].method if before else NONE
 
     def _strays(self, row: ReportRow, variant: Mapping[str, str], layers: Sequence[str] = _MEANT) -> list[str]:
-        """Return the settings from these layers that the variant does not name, directly or as an ablation's, and a
-        pre-training stage that it does not name."""
+        """Return the settings of a row from these layers, and its pre-training, that the variant does not name,
+        directly or through an ablation; as texts."""
         ablation_layer = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
         named = {"chat.model", "judge.model"} if "model" in variant else set()
         begun = self._begun(row)
@@ -265,7 +267,7 @@ class Shelf:
         ]
 
     def _ours(self, variant: Mapping[str, str]) -> dict[str, str]:
-        """Return a variant in this project's names, without keys that are no settings."""
+        """Return a paper's variant with our names of settings and values, without its data and hardware."""
         settings = {}
         for key, value in variant.items():
             if key not in (DATA, HARDWARE):
@@ -276,7 +278,7 @@ class Shelf:
 
 
 def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
-    """Return whether a row omits something that the variant includes."""
+    """Return whether a row is an ablation that the variant does not name."""
     place = row.cell.matrix
     if place is None or place.kind != ABLATION or place.reference == row.cell.id:
         return False
@@ -285,14 +287,14 @@ def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
 
 
 def _reaches(row: ReportRow, name: str) -> bool:
-    """Return whether a setting says how a model is reached."""
+    """Return whether a setting only says how the model of a role is reached (`REACHED`)."""
     role, _, field = name.partition(".")
     part = row.cell.parts.get(role)
     return field in REACHED and part is not None and part.kind in ("judge", "chat", "embedder")
 
 
 def _layer(setting: Any) -> str:
-    """Return the layer that set it."""
+    """Return the layer that set a recorded setting; "" if it has none."""
     return str(setting.get("layer", "")) if isinstance(setting, Mapping) else ""
 
 

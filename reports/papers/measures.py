@@ -27,7 +27,7 @@ OfEpisodes = Callable[["pd.DataFrame", ReportRow, "pd.DataFrame"], Mapping[int, 
 
 
 class Measure(NamedTuple):
-    """A number of a run, from one of its logs, and for some its evaluation episodes."""
+    """How a number of each run is read from one of its logs and, for some, from its evaluation episodes."""
 
     log: str
     of_runs: OfRuns | OfEpisodes
@@ -57,7 +57,7 @@ def _on_unseen_pairs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
 
 
 def _clocked(value: Callable[[Mapping[str, float]], float | None]) -> OfRuns:
-    """Compute a number from each run's share of its worker's clock."""
+    """Return a function from the records `timings` to seed -> `value` of the run's share of its worker's clock."""
 
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
@@ -76,7 +76,7 @@ def _frames_per_second(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
 
 
 def _most(name: str) -> OfRuns:
-    """Return the largest value in a run's records."""
+    """Return a function from records to seed -> the largest value of a column in the run."""
 
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         if name not in rows:
@@ -93,7 +93,7 @@ def _steps_of_a_second(clock: Mapping[str, float]) -> float | None:
 
 
 def _until_success(rows: pd.DataFrame, row: ReportRow, seed: int) -> pd.DataFrame:
-    """Return a seed's records up to its first evaluation with a success; all of them if there is none."""
+    """Return a seed's records up to its first evaluation with a success; all of them if it never succeeded."""
     reached = np.flatnonzero(row.success[row.seeds.index(seed)] > 0)
     until = row.steps[reached[0]] if len(reached) else np.inf
     return rows.loc[(rows["seed"] == seed) & (rows["step"] <= until)]
@@ -105,7 +105,7 @@ def _second_half(rows: pd.DataFrame, _: ReportRow, seed: int) -> pd.DataFrame:
 
 
 def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> OfRuns:
-    """Return the mean of a metric before the first success, in percent."""
+    """Return a function to seed -> mean of a metric, transformed by `of`, before the first success, in percent."""
 
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         if name not in rows:
@@ -120,7 +120,8 @@ def _phases(
     value: Callable[[pd.Series[float], pd.Series[float]], float],
     window: Callable[[pd.DataFrame, ReportRow, int], pd.DataFrame],
 ) -> OfRuns:
-    """Compute a number from the mean shares of the task phases, by event, among drawn and among stored transitions."""
+    """Return a function to seed -> `value` of the mean shares of task phases, by event, among drawn and among stored
+    transitions, over the records that `window` selects."""
 
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         events = [name.removeprefix(phases.DRAWN) for name in map(str, rows) if name.startswith(phases.DRAWN)]
@@ -141,12 +142,12 @@ def _phases(
 
 
 def _last(rows: pd.DataFrame, row: ReportRow) -> pd.DataFrame:
-    """Return the records at the row's last evaluation; the steps of its stages are not counted in them."""
+    """Return the records at the row's last evaluation; logs do not count the steps of pre-training stages."""
     return rows[rows["step"] == row.last - row.cell.before]
 
 
 def _outcome(name: str) -> OfRuns:
-    """Return the mean over the episodes of the last evaluation of a number that the task counts, in percent."""
+    """Return a function to seed -> mean of a counted outcome over the episodes of the last evaluation, in percent."""
 
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         last = _last(rows, row)
@@ -157,7 +158,7 @@ def _outcome(name: str) -> OfRuns:
 
 
 def _steps_of_test(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-    """Return the mean length of the episodes of the last evaluation; a failure has the length at which it ended."""
+    """Return seed -> mean length of the episodes of the last evaluation, failed ones included."""
     return {int(str(seed)): float(steps) for seed, steps in _last(rows, row).groupby("seed")["length"].mean().items()}
 
 
@@ -167,7 +168,7 @@ def _seconds_of_test(rows: pd.DataFrame, _: ReportRow, played: pd.DataFrame) -> 
 
 
 def _placed(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-    """Return the mean share of items placed at the last evaluation, in percent; none for another score."""
+    """Return seed -> mean share of items placed at the last evaluation, in percent; empty for any other score."""
     if row.score.name != "object success":
         return {}
     return {seed: 100 * float(share) for seed, share in zip(row.seeds, row.scores[:, -1], strict=True)}
@@ -236,7 +237,7 @@ SECONDS = "seconds"
 
 
 class Measured:
-    """The measures of rows; each log is read once per study."""
+    """Computes the measures of rows, reading each log once per study."""
 
     def __init__(self, study_of: Callable[[ReportRow], StudyRecord]) -> None:
         self._study_of = study_of

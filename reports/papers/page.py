@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def render(report: PaperReport) -> str:
-    """Return the page."""
+    """Return a paper's report as an HTML page."""
     return (
         environment()
         .get_template("paper.html.j2")

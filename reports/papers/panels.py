@@ -30,7 +30,7 @@ POINTS = 200
 
 
 class Panel(NamedTuple):
-    """One task and learner: a curve per name, and the row whose final level is a dashed line."""
+    """The curves of one task and learner by name, and the row whose final level is drawn as a dashed line."""
 
     title: str
     curves: Mapping[str, ReportRow]
@@ -38,7 +38,7 @@ class Panel(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What the curves of a figure are."""
+    """What is drawn of each row of a figure, and the axis labels."""
 
     curve: Callable[[ReportRow], tuple[Array, Interval]]
     """Function from a row to the points of its curve and their values."""
@@ -47,14 +47,16 @@ class Look(NamedTuple):
 
 
 def draw(figure: Panels, name: str, sources: Sources) -> list[Drawing]:
-    """Draw the figure, by file name; return none if no panel has enough curves."""
+    """Draw a figure of learning curves, with the schedule of λ if it has one; return none if no panel has enough
+    curves."""
     success = Look(lambda row: (row.steps, row.curve), figures.SUCCESS, "environment steps per seed")
     gain = Look(lambda row: (row.steps, row.return_curve), figures.RETURN, "environment steps per seed")
     return _drawn(figure, name, sources, success if figure.of == "success" else gain)
 
 
 def over_tests(figure: TestSteps, name: str, sources: Sources) -> list[Drawing]:
-    """Draw the share of test episodes that have succeeded within so many steps; return none without rows."""
+    """Draw a figure of the share of test episodes that have succeeded within so many steps; return none without
+    rows."""
     curves: dict[int, tuple[Array, Interval]] = {}
     evaluations: dict[int, pd.DataFrame] = {}
 
@@ -73,8 +75,8 @@ def over_tests(figure: TestSteps, name: str, sources: Sources) -> list[Drawing]:
 
 
 def within(played: pd.DataFrame, label: str, reps: int) -> tuple[Array, Interval]:
-    """Return numbers of steps, from 0 to the longest episode, and the share of episodes that have succeeded within
-    them, the mean over seeds. `played`: the episodes of one evaluation."""
+    """Return numbers of steps [n], from 0 to the longest episode, and the share of episodes that have succeeded within
+    them, [n], in the mean over seeds. `played`: the episodes of one evaluation; `label` seeds the resamples."""
     longest = int(played["length"].max())
     steps = np.unique(np.linspace(0, longest, min(longest + 1, POINTS)).astype(int))
     solved = played["length"].where(played["success"].astype(bool), np.inf)
@@ -169,7 +171,8 @@ def _curve(axes: Axes, steps: Array, values: Interval, index: int) -> object:
 
 
 def _arrows(axes: Axes, panel: Panel) -> None:
-    """Draw arrows from the best baseline's best to the first curve: sooner (horizontal), higher (vertical)."""
+    """Draw arrows from the best baseline's best to the first curve: horizontal for steps saved, vertical for the
+    gain."""
     ours = next(iter(panel.curves.values()))
     baseline = max((panel.curves[name] for name in BASELINES if name in panel.curves), key=lambda row: row.best)
     if baseline is ours or baseline.best <= 0:

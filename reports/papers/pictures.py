@@ -39,7 +39,7 @@ DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
 
 
 class Figures(NamedTuple):
-    """The figures drawn, and what no chosen study has."""
+    """The drawn figures, and the names of those for which no chosen study has a run."""
 
     drawings: tuple[Drawing, ...]
     missing: tuple[str, ...]

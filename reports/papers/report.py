@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PaperReport(NamedTuple):
-    """All contents of a paper's report files."""
+    """The contents of all files of a paper's report."""
 
     name: str
     paper: Paper
@@ -45,7 +45,7 @@ class PaperReport(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Explain how to read every table."""
+        """Return the note that explains how to read every table, with all letters."""
         return self.note_of(self.letters)
 
     def note_of(self, letters: Mapping[str, str]) -> str:
@@ -54,7 +54,7 @@ class PaperReport(NamedTuple):
 
 
 class Library:
-    """The rows of several studies, and the study of each."""
+    """The rows of several studies, and the study that each comes from."""
 
     def __init__(self, studies: Sequence[StudyRecord], reps: int) -> None:
         self.rows: list[ReportRow] = []
@@ -75,7 +75,7 @@ class Library:
         return self._studies[id(row)]
 
     def seconds(self, row: ReportRow) -> float:
-        """Return seconds per environment step, the mean over seeds of each run's total; NaN where it was not
+        """Return a row's seconds per environment step: the mean over seeds of total seconds by total steps; NaN if not
         recorded."""
         if id(row) not in self._seconds:
             study = self.study(row)
@@ -246,7 +246,8 @@ def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[s
 def _strangers(
     paper: Paper, tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[ReportRow]
 ) -> list[str]:
-    """Return advice for when nothing of the paper could be filled because the studies have none of its tasks."""
+    """Return advice, as notes, if nothing of the paper could be filled because the studies have none of its tasks; else
+    nothing."""
     entries = [entry for table in tables for line in table.lines for cell in line.cells for entry in cell]
     if any(entry.ours is not None for entry in entries) or any(outcome.findings for outcome in tested):
         return []

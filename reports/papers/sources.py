@@ -17,7 +17,7 @@ from guidebench.results import StudyRecord
 
 
 class Sources(NamedTuple):
-    """The rows of the chosen studies, and access to the logs of their runs."""
+    """The rows of the chosen studies, with access to the logs of their runs."""
 
     shelf: Shelf
     study_of: Callable[[ReportRow], StudyRecord]
@@ -43,6 +43,6 @@ class Sources(NamedTuple):
 
 
 def _alone(study: StudyRecord, row: ReportRow) -> StudyRecord:
-    """Return a study as if it had only this row."""
+    """Return a study's record restricted to the cell of this row."""
     runs = tuple(run for run in study.runs if run.cell.id == row.cell.id)
     return StudyRecord(study.name, study.directory, study.command, (row.cell,), runs)

@@ -44,13 +44,13 @@ def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, st
 
 
 def key(letters: Letters) -> str:
-    """Explain the letters."""
+    """Return the explanation of all letters, as `a: reason; b: reason`."""
     return "; ".join(f"{letter}: {reason}" for reason, letter in letters.items())
 
 
 def value(metric: str, number: float, digits: int | None = None) -> str:
-    """Format a number of this metric for readers; `digits`: its decimals, where an interval says how many, of rates,
-    shares and other plain numbers."""
+    """Format a number of a metric for readers: steps in thousands, gains with a sign, tokens in millions. `digits`:
+    decimals of rates and other plain numbers, where an interval justifies them."""
     if math.isnan(number):
         return "—"
     if metric.startswith(("steps_", "seconds_")) and not (digits is not None and "_per_" in metric):
@@ -99,7 +99,8 @@ def ours(cell: Sequence[PublishedEntry]) -> str:
 
 
 def _few(entry: PublishedEntry | ClaimFinding) -> str:
-    """Return what stands in the place of an interval that so few seeds do not have."""
+    """Return, in parentheses, the note that stands in place of an interval that too few seeds do not have; "" if there
+    is none."""
     return f" ({entry.interval_note})" if entry.interval_note else ""
 
 
@@ -117,13 +118,13 @@ def difference(gap: Difference | None) -> str:
 
 
 def differences(line: Line) -> str:
-    """Return our differences of a line from their baselines, each once."""
+    """Return the texts of our differences from the baselines in a line of a table, each once, joined by "; "."""
     texts = [difference(cell[0].difference) for cell in line.cells if cell]
     return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _with(entry: PublishedEntry) -> str:
-    """Return what is shown beside our number, as ` (812 steps)`."""
+    """Return another metric of ours that is shown beside our number, as ` (812 steps)`; "" if there is none."""
     if entry.beside is None:
         return ""
     name, number = entry.beside
@@ -131,7 +132,7 @@ def _with(entry: PublishedEntry) -> str:
 
 
 def of_the_numbers(table: Filled) -> str:
-    """Return what is to be said of a table's printed numbers, such as where the paper contradicts itself."""
+    """Return the remarks on a table's published numbers, such as where the paper contradicts itself; "" without any."""
     by_note: dict[str, list[str]] = {}
     for entry in (entry for line in table.lines for cell in line.cells for entry in cell):
         if entry.number.note:
@@ -145,7 +146,8 @@ def of_the_numbers(table: Filled) -> str:
 
 
 def judged(line: Line, columns: Sequence[str], letters: Letters) -> str:
-    """Return the line's verdict, or each column's if they differ."""
+    """Return the verdict of a line with its letters; that of each column if they differ, or counts of each if there are
+    many."""
     cells = [(column, cell[0]) for column, cell in zip(columns, line.cells, strict=True) if cell]
     texts = {column: _verdict(entry, letters) for column, entry in cells}
     if len(set(texts.values())) <= 1:
@@ -159,7 +161,7 @@ def judged(line: Line, columns: Sequence[str], letters: Letters) -> str:
 
 
 class Row(NamedTuple):
-    """A line of a table as it is shown: the published numbers, ours below them, or one of the two."""
+    """A line of a table for display, which shows the published numbers, our numbers, or both."""
 
     names: tuple[str, ...]
     line: Line
@@ -168,8 +170,8 @@ class Row(NamedTuple):
 
 
 def rows(table: Filled) -> list[Row]:
-    """Return the lines of a table. Where lines differ in the paper's machine alone, our numbers are those of one
-    machine, so they have one line of their own below these."""
+    """Return the lines of a table for display. Where the paper's lines differ in the machine alone, our numbers are
+    those of one machine and get a line of their own below them."""
     if HARDWARE not in table.layout.lines:
         return [Row(line.names, line, True, _has_ours(line)) for line in table.lines]
     place = table.layout.lines.index(HARDWARE)
@@ -239,7 +241,7 @@ def claims_table(claims: Sequence[Outcome], letters: Letters) -> Table:
 
 
 def beside(tested: Outcome) -> tuple[str, str]:
-    """Return a claim's published number and ours."""
+    """Return the number that a claim publishes and ours, as texts."""
     claim = tested.claim
     parts = [f"{number:g}" for number in (claim.value, claim.high) if not math.isnan(number)]
     unit = {"percent": " %"}.get(claim.unit, f" {words(claim.unit)}" if claim.unit else "")
@@ -263,7 +265,8 @@ def heading(table: Filled) -> str:
 
 
 def latex(table: Filled, letters: Letters, caption: str, note: str) -> str:
-    """Return a `table*` that needs array and booktabs; each line has the published numbers above ours in italics."""
+    """Return a table as LaTeX `table*`, which needs the packages array and booktabs; each line has the published
+    numbers above ours in italics."""
     columns = "@{}" + "l" * (len(table.names) + 1) + "r" * len(table.columns) + r"p{0.16\linewidth}@{}"
     names = [stacked(textwrap.wrap(name, HEADER_CHARACTERS)) for name in table.columns]
     lines = [" & ".join([*map(escape, table.names), "", *names, "verdict"]) + r" \\", r"\midrule"]

@@ -52,9 +52,9 @@ def reasons(
     overridden: str,
     roles: Mapping[str, str] = NOTHING,
 ) -> list[str]:
-    """Return why a row of ours is not what the paper ran. `models`: the intended models; `overridden`: settings from
-    the command line beyond the intended ones; `roles`: the intended model of each role, for a paper that has several.
-    """
+    """Return the reasons why a row of ours is not what the paper ran; empty if it is. `models`: the intended models;
+    `overridden`: settings from the command line beyond the intended ones; `roles`: the intended model of each role, for
+    a paper that has several."""
     cell = row.cell
     differences = []
     if cell.profile != "paper":
@@ -91,8 +91,8 @@ def same(model: str, intended: str) -> bool:
 
 
 def _by_role(cell: CellRecord, roles: Mapping[str, str], usual: Mapping[str, str]) -> Iterable[str]:
-    """Yield the roles, of the row and its stages, in which not the paper's model answers. `roles`: the models of the
-    number's row, some swapped; `usual`: those of the paper, which its stages have."""
+    """Yield the roles, in the row and its stages, in which a model other than the paper's answers. `roles`: the models
+    of the number's row, some swapped; `usual`: those of the paper, which its stages have."""
     stages = [(f" in {stage.method}", stage.parts) for stage in cell.stages]
     every = [
         (role, part, stage_words) for stage_words, parts in [("", cell.parts), *stages] for role, part in parts.items()

@@ -26,7 +26,7 @@ def chosen(gallery: Gallery, number: int) -> str:
 
 
 def outcome(gallery: Gallery, episode: Episode) -> str:
-    """Return how an episode ended, in a word or two."""
+    """Return how an episode ended: success or failure, or the score if the suite measures another."""
     if gallery.measure == "success":
         return "Success" if episode.success else "Failure"
     return f"{gallery.measure.capitalize()} {episode.score:,.4g}"

@@ -68,7 +68,7 @@ STYLE: Any = {
 
 
 class Drawing(NamedTuple):
-    """A figure as files, with a text for readers who cannot see it."""
+    """A figure as PNG and PDF, with a text for readers who cannot see it."""
 
     caption: str
     name: str
@@ -123,7 +123,7 @@ def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
 
 
 def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
-    """Return the data of `learning_curves`, each with a text for readers who cannot see it."""
+    """Return the charts of `learning_curves` as data, each with a text for readers who cannot see it."""
     named = comparability.headings(row.place for row in rows)
     several = Counter(place.task_id for place in named)
     tasks: dict[str, list[ReportRow]] = {}
@@ -138,13 +138,14 @@ def styles(labels: Iterable[str]) -> dict[str, int]:
 
 
 def file_name(kind: str, subject: str, taken: Sequence[str]) -> str:
-    """Return `KIND-WHAT` with safe characters only, short enough for a file's name, and numbered if it is taken."""
+    """Return the file name `KIND-SUBJECT`, without extension, with safe characters only, cut to a length that file
+    systems take, and numbered if it is among `taken`."""
     name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", subject).strip("-."))[:CHARACTERS]
     return name if name not in taken else f"{name}-{len(taken) + 1}"
 
 
 def _learning(title: str, rows: Sequence[ReportRow]) -> Chart:
-    """Return a row's score over training as a curve."""
+    """Return the scores of rows over training as a chart, a curve per row."""
     score = rows[0].score
     share = (score.low, score.high) == (0, 1)
     curves = [Curve(row.label, row.steps, row.curve) for row in rows]
@@ -162,7 +163,7 @@ def canvas(height: float, width: float = WIDTH_INCHES) -> Iterator[Figure]:
 
 
 def saved(figure: Figure) -> tuple[bytes, bytes]:
-    """Return PNG and PDF; the same figure gives the same bytes."""
+    """Return a figure as PNG and PDF; the same figure gives the same bytes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
@@ -180,12 +181,13 @@ def saved(figure: Figure) -> tuple[bytes, bytes]:
 
 
 def lines(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """Return PNG and PDF of a chart, in panels if it has more than `FEW` curves; `places` as from `styles`."""
+    """Draw a chart and return PNG and PDF, in panels if it has more than `FEW` curves; `places`: label -> index of its
+    style (`styles`)."""
     return _together(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
 
 
 def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """Draw a panel for each curve, two side by side: the curve and its band before grey lines of all the others."""
+    """Draw a panel for each curve, two side by side; grey lines behind a curve are all the others."""
     names = [textwrap.fill(literal(curve.label), PANEL_CHARACTERS) for curve in chart.curves]
     heights = [max(name.count("\n") for name in names[at : at + 2]) for at in range(0, len(names), 2)]
     title = textwrap.fill(literal(chart.title), LABEL_CHARACTERS)
@@ -258,7 +260,7 @@ def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
 
 
 def _shared_ends(axes: Axes, chart: Chart) -> float:
-    """Let the axis span all curves of the chart; return the last x."""
+    """Set the x axis to span all curves of the chart; return the last x."""
     first, last = min(curve.x[0] for curve in chart.curves), max(curve.x[-1] for curve in chart.curves)
     axes.set_xlim(0 if first <= last / 2 else first - 1, last if last > 0 else 1)
     return float(last)
@@ -279,7 +281,8 @@ class Cells(NamedTuple):
 
 
 def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
-    """Return PNG and PDF of a table with a number in every cell, dark or light for contrast with its colour."""
+    """Draw a table as colours with a number in every cell and return PNG and PDF; numbers are dark or light for
+    contrast."""
     names = [textwrap.fill(literal(name), ROW_CHARACTERS) for name in cells.rows]
     lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
     least = 0.3 if cells.intervals else 0.24
@@ -320,7 +323,7 @@ def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[b
 
 
 def colour_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
-    """Return PNG and PDF of a table of many numbers as colours alone, with a scale and a few of the names."""
+    """Draw a table of many numbers as colours alone, with a scale and a few of the names, and return PNG and PDF."""
     lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
     tall = max(1.4, WIDTH_INCHES * min(1.0, len(cells.rows) / len(cells.columns)))  # room for the names of rows
     with canvas(tall + 0.9 + 0.13 * len(lines)) as figure:

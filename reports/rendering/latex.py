@@ -66,7 +66,7 @@ _HASH = re.compile(r"-[0-9a-f]{6}(?= \+ |$)")
 
 
 class Style(NamedTuple):
-    """Format of numbers and names."""
+    """How LaTeX tables show numbers and names."""
 
     spread: str = INTERVAL
     siunitx: bool = False
@@ -90,7 +90,7 @@ class TableCell(NamedTuple):
     bold: bool = False
 
     def plain(self) -> str:
-        """Return the number as text."""
+        """Return the cell as LaTeX for an ordinary column; dashes if it has no number."""
         if not self.number:
             return "---"
         text = f"{self.before}{_minus(self._grouped())}"
@@ -98,7 +98,7 @@ class TableCell(NamedTuple):
         return (rf"\textbf{{{text}}}" if self.bold else text) + error + self.after
 
     def siunitx(self) -> str:
-        """Return the number for an S column."""
+        """Return the cell as LaTeX for an S column of siunitx; dashes if it has no number."""
         if not self.number:
             return "{---}"
         parts = [
@@ -155,7 +155,7 @@ def typeset(
 
 
 def needs(style: Style) -> str:
-    """Return a comment that lists the packages that the preamble must load."""
+    """Return the LaTeX comment that lists the packages to load."""
     return "% needs " + "".join(rf"\usepackage{{{name}}}" for name in style.packages)
 
 
@@ -265,7 +265,7 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
 
 
 class TableColumn(NamedTuple):
-    """A column of the table of rows."""
+    """A possible column of the table of rows: its header, and how a row fills it."""
 
     header: str
     cell: Callable[[ReportRow], TableCell]
@@ -325,7 +325,7 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
 
 
 def differences(summary: Summary, style: Style) -> Iterator[str]:
-    """Return a table for each reference of a summary's matrices."""
+    """Yield a LaTeX table for each matrix of a summary: its rows' differences from the reference."""
     for index, matrix in enumerate(summary.matrices, 1):
         reference, digits = matrix.lines[0].row, matrix_digits(matrix)
         counts = sorted({len(line.row.seeds) for line in matrix.lines})
@@ -358,7 +358,7 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
 
 
 def replications(pairs: Sequence[Replication], style: Style) -> Iterator[str]:
-    """Return a table of the replications, grouped by task; nothing without replications."""
+    """Yield the LaTeX table of replications, grouped by task; nothing if there are none."""
     groups: dict[str, Group] = {}
     for pair in pairs:
         finals = (TableCell(_digits(row.final.estimate, pair.digits)) for row in (pair.original, pair.row))
@@ -371,7 +371,8 @@ def replications(pairs: Sequence[Replication], style: Style) -> Iterator[str]:
 
 
 def grids(estimates: Sequence[Grid], setting: str, style: Style | None = None) -> str:
-    """Return tables of further estimates, one line each, always with intervals; `setting` is part of every note."""
+    """Return LaTeX tables of further estimates, one line each, always with intervals; `setting` is part of every
+    note."""
     style = (style or Style())._replace(spread=INTERVAL)
     tables: list[str] = []
     for index, grid in enumerate(estimates, 1):
@@ -433,13 +434,14 @@ def _header(text: str) -> str:
 
 
 def stacked(lines: Sequence[str]) -> str:
-    """Stack text in lines, aligned at the right, each escaped."""
+    """Return lines of text, each escaped, as LaTeX: one above the other, aligned at the right."""
     text = r" \\ ".join(map(escape, lines))
     return text if len(lines) == 1 else rf"\shortstack[r]{{{text}}}"
 
 
 def _column(cells: Iterable[TableCell]) -> str:
-    """Return an S column with room for the widest of `cells` on either side of the decimal point."""
+    """Return the column specification of siunitx with room for the widest of `cells` on either side of the decimal
+    point."""
     numbered_cells = [cell for cell in cells if cell.number] or [TableCell("0")]
     integer, _, decimals = max(
         (cell.number.lstrip("-").partition(".") for cell in numbered_cells), key=lambda parts: len(parts[0])
@@ -457,7 +459,7 @@ def _column(cells: Iterable[TableCell]) -> str:
 
 
 def _parts(groups: Mapping[str, Group]) -> Iterator[list[tuple[str, Group]]]:
-    """Split groups into tables of at most `LINES` lines; a longer group continues in the next table."""
+    """Split groups into tables of at most `LINES` lines; a group that is too long continues in the next table."""
     part: list[tuple[str, Group]] = []
     room = LINES
     for heading, group in groups.items():
@@ -477,13 +479,13 @@ def _parts(groups: Mapping[str, Group]) -> Iterator[list[tuple[str, Group]]]:
 
 
 def _name(text: str) -> str:
-    """Escape text, allowing long words to break."""
+    """Escape text for LaTeX and allow words of more than `LONG` characters to break."""
     words = (BREAKS.split(word) if len(word) > LONG else [word] for word in text.split(" "))
     return " ".join(r"\allowbreak{}".join(map(escape, parts)) for parts in words).replace(r" \%", r"~\%")
 
 
 def without_hash(study: str) -> str:
-    """Return a study's name without the hash that a name by default ends in."""
+    """Return a study's name without the hash at the end of a name that the command did not choose."""
     return _HASH.sub("", study)
 
 

@@ -18,7 +18,8 @@ INTERVAL, PM = SPREADS = ("interval", "pm")
 
 
 def paragraph(summary: Summary, mark: str) -> str:
-    """Explain the numbers of a terminal or page; `mark` is the sign of the best there."""
+    """Return the explanation of the numbers in the tables of a terminal or page; `mark` is the sign of the best
+    there."""
     parts = [
         results(summary, mark),
         "Seeds: in parentheses those whose own curve reaches it too.",
@@ -29,7 +30,8 @@ def paragraph(summary: Summary, mark: str) -> str:
 
 
 def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collection[str] | None = None) -> str:
-    """Explain the table of each task's rows; `columns` are the shown ones (`wording.COLUMNS`), if not the default."""
+    """Return the explanation of the table of rows; `columns`: those that are shown (`wording.COLUMNS`), None for the
+    default ones."""
     counts = sorted({len(row.seeds) for row in summary.rows})
     evaluations = sorted({len(row.steps) for row in summary.rows})
     episodes = sorted({count for row in summary.rows for count in row.episodes})
@@ -59,7 +61,7 @@ def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collec
 
 
 def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
-    """Explain the aggregates over tasks."""
+    """Return the explanation of the table of aggregates over tasks."""
     counts = sorted({len(aggregate.seeds) for aggregate in summary.aggregates})
     uncertainty = "in brackets the bootstrap 95 % interval, stratified by task"
     if spread == PM:
@@ -78,7 +80,7 @@ def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
 
 
 def setting(summary: Summary) -> str:
-    """State what must accompany every number: profile, judges, and the limits of few seeds or unfinished runs."""
+    """Return what must accompany every number: profile, judges, and the limits of few seeds or unfinished runs."""
     profiles = sorted({row.cell.profile for row in summary.rows})
     judged = sorted(
         {
@@ -109,7 +111,8 @@ def setting(summary: Summary) -> str:
 
 
 def narrow(counts: Sequence[int]) -> str:
-    """State that bootstrap intervals of so few seeds are too narrow, with their coverage; `counts` are at least 2."""
+    """Return a warning that bootstrap intervals of so few seeds are too narrow, with their coverage; `counts` are at
+    least 2."""
 
     def shares(index: int) -> str:
         return " / ".join(f"{100 * coverage.coverage(count)[index]:.0f} %" for count in counts)

@@ -100,7 +100,7 @@ def render(
 
 
 def formats() -> dict[str, Any]:
-    """Return the functions by which the templates of tables format rows and numbers."""
+    """Return name -> function: the formats of rows and numbers that the templates of tables use."""
     return {
         "columns_of": tables.columns,
         "title": scoring.title,
@@ -116,7 +116,7 @@ def formats() -> dict[str, Any]:
 
 
 def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
-    """Return a chart for templates/charts.js; `places` as from `figures.styles`."""
+    """Return a chart as JSON for templates/charts.js; `places`: label -> index of its style (`figures.styles`)."""
     rows = [
         {"series": places[label], "x": x, "value": value, "low": low, "high": high}
         for label, steps, values in chart.curves
@@ -131,7 +131,7 @@ def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
 
 @functools.cache
 def environment() -> Environment:
-    """Return the template environment, which escapes everything that goes into a template."""
+    """Return the jinja2 environment of the templates, which escapes every value."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(TEMPLATES)
@@ -139,7 +139,7 @@ def environment() -> Environment:
 
 
 def counts(study: StudyRecord) -> str:
-    """Return the number of runs and configurations, and how many runs have each status."""
+    """Return, in words, the number of runs and configurations, and how many runs have each status."""
     statuses = [run.status for run in study.runs]
     parts = [f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses)]
     return f"{count(len(statuses), 'run')} of {count(len(study.cells), 'configuration')}: {', '.join(parts)}"
@@ -191,7 +191,7 @@ def _text_and_layer(setting: Any) -> tuple[str, str]:
 
 
 def origins(study: StudyRecord) -> list[Origin]:
-    """Return the different provenances of the runs, with the number of runs of each."""
+    """Return the different provenances of the runs that have begun, with the number of runs of each."""
     counts: dict[tuple[str, str, str], int] = {}
     for run in study.runs:
         if run.status == "waiting":

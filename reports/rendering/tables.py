@@ -29,7 +29,7 @@ METRIC_NAMES = {"mean": "mean", "median": "median", "iqm": "IQM", "optimality_ga
 
 
 def number(value: float | Array, digits: int = 2) -> str:
-    """Format with a fixed number of decimals; a dash if undefined, no sign before a rounded zero."""
+    """Format a number with `digits` decimals; a dash if it is not finite, no sign before a rounded zero."""
     if not np.isfinite(value):
         return "—"
     return f"{round(float(value), digits) + 0.0:.{digits}f}"
@@ -70,7 +70,7 @@ def best(row: ReportRow, digits: int = 2) -> str:
 
 
 class Columns(NamedTuple):
-    """Columns of a table of rows with one score; columns without information are omitted."""
+    """The columns that a table of rows with one score has; those without information are omitted."""
 
     score: Score
     digits: int
@@ -86,7 +86,7 @@ class Columns(NamedTuple):
 
 
 def columns(rows: Sequence[ReportRow]) -> Columns:
-    """Return the columns of rows with one score."""
+    """Return which columns the table of these rows has, which all have the same score."""
     score = rows[0].score
     return Columns(
         score,
@@ -100,7 +100,7 @@ def columns(rows: Sequence[ReportRow]) -> Columns:
 
 
 def by_task(rows: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
-    """Return the rows of each place, by the place's heading."""
+    """Return heading of a place -> its rows."""
     headings = comparability.headings(row.place for row in rows)
     groups: dict[str, list[ReportRow]] = {}
     for row in rows:
@@ -117,7 +117,8 @@ def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, 
 
 
 def terminal(summary: Summary) -> list[Table]:
-    """Return one table per task and profile, then one of aggregates per suite."""
+    """Return the terminal's tables of a summary: one of rows per place, one of aggregates per comparison, one per
+    matrix."""
     tables = []
     for heading, rows in by_task(summary.rows).items():
         tables.append(_table(heading, *_results(rows)))
@@ -137,12 +138,12 @@ def terminal(summary: Summary) -> list[Table]:
 
 
 def aggregate_digits(labels: Mapping[str, Sequence[Aggregate]]) -> int:
-    """Return the decimals of a table of aggregates."""
+    """Return the number of decimals of a table of aggregates, which its intervals justify."""
     return scoring.digits(aggregate.interval for entries in labels.values() for aggregate in entries)
 
 
 def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Return headings and cells of the table of some rows of one place."""
+    """Return the headings of the table of rows of one place, and each row's name and cells."""
     layout = columns(rows)
     digits, returns = layout.digits, layout.returns or 0
     name = rows[0].baseline if len(rows[0].baseline) <= 16 else "the baseline"
@@ -175,7 +176,7 @@ def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list
 
 
 def matrix(matrix: Matrix) -> Table:
-    """Return a table of differences from the first row."""
+    """Return the terminal's table of a matrix: each row's final score and its difference from the first row."""
     score, digits = matrix.lines[0].row.score, matrix_digits(matrix)
     headers = [
         f"final {scoring.title(score)}",
@@ -209,12 +210,13 @@ def replications(pairs: Sequence[Replication]) -> list[Table]:
 
 
 def matrix_digits(matrix: Matrix) -> int:
-    """Return the decimals of a matrix's scores and differences."""
+    """Return the number of decimals of a matrix's scores and differences."""
     return scoring.digits(line.row.final for line in matrix.lines)
 
 
 def compared(line: Line, digits: int = 2) -> list[str]:
-    """Return difference with corrected interval, corrected p value, and seeds needed; dashes for the reference."""
+    """Return the cells of a line's comparison: difference with corrected interval, corrected p value, seeds needed;
+    dashes for the reference."""
     comparison = line.comparison
     if comparison is None:
         return ["—"] * 3
@@ -236,7 +238,7 @@ def difference(interval: Interval, interval_note: str, digits: int = 2) -> str:
 
 
 def p_value(value: float) -> str:
-    """Format with three decimals; `< 0.001` below them, a dash if undefined."""
+    """Format a p value with three decimals; `< 0.001` if it is smaller, a dash if undefined."""
     return "< 0.001" if value < 0.001 else number(value, 3)
 
 
@@ -245,7 +247,7 @@ WIDEST = 6
 
 
 def grids(grids: Sequence[Grid]) -> list[Table]:
-    """Return a table of estimates with their intervals."""
+    """Return a terminal table for each grid of estimates with their intervals."""
     return [_grid(grid) for grid in grids]
 
 
@@ -264,7 +266,7 @@ def _grid(grid: Grid) -> Table:
 
 
 def listings(listings: Sequence[Listing]) -> list[Table]:
-    """Return the tables of texts that the terminal shows."""
+    """Return the terminal tables of listings, without those for the page alone."""
     return [
         _table(listing.heading, listing.names, [(name, cells) for name, *cells in listing.lines])
         for listing in listings

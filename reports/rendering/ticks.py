@@ -36,7 +36,7 @@ def _labels(axes: Axes) -> list[tuple[float, Text]]:
 
 
 def _thin(axes: Axes, gap: float) -> bool:
-    """Show the labels of every k-th tick, with the smallest k at which none touches the next."""
+    """Keep the labels of every k-th tick, with the smallest k at which no two touch; return whether any was removed."""
     labels = _labels(axes)
     if axes.xaxis.get_tick_params().get("labelrotation") or len(labels) < 2:
         return False
@@ -53,7 +53,8 @@ def _are_apart(boxes: list[Bbox], gap: float) -> bool:
 
 
 def _turned(figure: Figure, gap: float) -> bool:
-    """Align the last label of a panel at its right, where it touches the first of the next panel in its line."""
+    """Right-align the last x label of each panel that would touch the first label of the next panel in its line; return
+    whether any was."""
     ends = [(labels[0][1], labels[-1][1]) for axes in figure.axes if axes.get_visible() and (labels := _labels(axes))]
     changed = False
     for _, last in ends:

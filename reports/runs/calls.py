@@ -58,7 +58,7 @@ class ShownMessage(NamedTuple):
 
 
 class ShownCall(NamedTuple):
-    """A call to a model and its result."""
+    """A call to a model with its request and its answer or failure, as texts and images."""
 
     ordinal: int
     step: int
@@ -73,7 +73,7 @@ class ShownCall(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Calls shown, failures first, then by their number."""
+    """A sample of a run's calls, failures first, then by their number."""
 
     sample: tuple[ShownCall, ...] = ()
     answered: int = 0
@@ -117,7 +117,7 @@ def recorded(study: Path, run: str) -> Calls:
 
 
 def _bound(db: sqlite3.Connection) -> None:
-    """Limit values to VALUE bytes and reading to PATIENCE seconds."""
+    """Limit the values that a database returns to VALUE bytes, and its queries to PATIENCE seconds."""
     until = time.monotonic() + PATIENCE
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE)
     db.set_progress_handler(lambda: time.monotonic() > until, 10_000)
@@ -138,7 +138,8 @@ def _chosen(db: sqlite3.Connection, run: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, album: _Album) -> ShownCall:
-    """Return a call; raise one of `WRONG` for a record that this program would not have written."""
+    """Read a call from a cassette with checks; raise one of `WRONG` for a record that this program would not have
+    written."""
     columns = COLUMNS[table].split(", ")
     query = f"SELECT {COLUMNS[table]} FROM {table} WHERE key = ? AND run = ? AND ordinal = ?"
     row = dict(zip(columns, db.execute(query, (key, run, ordinal)).fetchone(), strict=True))
@@ -172,7 +173,7 @@ class _Album:
         self._room = PICTURES
 
     def parts(self, db: sqlite3.Connection, content: Sequence[Any]) -> tuple[ShownPiece, ...]:
-        """Return texts and images of a message in order; of many images, a selection."""
+        """Return the texts and images of a message in order; of many images, a selection."""
         places = [number for number, part in enumerate(content) if not isinstance(part, str)]
         indices = np.unique(np.linspace(0, len(places) - 1, min(FRAMES, len(places))).round().astype(int))
         chosen = {places[number] for number in indices.tolist()}
@@ -193,7 +194,7 @@ class _Album:
         )
 
     def _image(self, db: sqlite3.Connection, digest: str) -> bytes:
-        """Return an image's PNG; empty if there is none or no room for it."""
+        """Return an image's PNG from a cassette; empty if it is not there or there is no room for it."""
         row = db.execute("SELECT png FROM images WHERE digest = ?", (digest,)).fetchone()
         png = row[0] if row else b""
         if not isinstance(png, bytes):

@@ -31,7 +31,7 @@ Points = Sequence[tuple[float, float]]
 
 
 class RunChart(NamedTuple):
-    """Lines by name over `x`; `share`: whether every value lies in [0, 1]."""
+    """Lines by name over the axis `x`; `share`: whether every value lies in [0, 1]."""
 
     caption: str
     x: str
@@ -49,7 +49,7 @@ class RunChart(NamedTuple):
 
     @property
     def alt(self) -> str:
-        """Describe the chart in words."""
+        """Return a description of the chart in words: where each line begins and ends."""
         texts = []
         for name, points in self.lines.items():
             (first, begin), (last, end) = points[0], points[-1]
@@ -68,7 +68,7 @@ class Evaluations(NamedTuple):
 
 
 def evaluations(record: Record) -> Evaluations:
-    """Return the means of a run's evaluations."""
+    """Return the means over episodes of each evaluation of a run; empty without evaluations."""
     rows = record.rows.get("evaluations")
     if rows is None:
         return Evaluations([], [], {})
@@ -83,7 +83,7 @@ def evaluations(record: Record) -> Evaluations:
 
 
 def charts(record: Record) -> dict[str, list[RunChart]]:
-    """Return heading -> its charts, without empty headings."""
+    """Return heading -> charts of a run's page; headings without charts are left out."""
     tested = evaluations(record)
     learning = []
     for name, values in tested.means.items():
@@ -113,7 +113,7 @@ def _measured(record: Record) -> dict[str, Points]:
 
 
 def _metrics(record: Record) -> Iterator[RunChart]:
-    """Return a chart for each metric; shares with a common prefix are in one chart."""
+    """Yield a chart for each metric; shares with a common prefix (`PREFIX/NAME`) are lines of one chart."""
     lines = {name: points for name, points in _measured(record).items() if len(points) > 1}
     together: dict[str, list[str]] = {}
     for name, points in lines.items():

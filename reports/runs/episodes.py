@@ -47,7 +47,7 @@ class ClipStrip(NamedTuple):
 
 
 class EpisodeStrips(NamedTuple):
-    """One episode in strips."""
+    """One episode as strips of frames, one strip per clip."""
 
     name: str
     task_id: str
@@ -90,7 +90,7 @@ class LoggedFrame(NamedTuple):
 
 
 class LoggedEpisode(NamedTuple):
-    """An episode of training of which a log shows frames, with what logs say of it."""
+    """An episode of training with the frames that a log names, and texts about it from logs."""
 
     log: str
     episode: int
@@ -106,7 +106,7 @@ class LoggedEpisode(NamedTuple):
 
 
 class ActedFrames(NamedTuple):
-    """The frames of an evaluation episode whose actions a log tells."""
+    """The frames of an evaluation episode whose actions a log records."""
 
     log: str
     step: int
@@ -125,7 +125,7 @@ class Piece(NamedTuple):
 
 
 class EpisodeQuestion(NamedTuple):
-    """A question to a model about an episode of training, as it was put, and what logs say of the answer."""
+    """A question to a model about an episode of training, as it was asked, with texts from logs on the answer."""
 
     log: str
     role: str
@@ -143,7 +143,7 @@ class EpisodeQuestion(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """All available episodes of a run."""
+    """All episodes that a run's directory has for its page."""
 
     strips: tuple[EpisodeStrips, ...] = ()
     logged: tuple[LoggedEpisode, ...] = ()
@@ -157,7 +157,7 @@ class Episodes(NamedTuple):
 
 
 def episodes(run: Path) -> Episodes:
-    """Return the episodes in a run's directory. What does not fit is left out, with a note."""
+    """Read the episodes in a run's directory; files that do not fit are left out with a note."""
     in_strips, notes = strips(run)
     logged, more = _every(run, LOGGED, _logged, lambda episode: [frame.png for frame in episode.frames])
     films, further = _films(run)
@@ -169,7 +169,7 @@ def episodes(run: Path) -> Episodes:
 
 
 def questions(run: Path) -> tuple[tuple[EpisodeQuestion, ...], tuple[str, ...]]:
-    """Return the first questions to models that are drawn, and notes."""
+    """Read the first questions to models of which a run's directory has drawings; return them and notes."""
 
     def pictures(question: EpisodeQuestion) -> list[bytes]:
         return [question.frame, *(piece.png for _, pieces in question.messages for piece in pieces)]
@@ -178,7 +178,7 @@ def questions(run: Path) -> tuple[tuple[EpisodeQuestion, ...], tuple[str, ...]]:
 
 
 def strips(run: Path, most: int = EPISODES) -> tuple[tuple[EpisodeStrips, ...], tuple[str, ...]]:
-    """Return the first episodes in strips, and notes."""
+    """Read the first `most` episodes in strips of a run's directory; return them and notes."""
     return _every(run, FRAMES, _episode, lambda episode: [clip.png for clip in episode.clips], most)
 
 
@@ -189,8 +189,11 @@ def _every(
     pictures: Callable[[AnyEpisode], Iterable[bytes]],
     most: int = EPISODES,
 ) -> tuple[tuple[AnyEpisode, ...], tuple[str, ...]]:
-    """Return the first episodes that a folder of a run describes, one file each, and notes on those that do not fit.
-    `read(run, file, room)` reads one whose pictures, PNGs, may take that many bytes."""
+    """Read the first `most` episodes that the JSON files in a folder of a run describe; return them, and notes on those
+    that do not fit.
+
+    `read(run, file, room)` reads one whose pictures may have `room` bytes together; `pictures` returns its PNGs.
+    """
     episodes, notes, room = list[AnyEpisode](), list[str](), STRIPS
     files, more = names(run / folder, (".json",), most)
     for name in files:
@@ -318,7 +321,8 @@ def _clip(entry: Mapping[str, Any], png: bytes) -> ClipStrip:
 
 
 def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
-    """Return the PNG of that name, or nothing if there is no room for it."""
+    """Return the PNG of that name in a directory; empty if it has more than `room` bytes. Raise UserError if it is
+    missing or too large a picture."""
     if Path(name).name != name or not within(run, directory / name):
         raise UserError(f"there is no file {brief(repr(name), 100)} in its directory")
     if (directory / name).stat().st_size > room:
@@ -351,8 +355,8 @@ def _films(run: Path) -> tuple[tuple[Video, ...], tuple[str, ...]]:
 
 
 def _animations(run: Path) -> tuple[Gallery | None, tuple[Animation, ...], tuple[str, ...]]:
-    """Return what the run's gallery says, its animated episodes in their order, as many as there is room for, and
-    notes."""
+    """Return the record of the run's gallery, as many of its animated episodes as there is room for, in their order,
+    and notes."""
     try:
         gallery = galleries.read(run)
     except (UserError, OSError) as error:

@@ -66,7 +66,7 @@ BESIDE = ("evaluations", *schema.LOGS)
 
 
 class Sample(NamedTuple):
-    """Some records of a log as text."""
+    """A table of some records of a log, as text."""
 
     heading: str
     description: str
@@ -79,7 +79,7 @@ class Sample(NamedTuple):
 
 
 def render(record: Record, home: str = "") -> str:
-    """Return the page; `home` is the relative link to the study's report, or "" if there is none."""
+    """Return the HTML page of a run; `home`: relative link to the study's report, "" if there is none."""
     script, vega = inline.script(*SCRIPTS), charts.bundle()
     cell, run, gallery = record.cell, record.run, record.episodes.gallery
     episodes, notes = transcripts(record)
@@ -162,15 +162,15 @@ def _part(part: RecordedPart, digest: str) -> str:
 
 
 def _digest(cell: CellRecord, role: str) -> str:
-    """Return the digest of the files that the part in a role read, or ""."""
+    """Return the digest of the files that a role's part read, as recorded in its settings; "" if there is none."""
     setting = cell.settings.get(f"{role}.{DIGEST}")
     value = setting.get("value") if isinstance(setting, Mapping) else None
     return value if isinstance(value, str) and SHA256.fullmatch(value) else ""
 
 
 def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
-    """Return some records of a log as text; for a log that is not in `COLUMNS`, the first and the last, whatever they
-    contain."""
+    """Return some records of a log as a table: as `_of_answers` does for a log in `COLUMNS`, else the first and the
+    last ones."""
     if log in COLUMNS and set(rows.columns) >= LEADING[log]:
         return _of_answers(log, rows, record.cell.logs[log].columns if log in record.cell.logs else ())
     declared = record.cell.logs.get(log)
@@ -196,7 +196,7 @@ def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
 
 
 def _lines(rows: pd.DataFrame) -> tuple[bytes, int]:
-    """Return records as JSON lines, as many from the first as the page may hold, and their number."""
+    """Return records as JSON lines, the first ones up to `DOWNLOAD` bytes, and the number of lines."""
     lines, size = [], 0
     for row in rows.to_dict("records"):
         plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
@@ -210,8 +210,8 @@ def _lines(rows: pd.DataFrame) -> tuple[bytes, int]:
 
 
 def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample:
-    """Return the records without an answer first, then the first and last of the others; the columns of `COLUMNS` come
-    first, then others that the cell's parts declared."""
+    """Return some records of judgements or labels as a table: those without an answer first, then the first and last of
+    the others. Columns are those of `COLUMNS`, then others that the cell's parts declared."""
     import pandas as pd
 
     if log == "judgements":
@@ -238,7 +238,7 @@ def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample
 
 
 def _clock(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
-    """Return each activity's seconds and its share of the run's time."""
+    """Return (activity, seconds, share of the run's time) for each activity of `CLOCK` that the records have."""
     try:
         spent = {} if rows is None else judges.clock(rows)
     except (TypeError, ValueError):  # a damaged log may have text instead of seconds
@@ -248,7 +248,8 @@ def _clock(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
 
 
 def _bill(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
-    """Return the run's usage of models from its last ledger record: as if nothing had been cached, and as billed."""
+    """Return (name, usage as if nothing had been cached, billed usage) for each field of `Usage`, from the last ledger
+    record."""
     if rows is None:
         return []
     last = rows.sort_values("step").iloc[-1]
@@ -256,7 +257,7 @@ def _bill(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
 
 
 def _formatted(value: Any, digits: int = 4) -> str:
-    """Return a number or text from a file for display."""
+    """Format a number, truth value or text from a file for display; a dash for None and numbers that are not finite."""
     if hasattr(value, "item"):
         value = value.item()
     if value is None or (isinstance(value, float) and not math.isfinite(value)):

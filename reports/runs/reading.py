@@ -28,7 +28,7 @@ def within(root: Path, path: Path) -> bool:
 
 
 def content(path: Path, most: int) -> bytes:
-    """Return the bytes of a file; raise UserError if there are more than `most`."""
+    """Read a file; raise UserError if it has more than `most` bytes."""
     with open_regular(path) as file:
         raw = file.read(most + 1)
     if len(raw) > most:
@@ -37,7 +37,8 @@ def content(path: Path, most: int) -> bytes:
 
 
 def document(path: Path) -> dict[str, Any]:
-    """Return a JSON object, parsed in the separate process; raise UserError if the file contains anything else."""
+    """Read a JSON object from a file, parsed in a separate process; raise UserError if the file contains anything
+    else."""
     return apart.call(f"{path.name}: reading it", apart.SECONDS, _document, path)
 
 

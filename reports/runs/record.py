@@ -53,7 +53,7 @@ class WorkerLog:
 
 @dataclass(frozen=True)
 class Record:
-    """One run, as far as its files can be read."""
+    """The contents of one run's files, as far as they can be read."""
 
     study: StudyRecord
     """The study's record, restricted to this run."""
@@ -75,7 +75,7 @@ class Record:
 
 
 def read(directory: str | Path) -> Record:
-    """Return the record of a run; raise UserError if the directory is not that of a run that has started."""
+    """Read the files of a run; raise UserError if the directory is not that of a run that has started."""
     notes: list[str] = []
     study = _with_warnings(partial(results.run, directory), notes)
     run = study.runs[0]
@@ -105,7 +105,7 @@ def read(directory: str | Path) -> Record:
 
 
 def _attempt(read: Callable[[], T], notes: list[str]) -> T | None:
-    """Return the result of `read`, or None with a note."""
+    """Return what `read` returns; if it raises UserError or OSError, add a note and return None."""
     try:
         return _with_warnings(read, notes)
     except (UserError, OSError) as error:
@@ -114,7 +114,7 @@ def _attempt(read: Callable[[], T], notes: list[str]) -> T | None:
 
 
 def _with_warnings(read: Callable[[], T], notes: list[str]) -> T:
-    """Return the result of `read`; its warnings become notes."""
+    """Return what `read` returns, and add its warnings to the notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         outcome = read()
@@ -123,13 +123,14 @@ def _with_warnings(read: Callable[[], T], notes: list[str]) -> T:
 
 
 def _bare(study: StudyRecord) -> StudyRecord:
-    """Return a study's record that suffices for checking a run's logs, without other content, however deeply nested."""
+    """Return a study's record with no more than is needed to check a run's logs, so that it can be sent to another
+    process."""
     cell = replace(study.cells[0], settings={}, versions={}, parts={})
     return replace(study, cells=(cell,), runs=(replace(study.runs[0], cell=cell, provenance={}),))
 
 
 def _rows(study: StudyRecord, home: Path, log: str) -> pd.DataFrame | None:
-    """Return the records of a log; raise UserError if it is too large or does not fit."""
+    """Read the records of a log; raise UserError if the file is too large or does not fit its schema."""
     for path in _files(home, log):
         if path.exists() and not within(study.directory, path):
             raise UserError(f"{path} is no file of the study")
@@ -145,7 +146,7 @@ def _files(home: Path, log: str) -> tuple[Path, Path]:
 
 
 def _log(study: Path, run: RunRecord) -> WorkerLog | None:
-    """Return the end of the newest non-empty log of a worker that trained the run."""
+    """Return the end of the newest non-empty log file of a worker that trained the run; None if there is none."""
     begin = f"{run.cell.method}-{run.cell.id}-"
     log_names, _ = names(study / "logs", (".log",), LOGS)
     files = [study / "logs" / name for name in log_names if name.startswith(begin) and run.seed in _seeds(name, begin)]
@@ -157,7 +158,7 @@ def _log(study: Path, run: RunRecord) -> WorkerLog | None:
 
 
 def _seeds(name: str, begin: str) -> Iterable[int]:
-    """Return the seeds that the worker with a log of this name trained (harness/launchers/local.py)."""
+    """Return the seeds in a worker's log name, METHOD-CELL-SEEDS.log (harness/launchers/local.py)."""
     seed_text = name.removeprefix(begin).removesuffix(".log")
     first, to, last = seed_text.partition("_to_")
     if to and first.isdecimal() and last.isdecimal():
@@ -166,7 +167,7 @@ def _seeds(name: str, begin: str) -> Iterable[int]:
 
 
 def settings(cell: CellRecord, most: int = 2_000) -> list[tuple[str, str, str]]:
-    """Return name, value and layer of every setting."""
+    """Return (name, value, layer) of the first `most` settings of a cell, as texts."""
     lines = []
     for name, setting in list(cell.settings.items())[:most]:
         layered: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {"value": setting}
@@ -181,7 +182,7 @@ def settings(cell: CellRecord, most: int = 2_000) -> list[tuple[str, str, str]]:
 
 
 def provenance(run: RunRecord) -> list[tuple[str, str]]:
-    """Return the software and hardware of the run as names and values."""
+    """Return (name, value) pairs of the recorded software and hardware of a run, as texts."""
     lines = []
     for name, value in list(run.provenance.items())[:50]:
         pairs = value.items() if isinstance(value, Mapping) else None

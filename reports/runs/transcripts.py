@@ -64,7 +64,7 @@ WRONG = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 
 class Plan(NamedTuple):
-    """How a plan came about."""
+    """How a plan was made: first plan, reflection, and final plan."""
 
     number: int
     first: tuple[str, ...]
@@ -123,7 +123,7 @@ class Part(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """One episode of an evaluation."""
+    """One evaluation episode: its plans, and its actions by sub-goal."""
 
     step: int
     episode: int
@@ -144,7 +144,8 @@ class Transcript(NamedTuple):
 
 
 def transcripts(record: Record) -> tuple[tuple[Transcript, ...], tuple[str, ...]]:
-    """Return the transcripts of the chosen episodes of a run, and notes on what cannot be shown."""
+    """Return transcripts of some episodes of the last evaluation, and notes on what cannot be shown; none for a run
+    whose logs lack the needed columns."""
     if not {"evaluations", "trials", ACTED} <= set(record.rows):
         return (), ()
     rows_of = {log: _rows(record, log) for log in NEEDED if _declares(record, log)}
@@ -173,7 +174,7 @@ def transcripts(record: Record) -> tuple[tuple[Transcript, ...], tuple[str, ...]
 
 
 def _targets(record: Record) -> tuple[str, ...]:
-    """Return what the run inferred as its target, which took the goal's place, in a sentence."""
+    """Return a sentence with the target that the run inferred in place of its goal; empty if it recorded none."""
     if "targets" not in record.rows or "targets" not in record.cell.logs:
         return ()
     rows = [row for row in record.rows["targets"].to_dict("records") if str(row.get("target") or "")]
@@ -190,7 +191,7 @@ def _declares(record: Record, log: str) -> bool:
 
 
 def _rows(record: Record, log: str) -> dict[tuple[int, int], list[Mapping[Any, Any]]]:
-    """Return (step, trial) -> the records of a log about evaluations, in order."""
+    """Return (step, trial) -> the records of a log that are about evaluations, in order."""
     by_trial: dict[tuple[int, int], list[Mapping[Any, Any]]] = {}
     for row in record.rows[log].to_dict("records"):
         if row.get("training") is not True:
@@ -229,7 +230,7 @@ def _transcript(
 
 
 def _counts(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what happened in an episode, in words."""
+    """Return what happened in an episode as texts with counts, from its record in `trials`."""
     texts = []
     acted = [row.get(name) or 0 for name in ("fast", "performed", "fallback")]
     numbers = {**row, "only": int(row.get("steps", 0)) - sum(map(int, acted))}
@@ -268,14 +269,15 @@ def _lacking(before: Any, after: Any) -> str:
 
 
 def _steps(plan: Any) -> tuple[str, ...]:
-    """Return the sub-goals of a plan as logs write it."""
+    """Split the text of a plan, as logs have it, into its sub-goals."""
     return tuple(brief(step, NAME) for step in str(plan)[:PAGE].split("; ") if step)
 
 
 def _parts(
     actions: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]], logged_steps: int, success: bool
 ) -> Iterator[Part]:
-    """Yield the sub-goals of an episode in turn: as `routes` has them, or else by the sub-goals of its actions."""
+    """Yield the parts of an episode in order, one per sub-goal: those of `routes` or, without routes, the stretches of
+    actions with equal sub-goals."""
     legs = [*routes] or [*_legs(actions)]
     ended = "the episode ended as a success" if success else "the episode ended as a failure"
     begin, plan = 0, -1
@@ -303,7 +305,7 @@ def _parts(
 
 
 def _legs(actions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the stretches of actions with equal sub-goals; all but the last one ended as the next began."""
+    """Yield the stretches of actions with equal sub-goals in the form of routes; all but the last count as reached."""
     stretches: list[dict[str, Any]] = []
     for row in actions:
         if stretches and stretches[-1]["subgoal"] == row["subgoal"]:
@@ -316,7 +318,7 @@ def _legs(actions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _lines(actions: Sequence[Mapping[str, Any]], begin: int, end: int, is_learner: bool) -> Iterator[Line]:
-    """Yield what was done from step `begin` to before `end`; a row that spans more is cut. `actions`: in order;
+    """Yield the actions from step `begin` to before `end` as lines; a row that spans more is cut. `actions`: in order;
     `is_learner`: whether the sub-goal is System 1's, so that a step of the performer is an emergency."""
     start = max(0, bisect.bisect_right(actions, begin, key=lambda row: int(row["first"])) - 1)
     for row in itertools.islice(actions, start, None):

@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Source:
-    """The inputs of a section: records, never a live object."""
+    """The inputs of a section: records of a study and its summary, without live objects."""
 
     study: StudyRecord
     summary: Summary
@@ -102,7 +102,7 @@ class Source:
 
 
 def _lacks(cell: CellRecord, log: str, columns: Sequence[str]) -> str:
-    """Return why a section cannot use the records of a cell's log, or ""."""
+    """Return the reason why a section cannot use the records of a cell's log; "" if it can."""
     if log not in cell.logs:
         return f"its record does not declare the log {log!r}"
     missing = [name for name in columns if name not in cell.logs[log].columns]
@@ -147,7 +147,7 @@ class Section:
 
 
 class BuiltSection(NamedTuple):
-    """A section of one study, before anything is drawn."""
+    """A section with its content and tables for one study, before its figures are drawn."""
 
     section: Section
     content: Any
@@ -157,7 +157,7 @@ class BuiltSection(NamedTuple):
 
 
 def sections(notes: list[str]) -> list[Section]:
-    """Return every section in its order; sections that are left out are named in `notes`, with reasons."""
+    """Return all sections in ascending order; those that cannot be used are named in `notes`, with reasons."""
     by_name: dict[str, Section] = {}
     for module, load in _modules():
         nothing: tuple[Any, ...] = ()
@@ -171,7 +171,8 @@ def sections(notes: list[str]) -> list[Section]:
 
 
 def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the modules with sections, built-in ones first, with the function that loads each."""
+    """Yield (module, function that loads it) for every module with sections: built-in ones, those of methods, those of
+    plug-ins."""
     yield _module(BUILTIN)
     package = importlib.import_module("guidebench.methods")
     for module in pkgutil.iter_modules(package.__path__, "guidebench.methods."):
@@ -191,7 +192,8 @@ def _of(load: Callable[[], Any]) -> tuple[Any, ...]:
 
 
 def _misdeclared(section: Any, by_name: Mapping[str, Section]) -> str:
-    """Return why this cannot be a section, or cannot have its name, or ""."""
+    """Return the reason why an object is no valid section or cannot have its name; "" if it is valid. `by_name`: the
+    sections so far."""
     if not isinstance(section, Section):
         return f"SECTIONS holds {type(section).__name__}; expected guidebench.reports.sections.Section"
     if type(section.order) is not int:
@@ -209,7 +211,7 @@ def _misdeclared(section: Any, by_name: Mapping[str, Section]) -> str:
 
 
 def attempt(subject: str, work: Callable[[], T], instead: T, notes: list[str]) -> T:
-    """Return what `work` returns; if it raises or exits, return `instead` and add a note."""
+    """Return what `work` returns; if it raises or exits, add a note about `subject` and return `instead`."""
     try:
         return work()
     except UserError as error:
@@ -223,7 +225,8 @@ def attempt(subject: str, work: Callable[[], T], instead: T, notes: list[str]) -
 
 
 def _raising_line(error: BaseException) -> str:
-    """Return the line of a section's module that raised, directly or in what it called; "" if there is none."""
+    """Return, in parentheses, the file and line of the section's module from which an error came; "" if there is
+    none."""
     library = os.path.dirname(traceback.__file__)  # imports and json: not the section's lines
     ours = re.compile(rf"{re.escape(__file__)}$|<|{re.escape(library)}/(?!site-packages/)")
     steps = [step for step in traceback.extract_tb(error.__traceback__) if step.name.lstrip("_") not in LOADING]
@@ -233,7 +236,7 @@ def _raising_line(error: BaseException) -> str:
 
 
 def build(sections: Sequence[Section], source: Source, notes: list[str]) -> list[BuiltSection]:
-    """Return the sections whose logs a study has, with their tables; failures go to `notes`."""
+    """Load those of the sections whose logs a study has, with their tables; a section that fails becomes a note."""
     attempts = (
         attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
         for section in sections
@@ -243,7 +246,8 @@ def build(sections: Sequence[Section], source: Source, notes: list[str]) -> list
 
 
 def _for(section: Section, source: Source, notes: list[str]) -> Source:
-    """Return the inputs of this section; what it leaves out goes to `notes`."""
+    """Return the inputs of a section: `source` restricted to the logs that it declares; what it leaves out goes to
+    `notes`."""
     further = tuple(log for log in section.reads if log in source.study.logs)
     return replace(source, needs=(*section.needs, *further), notes=notes)
 
@@ -289,7 +293,7 @@ def _check_listing(listing: Any) -> None:
 
 
 def galleries(sections: Sequence[BuiltSection], source: Source, notes: list[str]) -> list[Gallery]:
-    """Return the figures of sections; failures go to `notes`. No two figures have the same file name."""
+    """Draw the figures of sections; a section that fails becomes a note. No two figures have the same file name."""
     taken: set[str] = set()
     by_name: dict[str, Gallery] = {}
     for built in sorted(
@@ -320,5 +324,5 @@ def _gallery(built: BuiltSection, source: Source, taken: set[str]) -> Gallery:
 
 
 def _chartable(drawing: Drawing, source: Source) -> bool:
-    """Return whether the page can draw the figure's data itself; it has colours for rows only."""
+    """Return whether the page can draw a figure from its data, which needs every curve's label to be that of a row."""
     return drawing.chart is None or all(curve.label in source.places for curve in drawing.chart.curves)

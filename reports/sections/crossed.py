@@ -27,7 +27,8 @@ REMARK = (
 
 
 class SweepGrid(NamedTuple):
-    """One method on one task; `rows[i][j]` has the i-th value of the first setting and the j-th of the second.
+    """The rows of one method on one task in a full grid of two settings; `rows[i][j]` has the i-th value of the first
+    setting and the j-th of the second.
 
     None where a cell has not been evaluated yet.
     """
@@ -40,17 +41,17 @@ class SweepGrid(NamedTuple):
 
     @property
     def score(self) -> Score:
-        """Return the score that the numbers measure."""
+        """Return the score of the rows."""
         return next(row.score for line in self.rows for row in line if row)
 
     @property
     def share(self) -> bool:
-        """Return whether they lie between 0 and 1."""
+        """Return whether scores lie between 0 and 1."""
         return (self.score.low, self.score.high) == (0, 1)
 
     @property
     def texts(self) -> list[list[str]]:
-        """Return the numbers of the map as text."""
+        """Return the final scores as text, in the shape of `rows`; dashes where there is none."""
         digits = scoring.digits(row.final for line in self.rows for row in line if row)
         return [["—" if row is None else f"{row.final.estimate:.{digits}f}" for row in line] for line in self.rows]
 
@@ -112,7 +113,7 @@ def _text(cell: CellRecord, field: str) -> str:
 
 
 def _ordered(values: Mapping[str, None]) -> list[str]:
-    """Sort key: numbers by size and before words, words in the order of the command."""
+    """Sort the values of a setting: numbers by size, then other texts in their given order."""
 
     def size(text: str) -> float:
         try:

@@ -46,7 +46,8 @@ REMARK = (
 
 
 def with_rliable_s(summary: Summary, reps: int = with_rliable.REPS) -> Summary:
-    """Return the summary with rliable's estimates, named as such in it and in its notes."""
+    """Return the summary with rliable's estimates in place of ours for aggregates, improvement and profiles; a note
+    says so."""
     engine = with_rliable.version()
     overviews = tuple(_overview(overview, reps) for overview in summary.overviews)
     estimates: dict[tuple[str, str], dict[str, with_rliable.Estimate]] = {}
@@ -90,7 +91,7 @@ def _overview(overview: Overview, reps: int) -> Overview:
 
 
 def drawings(summary: Summary, ours: Sequence[Drawing]) -> list[Drawing]:
-    """Return our own drawings, with rliable's (`rliable.plot_utils`) in place of those that show its estimates."""
+    """Return our drawings `ours`, with rliable's own plots in place of those that show its estimates."""
     drawn = [drawing for drawing in ours if not drawing.name.startswith(PLOTTED)]
     for overview in summary.overviews:
         for kind, figure, words in _plots(summary, overview):
@@ -100,7 +101,7 @@ def drawings(summary: Summary, ours: Sequence[Drawing]) -> list[Drawing]:
 
 
 def _plots(summary: Summary, overview: Overview) -> Iterator[tuple[str, Figure, str]]:
-    """Yield kind, figure and description of rliable's plots of an overview, for rows that have intervals."""
+    """Yield (kind, figure, description) for rliable's plots of an overview, of rows that have intervals."""
     import matplotlib
 
     matplotlib.use("Agg")  # its plots use pyplot, which would open windows
@@ -168,7 +169,7 @@ def _held(values: Array) -> Array:
 
 
 def _saved(figure: Figure) -> tuple[bytes, bytes]:
-    """Return PNG and PDF, as large as what is drawn; rliable puts its labels outside the canvas."""
+    """Return a figure as PNG and PDF, as large as what is drawn; rliable puts its labels outside the canvas."""
     from matplotlib import pyplot
 
     png, pdf = io.BytesIO(), io.BytesIO()

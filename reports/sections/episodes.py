@@ -30,7 +30,7 @@ UNTIMED = "records do not say how long evaluations took, so their episodes have 
 
 
 class Episodes(NamedTuple):
-    """One task; `means` maps a row label to an estimate for each of `names`."""
+    """Means over the last evaluation's episodes on one task; `means`: row label -> an estimate for each of `names`."""
 
     task_id: str
     names: tuple[str, ...]
@@ -75,9 +75,9 @@ def episodes(
 
 
 def seconds_of_episode(clock: pd.DataFrame, played: pd.DataFrame) -> pd.Series[float]:
-    """Return the wall seconds per evaluation episode by seed, of all evaluations up to the last record of its clock.
-    Between two records the seed has an equal share of its worker's seconds, by the seeds that were trained together
-    then; how many may change when a run continues."""
+    """Return seed -> wall seconds per evaluation episode, over all evaluations up to the last record of the clock.
+    Between two records a seed has an equal share of its worker's seconds, by the number of seeds trained together then,
+    which may change when a run continues."""
     import pandas as pd
 
     by_seed = {}
@@ -103,12 +103,12 @@ def _table(task_id: str, rows: Mapping[str, Mapping[str, Array]], reps: int) -> 
 
 
 def tables(tasks: Sequence[Episodes]) -> list[Grid]:
-    """Return one table per task."""
+    """Return a table of estimates for each task."""
     return [Grid(f"{task.task_id}: {HEADING}", task.names, task.means, NOTE) for task in tasks]
 
 
 def plain(tasks: Sequence[Episodes]) -> list[dict[str, Any]]:
-    """Return the tables: task, and per row its means."""
+    """Return the means by task and row as JSON data."""
     return [
         {
             "task": task.task_id,

@@ -28,7 +28,7 @@ RESAMPLES = 50_000
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """How a report is made."""
+    """Options of a study's report."""
 
     resamples: int = RESAMPLES
     """Bootstrap resamples of each interval."""
@@ -42,7 +42,7 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a study."""
+    """The report of a study: its summary and tables, and the contents of its files."""
 
     summary: Summary
     tables: list[Grid]
@@ -58,8 +58,9 @@ def report(
     options: ReportOptions,
     run_pages: Callable[[StudyRecord], Mapping[str, str]] = lambda study: {},
 ) -> Report:
-    """Return the report of the study in a directory; raise UserError if there is none, or a file does not fit its
-    schema. `run_pages`: returns run directory -> link to the run's own page, for the runs that have one."""
+    """Make the report of the study in a directory; raise UserError if there is no study, or a file does not fit its
+    schema. `run_pages`: function from the study to run directory -> link to the run's own page, for the runs that have
+    one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         full_study = results.study(directory)

@@ -31,7 +31,7 @@ REMARK = (
 
 
 class Sketch(NamedTuple):
-    """One query of one run."""
+    """The paths of the objects in the segments of one query of one run."""
 
     label: str
     task_id: str
@@ -70,7 +70,7 @@ def drawings(sketches: Sequence[Sketch]) -> list[Drawing]:
 
 
 def draw(sketch: Sketch, name: str) -> Drawing:
-    """Draw the paths, projected on the two axes of largest extent."""
+    """Draw the paths of a sketch, projected on the two axes of largest extent."""
     across, up = _axes(sketch)
     with figures.canvas(2.6) as canvas:
         axes = canvas.subplots()

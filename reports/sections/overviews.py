@@ -59,7 +59,7 @@ def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[D
 
 
 def _lines(chart: Chart, places: Mapping[str, int]) -> tuple[tuple[bytes, bytes], str]:
-    """Draw the picture, and describe its start, middle and end."""
+    """Draw a chart of lines; return PNG and PDF, and a text with its values at the start, the middle and the end."""
     samples = {
         label: np.interp([x[0], (x[0] + x[-1]) / 2, x[-1]], x, values.estimate) for label, x, values in chart.curves
     }
@@ -69,7 +69,7 @@ def _lines(chart: Chart, places: Mapping[str, int]) -> tuple[tuple[bytes, bytes]
 
 
 def _matrix(cells: Cells, title: str, xlabel: str, overview: Overview) -> tuple[tuple[bytes, bytes], str]:
-    """Draw the picture, and describe its rows."""
+    """Draw a matrix of percentages; return PNG and PDF, and a text with all of its cells."""
     beside = cells.intervals or [[""] * len(cells.columns) for _ in cells.rows]
     words = "; ".join(
         f"{label}: {', '.join(f'{text} [{end}]' if end else text for text, end in zip(texts, ends, strict=True))}"

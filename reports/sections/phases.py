@@ -36,7 +36,7 @@ DRAWN, STORED = "drawn/", "stored/"
 
 
 class Spread(NamedTuple):
-    """One label on one task; frames are indexed by step, with a column per event."""
+    """Shares of task phases of one row: frames indexed by step, with a column per event."""
 
     label: str
     task_id: str
@@ -48,8 +48,8 @@ class Spread(NamedTuple):
 def spreads(
     cells: Iterable[CellRecord], rows: pd.DataFrame, probes: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Spread]:
-    """Return one entry per cell whose runs record task phases, from the records of `metrics` and, for the order of
-    events, `probes`; `labels`: cell id -> row label."""
+    """Return an entry for each cell whose runs record task phases. `rows`: records of `metrics`; `probes`: records of
+    `probes`, for the order of events; `labels`: cell id -> row label."""
     first = probes.groupby("quantity")["t"].min()  # a reference episode has the events in their usual order
     events = [name.removeprefix(DRAWN) for name in map(str, rows) if name.startswith(DRAWN)]
     events.sort(key=lambda event: (first.get(f"event/{event}", np.inf), event))
@@ -118,7 +118,7 @@ def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
 
 
 def _events(members: Sequence[Spread]) -> list[str]:
-    """Return the events whose phases occur, in the task's order; a suite may name more than a task has."""
+    """Return the events whose phases occur in these rows, in the order of the task; all events if none occurs."""
     named = dict.fromkeys(str(event) for spread in members for event in spread.drawn)
     return [event for event in named if any(_shares(spread.stored, [event]).any() for spread in members)] or [*named]
 
@@ -129,7 +129,7 @@ def _shares(shares: pd.DataFrame, events: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _panel(axes: Axes, spread: Spread, events: Sequence[str], colours: Sequence[Any]) -> None:
-    """Draw shares of the draws as bands, bounds of the stored shares as dashed lines."""
+    """Draw the shares of the draws as bands and the bounds of the stored shares as dashed lines."""
     steps = spread.drawn.index.to_numpy()
     axes.stackplot(steps, _shares(spread.drawn, events).T, colors=colours, alpha=OPACITY, linewidth=0)
     bounds = np.cumsum(_shares(spread.stored, events), axis=1)[:, :-1]
@@ -138,7 +138,7 @@ def _panel(axes: Axes, spread: Spread, events: Sequence[str], colours: Sequence[
 
 
 def _colours(count: int) -> list[Any]:
-    """Return a colour for each phase: of the palette, or, of more phases than it has, by their order."""
+    """Return a colour for each of `count` phases: from the palette, or from a sequential map if there are more."""
     if count <= len(figures.PALETTE):
         return list(figures.PALETTE[:count])
     import matplotlib
@@ -147,7 +147,7 @@ def _colours(count: int) -> list[Any]:
 
 
 def _words(task_id: str, members: Sequence[Spread]) -> str:
-    """Describe the picture over the second half of training, where replays differ most."""
+    """Return a description of the picture: mean shares of each phase over the second half of training."""
     parts = []
     for spread in members:
         late = spread.drawn.index >= spread.drawn.index.max() / 2

@@ -56,14 +56,14 @@ REWARD_NOTE = (
 
 
 class Course(NamedTuple):
-    """A number over training: `values` [n] at environment steps [n]."""
+    """A curve over training: `values` [n] at environment steps [n]."""
 
     steps: Array
     values: Interval
 
 
 class Teaching(NamedTuple):
-    """One label on one task; intervals are over its runs."""
+    """Statistics of a teacher's labels for one row on one task; intervals are over its runs."""
 
     label: str
     task_id: str
@@ -86,8 +86,8 @@ class Teaching(NamedTuple):
 def teaching(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Teaching]:
-    """Return one entry per cell of which a run asked a teacher, from the records `labels`; `labels`: cell id -> row
-    label."""
+    """Return the statistics of labels for each cell of which a run asked a teacher. `rows`: records of `labels`;
+    `labels`: cell id -> row label."""
     teachings = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
@@ -123,8 +123,8 @@ def teaching(
 
 
 def of_run(rows: pd.DataFrame) -> dict[str, float]:
-    """Return numbers of one run's queries: accuracies (NaN if unknown), `outcome/NAME` and `imagined/NAME` shares, and
-    `reward/NAME`, mean rewards of segments, if imagined ones have any."""
+    """Return name -> number for one run's queries: accuracies (NaN if unknown), the shares `outcome/NAME` and
+    `imagined/NAME`, and `reward/NAME`, mean rewards of segments, if imagined ones have any."""
     numbers = {ACCURACY: _label_accuracy(rows), LEARNED: _learned_accuracy(rows)}
     numbers |= {f"outcome/{name}": 0.0 for name in (LABELLED, DISCARDED, EQUAL)}
     numbers |= {f"outcome/{name}": float(share) for name, share in rows["outcome"].value_counts(normalize=True).items()}
@@ -143,7 +143,8 @@ def of_run(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _number(run: Mapping[str, float], name: str) -> float:
-    """Return a number of a run. If it is missing, return 0 for a share of a kind that the run records, else NaN."""
+    """Return a run's number of this name. If it is missing, return 0 for a share of a kind that the run records, else
+    NaN."""
     kind, slash, _ = name.partition("/")
     is_recorded = kind != "reward" and any(other.startswith(kind + slash) for other in run)
     return run.get(name, 0.0 if is_recorded else float("nan"))
@@ -155,7 +156,8 @@ def _label_accuracy(rows: pd.DataFrame) -> float:
 
 
 def _learned_accuracy(rows: pd.DataFrame) -> float:
-    """Return the accuracy of a learned reward, for which a tie counts one half."""
+    """Return the share of queries on which a learned reward prefers as the scripted teacher does; a tie counts one
+    half."""
     comparable = rows[rows["truth"].isin([0, 1])]
     says = (1 + np.sign(comparable["learned_1"] - comparable["learned_0"])) / 2
     return float((1 - (says - comparable["truth"]).abs()).mean()) if len(comparable) else float("nan")
@@ -165,8 +167,8 @@ _MEASURED: Mapping[str, Callable[[pd.DataFrame], float]] = {ACCURACY: _label_acc
 
 
 def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Course]:
-    """Return the curve over stretches of the sessions that all runs have had, without stretches for which a run has no
-    value."""
+    """Return name -> curve of an accuracy over training, a point per stretch of the sessions that all runs have;
+    stretches for which a run has no value are left out."""
     runs = [run for _, run in rows.groupby("seed")]
     sessions = sorted(set.intersection(*(set(run["session"]) for run in runs)))
     courses = {}
@@ -187,13 +189,13 @@ def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Cours
 
 
 def _teacher(cell: CellRecord) -> str:
-    """Name the labeller, and the model that it asks."""
+    """Return the name of a cell's teacher, with the model that it asks."""
     name = next((part.name for part in cell.parts.values() if part.kind == "teacher"), "")
     return f"{name} ({cell.model})" if name and cell.model not in ("", name) else name or cell.model
 
 
 def tables(teachings: Sequence[Teaching]) -> list[Grid]:
-    """Return tables by task: labels and, if any were requested, imagined segments and their rewards."""
+    """Return tables by task: statistics of labels and, if any segments were imagined, their outcomes and rewards."""
     grids = []
     for task_id, members in _by_task(teachings).items():
         others = [
@@ -314,7 +316,8 @@ def rewards(task_id: str, name: str, bars: Mapping[str, Mapping[str, Interval]])
 
 
 def grouped(axes: Axes, groups: Mapping[str, Mapping[str, Interval]], names: Sequence[str]) -> None:
-    """Draw bars with whiskers, one below the other within each group, named for a legend."""
+    """Draw horizontal bars with whiskers, a group per key of `groups`, in each a bar per name; names are labels for a
+    legend."""
     thick = 0.8 / len(names)
     for index, name in enumerate(names):
         bars = {place: group[name] for place, group in enumerate(groups.values()) if name in group}
@@ -345,7 +348,7 @@ def _by_task(teachings: Sequence[Teaching]) -> dict[str, list[Teaching]]:
 
 
 def _zero() -> Interval:
-    """Return the interval of a share of which no run has any."""
+    """Return the interval from 0 to 0, of a share that no run has any of."""
     return Interval(*(np.asarray(0.0) for _ in Interval._fields))
 
 

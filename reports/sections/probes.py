@@ -35,7 +35,8 @@ LIGHTEST = 0.25
 
 
 class Probed(NamedTuple):
-    """One label on one task. Series are indexed by the move t; `events` are (t, name)."""
+    """The judge's scores and the critic's values along a reference episode, for one row on one task. Series are indexed
+    by the move t; `events` are (t, name)."""
 
     label: str
     task_id: str
@@ -52,8 +53,8 @@ class Probed(NamedTuple):
 
 
 def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Probed]:
-    """Return one entry per cell whose runs have probed their critic, from the records `probes`; `labels`: cell id ->
-    row label.
+    """Return an entry for each cell whose runs have probed their critic. `rows`: records of `probes`; `labels`: cell id
+    -> row label.
 
     Only steps at which every seed has a probe are used, so that all curves are means over the same seeds.
     """
@@ -164,7 +165,7 @@ def _changes(axes: Axes, probe: Probed, scale: tuple[float, float]) -> list[Line
 
 
 def _words(probe: Probed) -> str:
-    """Describe the picture in words."""
+    """Return a description of the picture: moves, events, mean judge's score and largest ΔQ."""
     expert, score = probe.expert, probe.score
     events = ", ".join(f"{name} at {t}" for t, name in probe.events) or "none"
     parts = [

@@ -40,7 +40,7 @@ CORRELATION, ACCURACY = "correlation with the task's reward", "accuracy on unsee
 
 
 class Learned(NamedTuple):
-    """One label on one task; intervals are over its runs."""
+    """The learned reward of one row beside the task's own, on one task; intervals are over its runs."""
 
     label: str
     task_id: str
@@ -61,8 +61,8 @@ class Learned(NamedTuple):
 def learned(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Learned]:
-    """Return one entry per cell whose runs have probed their learned reward, from the records `probes`; `labels`: cell
-    id -> row label."""
+    """Return an entry for each cell whose runs have probed their learned reward. `rows`: records of `probes`; `labels`:
+    cell id -> row label."""
     rewarded = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
@@ -119,20 +119,20 @@ def _over_runs(curves: Array, reps: int, label: str) -> Interval:
 
 
 def _scaled(values: Array) -> Array:
-    """Shift and scale to [0, 1]; a constant becomes 0."""
+    """Shift and scale an array to [0, 1]; a constant array becomes 0."""
     span = values.max() - values.min()
     return (values - values.min()) / span if span > 0 else np.zeros_like(values)
 
 
 def _correlation(first: Array, second: Array) -> float:
-    """Return Pearson's correlation; NaN if one of them is constant."""
+    """Return Pearson's correlation of two arrays; NaN if one of them is constant."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan")
     return float(np.corrcoef(first, second)[0, 1])
 
 
 def tables(rewarded: Sequence[Learned]) -> list[Grid]:
-    """Return one table per task."""
+    """Return a table of estimates for each task: correlation with the task's reward, and accuracy on unseen pairs."""
     grids = []
     for task_id, members in _by_task(rewarded).items():
         lines = {}

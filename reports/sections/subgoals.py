@@ -45,7 +45,7 @@ GRID_LINES = 40
 
 
 class Subgoals(NamedTuple):
-    """One task; `rates` maps a row label to the share of episodes that met each of `names`."""
+    """Success rates of the subgoals of one task; `rates`: row label -> share of episodes that met each of `names`."""
 
     task_id: str
     names: tuple[str, ...]
@@ -57,8 +57,8 @@ class Subgoals(NamedTuple):
 def subgoals(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Subgoals]:
-    """Return means over seeds at the last evaluation that all seeds of a cell have, from the records `subgoals`;
-    `labels`: cell id -> row label."""
+    """Return the success rates of subgoals by task, as means over seeds at the last evaluation that all seeds of a cell
+    have. `rows`: records of `subgoals`; `labels`: cell id -> row label."""
     by_task: dict[str, dict[str, pd.DataFrame]] = {}
     over_training: dict[str, dict[str, pd.DataFrame]] = {}
     for cell in cells:
@@ -86,7 +86,7 @@ def geometric(rates: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def tables(tasks: Sequence[Subgoals]) -> list[Grid]:
-    """Return one table per task."""
+    """Return a table of estimates for each task."""
     return [Grid(f"{task.task_id}: {HEADING}", task.names, task.rates, digits={TOGETHER: 4}) for task in tasks]
 
 
@@ -104,7 +104,7 @@ def _table(task_id: str, rates: Mapping[str, pd.DataFrame], history: Mapping[str
 
 
 def plain(tasks: Sequence[Subgoals]) -> list[dict[str, Any]]:
-    """Return the tables of subgoals: task, and per row the share of episodes that met each."""
+    """Return the success rates by task and row as JSON data."""
     return [
         {
             "task": task.task_id,
@@ -157,7 +157,7 @@ def _draw(task: Subgoals) -> tuple[bytes, bytes]:
 
 
 def _panel(axes: Axes, history: pd.DataFrame, columns: int) -> AxesImage:
-    """Draw rates [evaluations, subgoals], the first subgoal at the top."""
+    """Draw a heat map of rates [evaluations, subgoals], the first subgoal at the top."""
     masked = np.ma.masked_invalid(history.to_numpy(float).T)
     image = axes.imshow(masked, cmap=figures.SEQUENTIAL, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     steps = [int(step) for step in history.index]
@@ -174,7 +174,7 @@ def _panel(axes: Axes, history: pd.DataFrame, columns: int) -> AxesImage:
 
 
 def _words(task: Subgoals) -> str:
-    """Describe the picture by what was met at each row's last evaluation."""
+    """Return a description of the picture: the subgoals met at each row's last evaluation."""
     parts = []
     for label, history in task.history.items():
         last = history.iloc[-1]

@@ -25,8 +25,8 @@ REMARK = "Means over seeds with 95 % intervals; where some seeds have no value, 
 
 
 def metric(rows: pd.DataFrame, name: str, label: str, reps: int = statistics.REPS) -> Curve | None:
-    """Return a metric of one cell's records `metrics` over training, or None if no run has it; steps at which no run
-    has a value are left out."""
+    """Return the curve of a metric over training, from one cell's records of `metrics`; None if no run has it. Steps at
+    which no run has a value are left out; `label` names the curve and seeds the resamples."""
     if name not in rows:
         return None
     table = rows.pivot_table(index="seed", columns="step", values=name, aggfunc="last")
@@ -34,8 +34,8 @@ def metric(rows: pd.DataFrame, name: str, label: str, reps: int = statistics.REP
 
 
 def binned(rows: pd.DataFrame, name: str, last: int, label: str, reps: int = statistics.REPS) -> Curve | None:
-    """Return the mean of a column of one cell's log over each of `BINS` equal parts of `last` steps, drawn at their
-    ends."""
+    """Return the curve of a column of one cell's log: its mean over each of `BINS` equal parts of `last` steps, drawn
+    at their ends."""
     ends = np.linspace(0, last, BINS + 1)[1:]
     part = np.minimum(np.searchsorted(ends, rows["step"].to_numpy(float)), BINS - 1)
     table = rows.assign(part=ends[part]).pivot_table(index="seed", columns="part", values=name, aggfunc="mean")
@@ -43,7 +43,8 @@ def binned(rows: pd.DataFrame, name: str, last: int, label: str, reps: int = sta
 
 
 def _curve(table: pd.DataFrame, label: str, reps: int) -> Curve | None:
-    """Return the mean over runs of a table [runs, steps], NaN where a run has no value."""
+    """Return the mean over runs, with interval, of a table [runs, steps], NaN where a run has no value; None if it has
+    no value at all."""
     values = table.to_numpy(float)
     is_finite = np.isfinite(values)
     columns = np.flatnonzero(is_finite.any(axis=0))
@@ -63,20 +64,20 @@ def _curve(table: pd.DataFrame, label: str, reps: int) -> Curve | None:
 
 
 def success(row: ReportRow, label: str) -> Curve:
-    """Return a row's success rate over training."""
+    """Return the curve of a row's success rate over training."""
     few = min(statistics.REPS, statistics.CURVE_REPS)
     seed = statistics.name_seed(label, 0)
     return Curve(label, row.steps, statistics.intervals(row.success[:, None], ["mean"], few, seed)["mean"])
 
 
 def chart(axis: str, curves: Sequence[Curve | None], share: bool = False) -> Chart:
-    """Return a panel of the curves that there are."""
+    """Return a panel with those of the curves that are not None; `share`: whether values are drawn from 0 to 1."""
     return Chart("", "", axis, [curve for curve in curves if curve is not None], unit_interval=share)
 
 
 def drawing(caption: str, name: str, title: str, charts: Sequence[Chart], places: Mapping[str, int]) -> Drawing | None:
-    """Draw panels one below the other, with one legend if they have lines of the same names, else one each; None if
-    they are all empty. `title` has a line for what is shown and further ones for where."""
+    """Draw panels one below the other, with one legend if all have lines of the same names, else one each; None if they
+    are all empty. `title`: its first line says what is shown, further lines where."""
     charts = [chart for chart in charts if chart.curves]
     if not charts:
         return None
@@ -112,8 +113,8 @@ def drawing(caption: str, name: str, title: str, charts: Sequence[Chart], places
 
 
 def beside(source: Source, panels: Mapping[str, str], required: str, name: str, title: str) -> list[Drawing]:
-    """Draw by task a line per row: its success rate, and in further panels metrics (axis -> metric) of the rows that
-    have the metric `required`."""
+    """Draw a figure for each task with rows that have the metric `required`: a panel of their success rates, and one
+    for each of `panels` (axis -> metric)."""
     metrics, drawn = source.rows("metrics"), list[Drawing]()
     if required not in metrics:
         return []

@@ -54,7 +54,8 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the labels that have all tasks of a suite in the same places, for the seeds that all of them have."""
+    """Scores of the labels that have rows on all tasks of a suite in the same places, for the seeds that all of their
+    rows have."""
 
     suite: str
     profile: str
@@ -85,7 +86,7 @@ class Scores:
 
     @property
     def place(self) -> str:
-        """Return the suite, with the task if there is only one."""
+        """Return the suite or, for a single task, SUITE/TASK."""
         return self.suite if len(self.tasks) > 1 else f"{self.suite}/{self.tasks[0]}"
 
     @property
@@ -99,7 +100,7 @@ class Scores:
 
 
 class Overview(NamedTuple):
-    """Comparisons of the labels of `scores`; for a single task only `improvement` adds to its rows."""
+    """Comparisons of the labels of `scores`. For a single task only `improvement` adds to its rows."""
 
     scores: Scores
     improvement: Mapping[tuple[str, str], Interval]
@@ -117,8 +118,9 @@ class Overview(NamedTuple):
 
 
 def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
-    """Return the scores of rows in the same places: of labels that have all of the tasks, over the seeds that all
-    have. Tasks that serve pre-training alone are left out."""
+    """Group rows in the same places and return the scores of the labels that have all of a group's tasks, over the
+    seeds that all of their rows have. Tasks that serve pre-training alone are left out; what else is left out is added
+    to `notes`."""
     groups = []
     stages = {stage.id for row in rows for stage in row.cell.stages}
     tested = {row.task_id for row in rows if row.cell.id not in stages}
@@ -147,8 +149,8 @@ def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
 
 
 def _distinct(groups: Sequence[tuple[Scores, Sequence[ReportRow]]]) -> list[Scores]:
-    """Return the scores of each group of rows such that no two have the same heading: by their steps, the version of
-    the suite, else their number."""
+    """Return the scores of groups of rows, with additions to their headings where two are equal: steps, version of the
+    suite, else a number."""
 
     def steps(members: Sequence[ReportRow]) -> str:
         totals = sorted({row.place.steps for row in members})
@@ -172,7 +174,7 @@ def _distinct(groups: Sequence[tuple[Scores, Sequence[ReportRow]]]) -> list[Scor
 
 
 def fewer(scores: Scores, notes: list[str]) -> Scores:
-    """Return the scores of at most `MOST` labels, those with the best means over tasks and runs."""
+    """Return the scores of the `MOST` labels with the best means over tasks and runs, if there are more."""
     if len(scores.final) <= MOST:
         return scores
     best = sorted(scores.final, key=lambda label: -float(np.mean(scores.final[label])))[:MOST]
@@ -197,7 +199,7 @@ def fewer(scores: Scores, notes: list[str]) -> Scores:
 
 
 def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
-    """Group the rows of one suite by labels, such that those of one task are in the same place."""
+    """Group rows by suite, profile, version and conditions such that a group has one place for each task."""
     labels: dict[tuple[object, str], list[ReportRow]] = {}
     for row in rows:
         shared = row.cell.suite, row.cell.profile, row.place.version, row.place.conditions
@@ -218,7 +220,7 @@ def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
 
 
 def _incomplete(by_task: Mapping[str, ReportRow], tasks: Iterable[str]) -> tuple[str, tuple[int, ...]]:
-    """Return why a label's rows cannot be aggregated, empty if they can, and the seeds that all of them have."""
+    """Return why a label's rows cannot be aggregated, "" if they can, and the seeds that all of them have."""
     lacking = [task for task in tasks if task not in by_task]
     behind = [task for task, row in by_task.items() if row.behind]
     seeds = tuple(sorted(set.intersection(*(set(row.seeds) for row in by_task.values()))))
@@ -270,12 +272,13 @@ def _scores(
 
 
 def _oriented(row: ReportRow, share: bool) -> Array:
-    """Return a row's scores such that higher is better, rescaled to 0 to 1 if `share`."""
+    """Return a row's scores [seeds, checkpoints] such that higher is better, rescaled to 0 to 1 if `share`."""
     return scoring.normalised(row.score, row.scores) if share else row.oriented
 
 
 def _sample(rows: Sequence[ReportRow], indices: Sequence[Sequence[int]], share: bool) -> Sample:
-    """Return the final scores of rows of several tasks, for the seeds at the positions `indices` in each row."""
+    """Return the final scores [runs, tasks] of rows of several tasks, for the seeds at the positions `indices` in each
+    row."""
     return statistics.joined(
         [
             scoring.sample(row.score, row.scores[at, -1:], row.variances[at, -1:], row.counts[at, -1:], share)
@@ -289,8 +292,8 @@ def _place(step: int, row: ReportRow, unit: str) -> float:
 
 
 def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
-    """Return every metric of every label over the tasks of `scores`; none for a single task, whose rows contain
-    everything, and none if tasks have no common scale.
+    """Return every metric of every label over the tasks of `scores`; empty for a single task, and if tasks have no
+    common scale.
 
     Intervals are those of `guidebench.reports.statistics.aggregate`; all metrics of a label use the same resamples.
     """
@@ -326,7 +329,7 @@ def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
 
 
 def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
-    """Return metric -> its values over resamples [reps], NaN with one run; scores [runs, tasks] of several tasks."""
+    """Return metric -> its values over resamples, [reps], of scores [runs, tasks]; a single NaN with one run."""
     if len(scores) < 2:
         return {metric: np.full(1, np.nan) for metric in statistics.METRICS}
     values, _ = statistics.distribution(scores[:, :, None], list(statistics.METRICS), reps, np.random.default_rng(seed))
@@ -334,8 +337,8 @@ def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
 
 
 def _leading(scores: Scores) -> dict[str, set[str]]:
-    """Return metric -> labels that lead, among those without a missing seed, each by the test of its own metric; the
-    optimality gap is the mean of scores of at most 1."""
+    """Return metric -> the labels that lead by the test of that metric, among those without a missing seed. The
+    optimality gap is tested as the mean of scores of at most 1."""
     if scores.chosen:
         return {metric: set() for metric in statistics.METRICS}
     labels = [label for label in scores.final if label not in scores.missing]
@@ -352,7 +355,7 @@ def _leading(scores: Scores) -> dict[str, set[str]]:
 
 
 def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
-    """Compare the labels of `scores`; None for a single label of a single task."""
+    """Return the comparisons of the labels of `scores`; None for a single label of a single task."""
     several = len(scores.tasks) > 1
     averaged = several and scores.one_scale
     if len(scores.final) < 2 and not averaged:

@@ -27,7 +27,7 @@ def text(citation: str | Path) -> str:
 
 
 def entries(text: str) -> list[BibEntry]:
-    """Return the entries of a text; none if it has only comments (lines that begin with %).
+    """Parse the BibTeX entries of a text; there may be none if it has only comments (lines that begin with %).
 
     Raises ValueError for text outside an entry, an unclosed brace, a field that is not in braces, or a repeated field.
     """
@@ -65,7 +65,8 @@ def _fields(body: str, key: str) -> dict[str, str]:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Return where the brace at `opening` is closed; a brace after a backslash is a character."""
+    """Return the index of the brace that closes the one at `opening`; a brace after a backslash is a character. Raise
+    ValueError if there is none."""
     depth = 0
     for at in range(opening, len(text)):
         if text[at] in "{}" and text[at - 1 : at] != "\\":

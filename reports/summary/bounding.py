@@ -17,7 +17,8 @@ NOTES = 200
 
 def bounded(study: StudyRecord, summary: Summary) -> tuple[StudyRecord, Summary]:
     """Return a study and its summary with at most `MOST` rows of each place: the baseline, and those with the best
-    final scores, in their order. Cells whose rows are left out are left out of the study. The first note says so."""
+    final scores, in their order. Cells whose rows are left out are left out of the study too. Notes on what is left out
+    come first."""
     places: dict[Place, list[ReportRow]] = {}
     for row in summary.rows:
         places.setdefault(row.place, []).append(row)
@@ -37,7 +38,8 @@ def bounded(study: StudyRecord, summary: Summary) -> tuple[StudyRecord, Summary]
 
 
 def _best(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Return the baseline and the rows with the best final scores; rows that are compared with none come last."""
+    """Return `MOST` rows: the baseline, then those with the best final scores; rows that are excluded from comparisons
+    come last."""
     order = sorted(rows, key=lambda row: (row.label != row.baseline, row.alone, -row.score.sign * row.final.estimate))
     return order[:MOST]
 
@@ -56,7 +58,7 @@ def _remark(rows: Sequence[ReportRow], chosen: Sequence[ReportRow]) -> str:
 
 
 def _few(notes: Sequence[str]) -> tuple[str, ...]:
-    """Return the first notes, and how many more there are."""
+    """Return the first `NOTES` notes, and one with the number of further ones."""
     if len(notes) <= NOTES:
         return tuple(notes)
     return (*notes[:NOTES], f"{len(notes) - NOTES:,} more notes are in summary.json")

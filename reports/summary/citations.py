@@ -21,7 +21,8 @@ EXTERNAL = "external"
 
 
 class CitedEntries(NamedTuple):
-    """BibTeX with a comment above each entry that names its users, and the parts without a known entry."""
+    """BibTeX with a comment above each entry that names its users, and the parts without a known entry, with
+    reasons."""
 
     text: str
     missing: tuple[str, ...]
@@ -46,7 +47,8 @@ def _registered(kind: str, name: str) -> Any:
 
 
 def cite(study: StudyRecord, get: Callable[[str, str], Any] = _registered) -> CitedEntries:
-    """Return every entry that a study needs, once, in the order of first use.
+    """Return the BibTeX entry of every part of a study, of this benchmark and of rliable, once, in the order of first
+    use.
 
     `get` maps kind and name to the registered part, or None.
     """
@@ -78,7 +80,7 @@ def cite(study: StudyRecord, get: Callable[[str, str], Any] = _registered) -> Ci
 
 
 def used_parts(study: StudyRecord) -> tuple[tuple[str, str, bool], ...]:
-    """Return kind and name of every part of the cells, once, and whether the run was made elsewhere."""
+    """Return (kind, name, whether the run was made elsewhere) of every part of a study's cells, once."""
     return tuple(dict.fromkeys(_used_parts(study)))
 
 

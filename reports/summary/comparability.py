@@ -31,7 +31,7 @@ QUOTE = '"'
 
 
 class Mixing(NamedTuple):
-    """What the user allowed to be mixed."""
+    """Differences between runs that the user allows comparisons to ignore."""
 
     profiles: bool = False
     protocols: bool = False
@@ -41,7 +41,7 @@ UNMIXED = Mixing()
 
 
 class Place(NamedTuple):
-    """The task and protocol of a configuration."""
+    """What must be equal for runs to be compared: task, profile, version, steps, conditions and score."""
 
     task_id: str
     method: str
@@ -63,8 +63,8 @@ def place(cell: CellRecord) -> Place:
 
 
 def places(cells: Sequence[CellRecord]) -> list[Place]:
-    """Return each cell's place; cells with the same place are comparable. A place contains no method, and a version
-    that is not recorded is taken to be the newest there."""
+    """Return each cell's place; cells with equal places are comparable. A place has no method, and an unrecorded
+    version is taken to be the newest among otherwise equal places."""
     cell_places = [place(cell)._replace(method="") for cell in cells]
     newest: dict[Place, int] = {}
     for cell_place in cell_places:
@@ -79,7 +79,7 @@ def places(cells: Sequence[CellRecord]) -> list[Place]:
 
 def headings(places: Iterable[Place]) -> dict[Place, str]:
     """Return place -> its heading: task, profile, conditions, a score other than success, and whatever else
-    distinguishes it from the other places of the task."""
+    distinguishes it from other places of the task."""
     named = {}
     distinct = list(dict.fromkeys(places))
     for place in distinct:
@@ -113,7 +113,8 @@ def planned(record: Mapping[str, Any]) -> Place:
 
 
 def _staged(stages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the demonstrations that pre-training stages had, of their settings."""
+    """Yield, as conditions, the demonstrations in the settings of pre-training stages, where they are not the
+    default."""
     none = _text(Training.demonstrations)
     for stage_settings in stages:
         setting = stage_settings.get(DEMONSTRATIONS)
@@ -123,12 +124,12 @@ def _staged(stages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
     """Return the settings that change a task's problem (those of the suite, and demonstrations) where they differ from
-    the defaults of suite and profile: names and values as JSON, by name.
+    the defaults of suite and profile: (name, value as JSON) pairs, sorted by name.
 
-    Settings that are in no cell id (`Transport`), such as a file's place, are no conditions, and neither is the form of
-    observation that a method's own recipe chooses (`SuitePart.views`). What a record lacks, such
-    as one made elsewhere, is taken to be the default. For a suite that is not installed every recorded setting is
-    returned, and demonstrations if there are any.
+    Settings that are in no cell id (`Transport`), such as a file's path, are no conditions, and neither is the form of
+    observation that a method's own recipe chooses (`SuitePart.views`). A setting that a record lacks, such as one made
+    elsewhere, is taken to be the default. For a suite that is not installed every recorded setting is returned, and
+    demonstrations if there are any.
     """
     own_conditions = _conditions(cell.suite, cell.task, cell.profile, cell.settings)
     return (*own_conditions, *_staged([stage.settings for stage in cell.stages]))
@@ -151,20 +152,21 @@ def _conditions(suite: str, task: str, profile: str, recorded: Mapping[str, Any]
 
 
 def words(conditions: Iterable[tuple[str, str]]) -> str:
-    """Return conditions for headings: `goal=hidden, demonstrations=5`."""
+    """Return conditions as a heading shows them: `goal=hidden, demonstrations=5`."""
     return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in conditions)
 
 
 @functools.lru_cache(maxsize=4096)
 def _views(suite: str) -> frozenset[str]:
-    """Return the settings of an installed suite that say how the task is observed."""
+    """Return the names of an installed suite's settings that choose the form of observation; empty for another
+    suite."""
     home = registered.get("suite", suite)
     return frozenset() if home is None else frozenset(f"suite.{name}" for name in home.views)
 
 
 @functools.lru_cache(maxsize=4096)
 def _transport(suite: str) -> frozenset[str]:
-    """Return the settings of an installed suite that are excluded from cell ids."""
+    """Return the names of an installed suite's settings that are excluded from cell ids; empty for another suite."""
     home = registered.get("suite", suite)
     if home is None:
         return frozenset()
@@ -173,8 +175,8 @@ def _transport(suite: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _usual(suite: str, task: str, profile: str) -> Mapping[str, str]:
-    """Return the settings that an installed suite and its profile give a task; for another suite, only the
-    default of no demonstrations."""
+    """Return name -> value as JSON of the settings that an installed suite and its profile give a task; for another
+    suite, only the default of no demonstrations."""
     usual = {DEMONSTRATIONS: _text(Training.demonstrations)}
     home = registered.get("suite", suite)
     if home is None:
@@ -199,7 +201,8 @@ def _text(value: Any) -> str:
 
 
 def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
-    """Return why runs of the same task are not compared, with the flag that allows it; "" if they are."""
+    """Return the reason why runs of two places of one task are not compared, with the flag that allows it; "" if they
+    are."""
     if None not in (one.version, other.version) and one.version != other.version and not mixing.protocols:
         return f"protocol version {one.version} beside {other.version}; {PROTOCOLS} compares them all the same"
     if one.score != other.score:
@@ -219,7 +222,7 @@ def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
 def require(
     new: Iterable[Place], stored: Iterable[Place], mixing: Mixing, names: tuple[str, str], strict: bool = True
 ) -> list[str]:
-    """Return notes on the tasks of which nothing can be compared although both sides have runs.
+    """Return notes on the tasks for which both sides have runs of which none can be compared.
 
     `names` are those of the two sides. Raises UserError if no runs match at all and, if `strict`, for any such task.
     """
@@ -244,7 +247,8 @@ def require(
 
 
 def listed(places: Iterable[Place]) -> str:
-    """List what is available by task: `grid/8x8 (uer, per; quick)`."""
+    """Return the tasks of these places with their methods and profiles, at most ten, as in `grid/8x8 (uer, per;
+    quick)`."""
     by_task: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for place in places:
         methods, profiles = by_task.setdefault(place.task_id, ({}, {}))

@@ -21,7 +21,8 @@ from guidebench.results import CellRecord, Joined
 
 
 class Compared(NamedTuple):
-    """Rows, notes, a matrix around each reference, and the replications; and the sources of the rows."""
+    """The result of a comparison: a summary with a matrix around each reference, the sources of its rows, and the
+    replications."""
 
     summary: Summary
     joined: Joined
@@ -103,7 +104,7 @@ def compare(
 
 
 def _replications(rows: Sequence[ReportRow], joined: Joined, compared: Iterable[str]) -> list[Replication]:
-    """Return the replications among the compared cells, each with the row that it repeats."""
+    """Return the replications among the cells `compared`, each with the row that it repeats."""
     by_id = {row.cell.id: row for row in rows}
     return [
         replication.replication(by_id[original], by_id[id], _level(by_id[id], by_id[original]))
@@ -113,7 +114,7 @@ def _replications(rows: Sequence[ReportRow], joined: Joined, compared: Iterable[
 
 
 def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Return the first baseline among comparable rows, else the first row."""
+    """Return, for each group of comparable rows, the first baseline, else its first row."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(place(row.cell)._replace(method=""), []).append(row)
@@ -130,7 +131,8 @@ def _table(reference: ReportRow, rows: Sequence[ReportRow]) -> Matrix:
 
 
 def _names(rows: Sequence[ReportRow], origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return cell id -> its row's label, with its studies if the rows of its task come from different ones."""
+    """Return cell id -> its row's label, with its studies in parentheses if the rows of its task come from different
+    ones."""
     short = _short(origins)
     studies = {row.cell.id: ", ".join(short[name] for name in origins[row.cell.id]) for row in rows}
     tasks: dict[str, set[str]] = {}
@@ -143,19 +145,20 @@ def _names(rows: Sequence[ReportRow], origins: Mapping[str, Sequence[str]]) -> d
 
 
 def _short(origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return names of studies -> their last part, where it is unique."""
+    """Return name of a study -> the last part of its path, where that is unique, else the name."""
     names = list(dict.fromkeys(name for studies in origins.values() for name in studies))
     ends = [Path(name).name for name in names]
     return {name: end if end and ends.count(end) == 1 else name for name, end in zip(names, ends, strict=True)}
 
 
 def _level(row: ReportRow, reference: ReportRow) -> bool:
-    """Return whether both are finished, or at the same unfinished step."""
+    """Return whether two rows are both finished, or at the same step."""
     return (row.complete and reference.complete) or row.last == reference.last
 
 
 def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
-    """Return the differences between the two besides the intended one."""
+    """Yield notes on how a row differs from its reference besides in what is compared: profile, steps, episodes,
+    versions, missing seeds."""
     task_id, pair = row.task_id, f"{row.label} and {reference.label}"
     one, other = place(row.cell), place(reference.cell)
     if one.profile != other.profile:
@@ -178,7 +181,7 @@ def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
 
 
 def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
-    """Return parts of the same kind and name whose versions differ."""
+    """Yield (kind, name, both versions) for the parts that two cells share in different versions."""
     for kind in sorted(one.versions.keys() & other.versions.keys()):
         names = [_named(cell, kind) for cell in (one, other)]
         versions = one.versions[kind], other.versions[kind]
@@ -187,14 +190,15 @@ def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tu
 
 
 def _named(cell: CellRecord, role: str) -> str:
-    """Return the name of a cell's suite, method, or part in a role."""
+    """Return the name of a cell's suite, of its method, or of its part in a role; "" if it has none."""
     if role in ("suite", "method"):
         return cell.suite if role == "suite" else cell.method
     return cell.parts[role].name if role in cell.parts else ""
 
 
 def _pooled(joined: Joined, both: set[str]) -> Iterable[str]:
-    """Return the configurations that several studies ran with equal results, or with different seeds."""
+    """Yield notes on the cells that several studies have: their runs are pooled. `both`: cells that stand on both
+    sides."""
     for cell in joined.study.cells:
         if len(joined.origins[cell.id]) > 1:
             why = ", so they stand on both sides" if cell.id in both else ""
@@ -209,7 +213,8 @@ def _pooled(joined: Joined, both: set[str]) -> Iterable[str]:
 
 
 def _by_machines(machines: Mapping[int, int]) -> dict[int, list[int]]:
-    """Return number of machines -> seeds with equal rows on so many."""
+    """Return number of machines -> the seeds with equal evaluations on that many. `machines`: seed -> number of
+    machines."""
     seeds_of: dict[int, list[int]] = {}
     for seed, number in machines.items():
         seeds_of.setdefault(number, []).append(seed)
@@ -217,7 +222,7 @@ def _by_machines(machines: Mapping[int, int]) -> dict[int, list[int]]:
 
 
 def plain(comparison: Compared) -> dict[str, Any]:
-    """Return the comparison as JSON data; undefined values are null."""
+    """Return the comparison as JSON data, with null for undefined values."""
 
     def number(value: Any) -> float | None:
         return float(value) if np.isfinite(value) else None

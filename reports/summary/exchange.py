@@ -17,14 +17,14 @@ METRICS = ("success", "return", "score")
 
 
 class Exported(NamedTuple):
-    """The text to write, and notes for its reader."""
+    """The text of an exported file, and notes for its reader."""
 
     text: str
     notes: tuple[str, ...] = ()
 
 
 def plain_csv(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
-    """Return one row per evaluation episode (`results.load`), with the identifying columns first."""
+    """Return evaluation episodes (`results.load`) as CSV, one row per episode, with the identifying columns first."""
     out = io.StringIO()
     table = rows[list(CSV_COLUMNS)].assign(success=rows["success"].astype(int))
     table.to_csv(out, index=False, lineterminator="\n")
@@ -60,8 +60,8 @@ def marl_eval(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
 
 
 def ragged(suites: Mapping[str, Any]) -> list[str]:
-    """Return what marl-eval will refuse: it requires the same rows, seeds and number of evaluations throughout a
-    suite."""
+    """Return notes on suites that marl-eval will refuse: it requires the same rows, seeds and number of evaluations for
+    all tasks."""
     notes = []
     for suite, tasks in suites.items():
         shapes: dict[str, set[Any]] = {"rows": set(), "seeds": set(), "numbers of evaluations": set()}

@@ -15,8 +15,8 @@ from guidebench.reports.summary.summaries import Summary
 
 
 def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, Any]:
-    """Return the summary as JSON-compatible values: table rows with their curves and runs, aggregates, matrices,
-    comparisons of table rows, and notes. `drawn`: the cells whose rows have curves; None means all."""
+    """Return the summary as JSON data: table rows with their curves and runs, aggregates, matrices, comparisons of
+    table rows, and notes. `drawn`: ids of the cells whose rows get their curves; None means all."""
 
     def compared(comparison: Comparison | None) -> dict[str, Any]:
         if comparison is None:
@@ -146,7 +146,8 @@ def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, A
 
 
 def curve(name: str, places: Array, interval: Interval) -> list[dict[str, float | None]]:
-    """Return estimates [n] at `places` [n], which are called `name`."""
+    """Return an interval of arrays [n] as n JSON objects, each with its place under the key `name`, estimate, low and
+    high."""
     return [
         {name: float(place), **spread(Interval(*values))}
         for place, values in zip(places, zip(*interval, strict=True), strict=True)
@@ -154,15 +155,15 @@ def curve(name: str, places: Array, interval: Interval) -> list[dict[str, float 
 
 
 def number(value: Any) -> float | None:
-    """Return a number for JSON; null if undefined."""
+    """Return a number for JSON; None if it is not finite."""
     return float(value) if np.isfinite(value) else None
 
 
 def needed(value: float) -> int | str | None:
-    """Return seeds needed for JSON: null if undefined, and text above the most that are considered."""
+    """Return a number of seeds for JSON: None if undefined, and a text if it is above the most that are considered."""
     return None if np.isnan(value) else int(value) if np.isfinite(value) else f"> {power.MOST}"
 
 
 def spread(interval: Interval) -> dict[str, float | None]:
-    """Return an interval with its ends for JSON; null if undefined."""
+    """Return an interval as a JSON object with estimate, low and high; undefined numbers are None."""
     return {name: number(value) for name, value in interval._asdict().items()}

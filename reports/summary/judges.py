@@ -38,7 +38,7 @@ BESIDE_EVENTS = "Judges beside the task's own events: privileged information, fo
 
 
 class Share(NamedTuple):
-    """`part` of `total` clips."""
+    """A share of clips: `part` of `total`."""
 
     part: int
     total: int
@@ -59,7 +59,7 @@ class Agreement(NamedTuple):
 
 
 class Judging(NamedTuple):
-    """Judging of one label on one task, summed over its runs; None where it was not recorded."""
+    """Statistics of one judge in the runs of one row; None where something was not recorded."""
 
     label: str
     task_id: str
@@ -93,18 +93,19 @@ def is_judge(backend: str) -> bool:
 
 
 def answering(cell: CellRecord) -> str:
-    """Return the kinds of part that answer in a cell and its stages, joined by "+"; a judge, if the record does not
-    say."""
+    """Return the kinds of part that answer questions in a cell and its stages, joined by "+"; "judge" if the record
+    does not say."""
     return "+".join(dict.fromkeys(part.kind for part in cell.answering)) or "judge"
 
 
 def remark(cell: CellRecord) -> str:
-    """Return what a table must say beside a row of this cell, or "": about all that answers in it and its stages."""
+    """Return the remark that tables show beside a row: which of the models in the cell and its stages are hand-written,
+    privileged or served; "" if none are."""
     return _remark([(part.backend, part.kind) for part in cell.answering] or [(cell.backend, "")])
 
 
 def _remark(answering: Iterable[tuple[str, str]]) -> str:
-    """Return the same for these backends and kinds of part."""
+    """Return the remark for these (backend, kind) pairs of answering parts; "" if there is none."""
     remark_of = {**KINDS, **SERVED}
     remarks = (
         ORACLES[kind] if backend == "oracle" and kind in ORACLES else remark_of.get(backend, "")
@@ -116,8 +117,8 @@ def _remark(answering: Iterable[tuple[str, str]]) -> str:
 def judging(
     cells: Iterable[CellRecord], judged: pd.DataFrame, timed: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Judging]:
-    """Return one entry per cell and judge, from the records of `judgements` and `timings`; `labels`: cell id -> row
-    label.
+    """Return the statistics of each judge of each cell. `judged`: records of `judgements`; `timed`: records of
+    `timings`; `labels`: cell id -> row label.
 
     Clocks count all of a cell's judges together, so with several judges no time is attributed to any.
     """
@@ -139,14 +140,15 @@ def judging(
 
 
 def _role(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return the judge of each record."""
+    """Return the role of the judge of each record."""
     import pandas as pd
 
     return rows["role"].fillna("judge") if "role" in rows else pd.Series("judge", index=rows.index)
 
 
 def _judging(cell: CellRecord, role: str, rows: pd.DataFrame, total: Mapping[str, float], alone: bool) -> Judging:
-    """Summarise what a cell's judge in a role answered in the records `rows`; `alone`: whether it is the only one."""
+    """Return the statistics of a cell's judge in a role from its records `rows`; `total`: summed clocks of the runs;
+    `alone`: whether it is the cell's only judge."""
     scores = rows[rows["score"].notna()]
     part = cell.parts.get(role)
     model, backend = (part.model, part.backend) if part is not None else (cell.model, cell.backend)
@@ -170,7 +172,8 @@ def _judging(cell: CellRecord, role: str, rows: pd.DataFrame, total: Mapping[str
 
 
 def listings(judgings: Sequence[Judging]) -> list[Listing]:
-    """Return tables of what was judged and its cost and, if tasks have events, of how often judges agreed with them."""
+    """Return tables of what was judged and at what cost and, if tasks have events, of how often judges agreed with
+    them."""
     if not judgings:
         return []
     took = Listing(
@@ -219,7 +222,7 @@ def listings(judgings: Sequence[Judging]) -> list[Listing]:
 
 
 def _which(judging: Judging, judgings: Sequence[Judging]) -> str:
-    """Name the judge if its row has several there."""
+    """Return ", JUDGE" if the row of a judge has several judges on its task, else ""."""
     several = sum((other.label, other.task_id) == (judging.label, judging.task_id) for other in judgings) > 1
     return f", {judging.judge}" if several else ""
 
@@ -248,10 +251,10 @@ def _agreement(scores: pd.DataFrame, threshold: float) -> Agreement | None:
 
 
 def clock(rows: pd.DataFrame) -> dict[str, float]:
-    """Return a run's share of its worker's clock.
+    """Return a run's share of its worker's clock: seconds by activity, number of clips, and steps.
 
     The clock is cumulative, restarts if a resumed worker did not restore it, and is written equally to every seed that
-    the worker packs.
+    the worker trains together.
     """
     ordered = rows.sort_values("step")
     packed = ordered["seeds"].to_numpy(float) if "seeds" in ordered else np.ones(len(ordered))
@@ -266,12 +269,13 @@ def clock(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def seconds_per_clip(clock: Mapping[str, float]) -> float | None:
-    """Return the seconds of drawing and judging per clip."""
+    """Return the seconds of drawing and judging per clip, from a clock; None without clips."""
     return _ratio(clock.get("judge_seconds"), clock.get("clips"))
 
 
 def steps_per_second(clock: Mapping[str, float]) -> float | None:
-    """Return the steps per second of a training worker; see `Judging.steps_per_second`."""
+    """Return the environment steps per second of a training worker, from a clock (`Judging.steps_per_second`); None
+    without time."""
     training = clock.get("seconds", 0.0) - clock.get("evaluation_seconds", 0.0) - clock.get("checkpoint_seconds", 0.0)
     return _ratio(clock.get("steps"), training)
 

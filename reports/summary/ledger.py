@@ -30,7 +30,7 @@ REMARK = (
 
 
 class Spent(NamedTuple):
-    """One label on one task, summed over its runs."""
+    """Calls to one model and their cost, for one row, summed over its runs."""
 
     label: str
     task_id: str
@@ -64,8 +64,7 @@ def asks(stage: StageRecord) -> bool:
 
 
 class Answered(NamedTuple):
-    """The number of a cell's questions to models that are complete, over its runs, and of those without a usable
-    answer."""
+    """The number of a cell's finished questions to models, over its runs, and of those without a usable answer."""
 
     questions: int
     failures: int
@@ -77,7 +76,8 @@ class Answered(NamedTuple):
     """What asking parts say of a run with too few answers, such as `routed without scores`."""
 
     def plus(self, other: Answered) -> Answered:
-        """Return the numbers of two cells together, such as of a stage and of the cell that begins from it."""
+        """Return the sum of these numbers and those of another cell, such as of a stage and of the cell that begins
+        from it."""
         return Answered(
             self.questions + other.questions, self.failures + other.failures, self.unread or other.unread,
             self.roles + other.roles, tuple(dict.fromkeys(self.remarks + other.remarks)),
@@ -90,7 +90,7 @@ class Answered(NamedTuple):
     @property
     def enough(self) -> bool:
         """Return whether a row with this cell may be ranked and marked as leading: whether nine in ten of all
-        questions, and of those in each role, were answered, and no part says otherwise."""
+        questions, and of those in each role, were answered, and no part remarks otherwise."""
         return not (self.unread or self.remarks or self.short) and role_counts.enough(self.questions, self.failures)
 
     @property
@@ -111,8 +111,8 @@ class Answered(NamedTuple):
 def by_role(
     texts: Iterable[Any], parts: Mapping[str, RecordedPart]
 ) -> tuple[tuple[tuple[str, RoleCount], ...], tuple[str, ...]]:
-    """Return the questions of runs in each role that a foundation model fills, and what asking parts say of the runs,
-    given the last value of each run's column `roles`. `parts`: role -> part of the cell. Raise ValueError for an
+    """Return the questions of runs in each role that a foundation model fills, and the remarks of asking parts on the
+    runs. `texts`: last value of each run's column `roles`; `parts`: role -> part of the cell. Raise ValueError for an
     invalid value."""
     sums: dict[str, RoleCount] = {}
     remarks: dict[str, None] = {}
@@ -127,8 +127,9 @@ def by_role(
 
 
 def answered(study: StudyRecord) -> dict[str, Answered]:
-    """Return cell id -> its questions and those of its stages in the study, for cells that ask a foundation model and
-    whose runs counted them. An unreadable ledger affects its own cell, and those that begin from it, only."""
+    """Return cell id -> the numbers of its questions and of those of its stages in the study, for cells that ask a
+    foundation model and whose runs counted them. An unreadable ledger affects only its own cell and those that begin
+    from it."""
     by_cell = _of_cells(study)
     every = dict(by_cell)
     for cell in study.cells:
@@ -138,7 +139,7 @@ def answered(study: StudyRecord) -> dict[str, Answered]:
 
 
 def _of_cells(study: StudyRecord) -> dict[str, Answered]:
-    """Return cell id -> its own questions."""
+    """Return cell id -> the numbers of its own questions, without those of stages."""
     asking = results.select(study, is_billed)
     try:
         return _answered(asking)
@@ -172,8 +173,8 @@ def _answered(study: StudyRecord) -> dict[str, Answered]:
 def spent(
     cells: Iterable[CellRecord], rows: pd.DataFrame, apart: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Spent]:
-    """Return one entry per cell that asks a foundation model and has a record in `ledger`, followed by one for each
-    role of a cell that asks in several. `apart`: records of `spending`; `labels`: cell id -> row label."""
+    """Return the cost of each cell that asks a foundation model, followed by that of each role for a cell that asks in
+    several. `rows`: records of `ledger`; `apart`: records of `spending`; `labels`: cell id -> row label."""
     spendings = []
     for cell in filter(is_billed, cells):
         label, task_id = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
@@ -194,8 +195,8 @@ def _sums(last: pd.DataFrame) -> dict[str, Any]:
 
 
 def listings(spendings: Sequence[Spent]) -> list[Listing]:
-    """Return a table of questions to foundation models and their cost, with fewer columns on the terminal; nothing if
-    none was asked."""
+    """Return tables of the calls to foundation models and their cost: one for the page, and one with fewer columns for
+    the terminal; empty if there are none."""
     if not spendings:
         return []
     full = Listing(
@@ -234,6 +235,6 @@ def listings(spendings: Sequence[Spent]) -> list[Listing]:
 
 
 def plain(spendings: Sequence[Spent]) -> list[dict[str, Any]]:
-    """Return the fields of each entry as JSON data; the task's name has the key `where`."""
+    """Return the costs as JSON data; the key of the task is `where`."""
     records = (spending._asdict() for spending in spendings)
     return [{"label": record.pop("label"), "where": record.pop("task_id"), **record} for record in records]

@@ -30,7 +30,7 @@ ALONE = (
 
 
 class Line(NamedTuple):
-    """A row compared with its reference; `comparison` is None for the reference, and if either row is excluded from
+    """A row with its comparison to the reference, which is None for the reference, and if either row is excluded from
     comparisons (`ReportRow.alone`)."""
 
     name: str
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """The lines of one task, the reference first, rows that belong to no matrix last."""
+    """The rows of one task beside a reference, which is first; rows that belong to no matrix are last."""
 
     kind: str
     """"ablation" or "perturbation", "comparison" beside a stored row, or "baseline"."""
@@ -48,7 +48,7 @@ class Matrix(NamedTuple):
 
 
 def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
-    """Return the matrices among `rows` whose reference has been evaluated."""
+    """Return the ablation and perturbation matrices among `rows` whose reference has been evaluated."""
     matrices = []
     for reference in rows:
         place = reference.cell.matrix
@@ -64,8 +64,8 @@ def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
 
 
 def beside_baselines(rows: Sequence[ReportRow], most: int) -> list[Matrix]:
-    """Return, for each place of which no row belongs to a matrix, its rows beside the baseline; none of a place with
-    one row or with more than `most`."""
+    """Return a matrix beside the baseline for each place with 2 to `most` rows of which none belongs to another
+    matrix."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(row.place, []).append(row)
@@ -82,8 +82,8 @@ def beside_baselines(rows: Sequence[ReportRow], most: int) -> list[Matrix]:
 
 
 def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
-    """Return the reference, then the others; Holm corrects for every compared row. Names tell the steps, those of
-    stages included, where they differ."""
+    """Return the lines of a matrix: the reference, then the others with their comparisons, which Holm's method corrects
+    for their number. Names include the steps, those of stages included, where they differ."""
     level = [row for row in others if not (row.alone or reference.alone)]
     score = reference.score
     compared = statistics.compare(
@@ -98,7 +98,7 @@ def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
 
 
 def in_order(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Return `rows` with each reference before the rows compared with it, otherwise in their order."""
+    """Return `rows` with each reference directly before the rows that are compared with it."""
     first: dict[str, int] = {}
     for index, row in enumerate(rows):
         first.setdefault(_reference(row), index)
@@ -106,7 +106,7 @@ def in_order(rows: Sequence[ReportRow]) -> list[ReportRow]:
 
 
 def legend(matrices: Sequence[Matrix], pm: bool = False) -> str:
-    """Explain the numbers of these matrices and their limits; empty without matrices.
+    """Return the explanation of the numbers in these matrices and of their limits; "" without matrices.
 
     `pm`: differences have their standard errors rather than intervals.
     """
@@ -126,7 +126,8 @@ def legend(matrices: Sequence[Matrix], pm: bool = False) -> str:
 
 
 def remarks(matrices: Sequence[Matrix]) -> list[str]:
-    """State what must be said of the judges of these matrices."""
+    """Return a warning for each scripted judge of the perturbations in these matrices: they check the instrument
+    only."""
     cells = [line.row.cell for matrix in matrices for line in matrix.lines]
     perturbed = [cell for cell in cells if cell.matrix and cell.matrix.kind == "perturbation"]
     judges = dict.fromkeys(

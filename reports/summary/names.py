@@ -27,7 +27,7 @@ _NEXT = re.compile(r"[,;] (?=[a-z_]+(?:\.[a-z_.]+)?=)")
 
 
 class Names(NamedTuple):
-    """The names of a study's rows."""
+    """The names of a study's rows, and the settings that none of them repeats."""
 
     labels: dict[str, str]
     """Cell id -> name of its row, distinct within a task."""
@@ -37,12 +37,13 @@ class Names(NamedTuple):
 
 
 def full(cells: Iterable[CellRecord], notes: list[str]) -> Names:
-    """Return the names that the cells have by themselves; how cells of one name are told apart is added to `notes`."""
+    """Return the cells' own labels as names; where cells share one, additions distinguish them and a note says how."""
     return Names(_distinct([(cell, cell.label) for cell in cells], notes))
 
 
 def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
-    """Return names that say only what differs between these cells; else as `full`."""
+    """Return names that say only what differs between these cells; the full names (`full`) if there are fewer than
+    two."""
     begun = [cell for cell in cells if cell.settings]
     if len(begun) < 2:
         return full(cells, notes)
@@ -65,8 +66,8 @@ def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
 
 
 def _written(cell: CellRecord) -> list[str] | None:
-    """Return what a cell's label has in parentheses: its place in a matrix and its overrides. None for a label of
-    another form, as of a replication."""
+    """Return the texts in the parentheses of a cell's label: its name in a matrix, and its overrides. None for a label
+    of another form, such as that of a replication."""
     tail = schema.label("", cell.backend, cell.model, cell.profile)
     tail = f" · {tail}" if tail else ""
     start, end = f"{cell.method} (", f"){tail}"
@@ -78,7 +79,7 @@ def _written(cell: CellRecord) -> list[str] | None:
 
 
 def _dropped(cells: Sequence[CellRecord], written: Mapping[str, list[str] | None]) -> list[str]:
-    """Return the overrides of which all cells that have the setting have the same value."""
+    """Return the overrides that no name needs, since all cells that have the setting have the same value."""
     overrides = dict.fromkeys(override for cell in cells for override in written[cell.id] or () if "=" in override)
 
     def values(name: str) -> set[str | None]:
@@ -90,7 +91,7 @@ def _dropped(cells: Sequence[CellRecord], written: Mapping[str, list[str] | None
 def _value(
     cell: CellRecord, name: str, cells: Sequence[CellRecord], written: Mapping[str, list[str] | None]
 ) -> str | None:
-    """Return a cell's value of what an override names, a setting or the part of a role; None if it has none."""
+    """Return a cell's value, as JSON, of the setting or part that an override names; None if it has none."""
     settings, parts, task = cell.settings, cell.parts, cell.task
     inner = name
     if name.startswith(PRETRAINING):
@@ -117,8 +118,8 @@ def _is_digest(override: str) -> bool:
 
 
 def _models(cell: CellRecord, cells: Sequence[CellRecord]) -> str:
-    """Return the models that a name tells: a single one, or those in roles that other cells fill otherwise, with the
-    backends of the others, so that a name always tells of a hand-written or privileged model."""
+    """Return the models that a cell's name mentions: its only one, or those in roles that other cells fill otherwise,
+    followed by the backends of the rest, so that a name always mentions a hand-written or privileged model."""
     answering = {role: part for role, part in cell.parts.items() if part.answers}
     if len({part.model for part in answering.values()}) < 2:
         return cell.model or cell.backend
@@ -135,7 +136,8 @@ def _models(cell: CellRecord, cells: Sequence[CellRecord]) -> str:
 
 
 def _distinct(labels: Sequence[tuple[CellRecord, str]], notes: list[str]) -> dict[str, str]:
-    """Return cell id -> label, with an addition in brackets where several cells of one task have the same."""
+    """Return cell id -> label; where several cells of one task share a label, an addition in brackets distinguishes
+    them and a note says so."""
     groups: dict[tuple[str, str, str], list[CellRecord]] = {}
     for cell, label in labels:
         groups.setdefault((cell.suite, cell.task, label), []).append(cell)
@@ -170,12 +172,13 @@ def _learner(cell: CellRecord) -> str:
 
 
 def _roles(cell: CellRecord) -> str:
-    """Return which model answers in which role, since a label names each model once."""
+    """Return the model of each answering role of a cell, as text; a label names each model only once."""
     return ", ".join(f"{role}={part.model}" for role, part in cell.parts.items() if part.answers)
 
 
 def _settings(cells: Collection[CellRecord]) -> Callable[[CellRecord], str]:
-    """Return a function from one of these cells to the settings in which they differ; to "" if these are long."""
+    """Return a function from one of these cells to a text of the settings in which they differ; "" if that is too
+    long."""
 
     def text(cell: CellRecord, name: str) -> str:
         setting = cell.settings.get(name)
@@ -192,6 +195,6 @@ def _settings(cells: Collection[CellRecord]) -> Callable[[CellRecord], str]:
 
 
 def _place(cells: Sequence[CellRecord]) -> Callable[[CellRecord], str]:
-    """Return a function from one of these cells to its number among them, from 1."""
+    """Return a function from one of these cells to its number among them, from 1, as text."""
     numbers = {cell.id: str(number) for number, cell in enumerate(cells, 1)}
     return lambda cell: numbers[cell.id]

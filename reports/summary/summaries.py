@@ -37,7 +37,7 @@ SMOKE = (
 
 @dataclass(frozen=True)
 class Summary:
-    """The contents of a report; `complete` is False while a run is missing, running, stopped or failed."""
+    """The statistics that a report shows; `complete` is False while a run is missing, running, stopped or failed."""
 
     study: str
     reps: int
@@ -65,8 +65,9 @@ def summarise(
     *,
     named: Names | None = None,
 ) -> Summary:
-    """Summarise a study's evaluation records (`results.load`), with intervals from `reps` resamples of its runs.
-    `named`: the names of its rows, by default those that say only what differs between them (`names.brief`)."""
+    """Compute the summary of a study from its evaluation records (`results.load`), with intervals from `reps` resamples
+    of its runs. `named`: the names of its rows, by default those that say only what differs between them
+    (`names.brief`)."""
     notes: list[str] = []
     named = named or names.brief(study.cells, notes)
     rows = compared(evaluated(study, evaluations, notes, reps, named.labels, seed), notes, reps, seed)
@@ -90,7 +91,7 @@ def summarise(
 
 
 def smoke(rows: Iterable[ReportRow]) -> list[str]:
-    """Return what must be said first of rows with the profile smoke."""
+    """Return the warning about the profile smoke if any row has it, else nothing."""
     return [SMOKE] if any(row.cell.profile == "smoke" for row in rows) else []
 
 
@@ -102,8 +103,8 @@ def evaluated(
     labels: Mapping[str, str],
     seed: int = 0,
 ) -> list[ReportRow]:
-    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`. `labels`: cell id
-    -> name of its row."""
+    """Return the rows of a study by task, not yet compared with each other; what they leave out is added to `notes`.
+    `labels`: cell id -> name of its row."""
     rows = []
     tables = _by_evaluation(evaluations)
     answers = ledger.answered(study)
@@ -123,7 +124,7 @@ def evaluated(
 
 
 def placed(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Return rows with the place within which each is compared, by task and with references first."""
+    """Return the rows with the places within which they are compared, sorted by task with references first."""
     places = comparability.places([row.cell for row in rows])
     rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
     order = {task_id: rank for rank, task_id in enumerate(dict.fromkeys(row.task_id for row in rows))}
@@ -131,7 +132,7 @@ def placed(rows: Sequence[ReportRow]) -> list[ReportRow]:
 
 
 def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:
-    """Return the summary with further notes, each named once."""
+    """Return the summary with further notes at the end, without repetitions."""
     return replace(summary, notes=tuple(dict.fromkeys([*summary.notes, *notes])))
 
 
@@ -147,8 +148,8 @@ def _states(name: str, runs: Iterable[RunRecord]) -> Iterable[str]:
 
 
 def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFrame]]:
-    """Return cell -> seed -> mean score and its variance, success rate, number of episodes and mean return of each
-    evaluation, by step."""
+    """Return cell id -> seed -> a frame with a row per evaluation step: mean score, its variance, success rate, number
+    of episodes and mean return."""
     if evaluations.empty:
         return {}
     grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
@@ -256,7 +257,7 @@ def row_of(
 
 
 def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
-    """Return means over seeds with intervals at each checkpoint, of both [seeds, checkpoints] from the same
+    """Return the means over seeds, with intervals, of scores and of returns [seeds, checkpoints], both from the same
     resamples."""
     both = np.concatenate([scores, returns], axis=1)[:, None]
     means = statistics.intervals(both, ["mean"], reps, seed)["mean"]
@@ -264,7 +265,7 @@ def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval
 
 
 def _apart(interval: Interval) -> list[Interval]:
-    """Split an interval of arrays into one for each of their numbers."""
+    """Split an interval of arrays [n] into n intervals."""
     return [Interval(*map(np.asarray, ends)) for ends in zip(*interval, strict=True)]
 
 
@@ -274,8 +275,8 @@ def _listed(steps: Iterable[int]) -> str:
 
 
 def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
-    """Return rows with their baseline and leaders, each within its own place; none leads among more than
-    `MOST`. Remarks are added to `notes`."""
+    """Return rows with their baselines, steps to the baseline's best, and leaders, each within its own place; none
+    leads among more than `MOST` rows. Remarks are added to `notes`."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(row.place, []).append(row)
@@ -325,7 +326,7 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
 
 
 def _at_worst(row: ReportRow) -> bool:
-    """Return whether a row's best is the worst possible score."""
+    """Return whether the best of a row is the worst possible score."""
     worst = row.score.low if row.score.sign > 0 else row.score.high
     return worst is not None and abs(row.best - worst) < TOLERANCE
 
@@ -344,7 +345,7 @@ def _behind(row: ReportRow, furthest: int) -> bool:
 
 
 def mixtures(study: StudyRecord) -> Iterable[str]:
-    """Return notes on runs that should not be compared without mention."""
+    """Yield notes on runs of different commits, and on runs with uncommitted changes."""
     commits: dict[str, list[str]] = {}
     for run in study.runs:
         if run.provenance:
