@@ -289,7 +289,7 @@ class _Reader:
             leaves = [footer.schema.column(index) for index in range(len(footer.schema))]
             outside.check_rows(Path(path), footer.num_rows, len(leaves))
             types = {leaf.path: leaf.physical_type for leaf in leaves}
-            check_columns(path, types, self._group.wanted, self._group.optional)
+            check_columns(path, types, self._group.required, self._group.optional)
             with pq.ParquetFile(path, metadata=footer, read_dictionary=self._claimed) as file:
                 return file.read(use_threads=self._use_threads)
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -317,7 +317,7 @@ class _Reader:
                     warnings.warn(f"{path}: its last line (row {number}) was cut short and is left out", stacklevel=2)
                     break
                 raise UserError(f"{path}, row {number}: not JSON; {ADVICE}") from None
-            if wrong := misfit(row, self._group.wanted, self._group.optional):
+            if wrong := misfit(row, self._group.required, self._group.optional):
                 raise UserError(f"{path}, row {number}{wrong}; {ADVICE}")
             rows.append(row)
         columns = {

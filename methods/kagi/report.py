@@ -98,7 +98,7 @@ def scenes(source: Source) -> list[Scenes]:
         for seed in sorted(mine["questions"]["seed"].unique()):
             frames = _frames(source, row.cell.id, int(seed))
             its = {log: each[each["seed"] == seed] for log, each in mine.items()}
-            chosen = _of_run(row.cell.settings, its, frames, f"{row.where}, {row.label}, seed {seed}", source.notes)
+            chosen = _of_run(row.cell.settings, its, frames, f"{row.task_id}, {row.label}, seed {seed}", source.notes)
             if chosen:
                 found.append(Scenes(row, int(seed), chosen))
                 break
@@ -189,8 +189,8 @@ def drawings(found: Sequence[Scenes], source: Source) -> list[Drawing]:
     """Draw the episodes of each row."""
     drawn: list[Drawing] = []
     for each in found:
-        name = figures.file_name("fields", f"{each.row.where}-{each.row.label}", [made.name for made in drawn])
-        drawn.append(drawing(f"{each.row.where}: {each.row.label}, seed {each.seed}", name, each.scenes))
+        name = figures.file_name("fields", f"{each.row.task_id}-{each.row.label}", [made.name for made in drawn])
+        drawn.append(drawing(f"{each.row.task_id}: {each.row.label}, seed {each.seed}", name, each.scenes))
     return drawn
 
 

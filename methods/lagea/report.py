@@ -183,18 +183,18 @@ def drawings(_: None, source: Source) -> list[Drawing]:
     rows = [row for row in source.summary.rows if row.cell.id in having and row.label in source.places]
     for row in rows:
         mine = {name: _of(log, row.cell.id) for name, log in logs.items()}
-        file = figures.file_name("episode", f"{row.where}-{row.label}", [each.name for each in drawn])
-        drawn += along(f"{row.where}: {row.label}", file, traced(mine["shaping"]))
-        title = f"Alignment of frames and feedback\n{row.where}\n{row.label}"
+        file = figures.file_name("episode", f"{row.task_id}-{row.label}", [each.name for each in drawn])
+        drawn += along(f"{row.task_id}: {row.label}", file, traced(mine["shaping"]))
+        title = f"Alignment of frames and feedback\n{row.task_id}\n{row.label}"
         charts = alignment(mine["metrics"], source.resamples)
         charts.insert(2, training.chart(figures.SUCCESS, [training.success(row, "")], share=True))
         if len(charts) > 1:
             places = figures.styles(curve.label for chart in charts for curve in chart.curves)
-            file = figures.file_name("alignment", f"{row.where}-{row.label}", [each.name for each in drawn])
-            made = training.drawing(f"{row.where}: {row.label}", file, title, charts, places)
+            file = figures.file_name("alignment", f"{row.task_id}-{row.label}", [each.name for each in drawn])
+            made = training.drawing(f"{row.task_id}: {row.label}", file, title, charts, places)
             drawn += [made] if made else []
-    for where in dict.fromkeys(row.where for row in rows):
-        members = {row.label: row for row in rows if row.where == where}
+    for where in dict.fromkeys(row.task_id for row in rows):
+        members = {row.label: row for row in rows if row.task_id == where}
         charts = []
         for axis, name in (("weight ρ", "rho"), ("share α of feedback", "alpha"), ("progress P", "progress")):
             curves = [

@@ -74,8 +74,8 @@ def _share(part: float, whole: float) -> float:
 def listings(found: Sequence[Wrong]) -> list[Listing]:
     """Return a table for the page of how often each row's classifier was wrong."""
     lines = [
-        (each.label, each.row.where, *(tables.spread(value) for value in each.rates.values()))
-        for each in sorted(found, key=lambda each: each.row.where)
+        (each.label, each.row.task_id, *(tables.spread(value) for value in each.rates.values()))
+        for each in sorted(found, key=lambda each: each.row.task_id)
     ]
     return [Listing("The success classifier", ("task", *RATES), lines, on="page", words=1, note=NOTE)] if lines else []
 
@@ -86,8 +86,8 @@ def drawings(found: Sequence[Wrong], source: Source) -> list[Drawing]:
     none = (rows["states"] - rows["successes"]).where(lambda count: count > 0)
     some = rows["successes"].where(lambda count: count > 0)
     shares = rows.assign(**{POSITIVE: rows["false_positives"] / none, NEGATIVE: rows["false_negatives"] / some})
-    for where in dict.fromkeys(each.row.where for each in found):
-        here = [each.row for each in found if each.row.where == where and each.label in source.places]
+    for where in dict.fromkeys(each.row.task_id for each in found):
+        here = [each.row for each in found if each.row.task_id == where and each.label in source.places]
         charts = [training.chart(figures.SUCCESS, [training.success(row, row.label) for row in here], share=True)]
         for name in (POSITIVE, NEGATIVE):
             known = [(row, shares[(shares["cell"] == row.cell.id) & shares[name].notna()]) for row in here]

@@ -56,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
             raise KeyboardInterrupt
         interrupts.append(number)
 
-    before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {signal_number: signal.signal(signal_number, end) for signal_number in (signal.SIGINT, signal.SIGTERM)}
     try:
         watch(args.study, args.port, begun, lambda: bool(interrupts))
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
     print("bench watch: ended")
     return 0
 

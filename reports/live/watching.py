@@ -50,7 +50,7 @@ def watch(study: Path, port: int, begun: Callable[[str], None], is_interrupted: 
 
 
 def _follow(following: Following, board: Board, remaking: Remaking, ended: threading.Event) -> None:
-    """Look at the study again and again, and show what it has become."""
+    """Read the study's new rows again and again until `ended` is set, and show each new state on the board."""
     page, rows = Contents(following), 0
     pending: set[str] = set()
     rest = 0.0
@@ -65,12 +65,12 @@ def _follow(following: Following, board: Board, remaking: Remaking, ended: threa
                 rows += bool(pending)
                 parts = page.parts(pending)
             pending = set()
-            if following.curves and (board.streams or board.asked):
+            if following.curves and (board.streams or board.is_awaited):
                 remaking.want(rows)
             board.show(_view(following, parts, remaking))
         except Exception as error:  # whatever is wrong with the files, the page stays and says so
-            what = f"The study cannot be shown ({type(error).__name__}: {printable(str(error))[:300]})."
-            board.show(board.view._replace(made=what))
+            message = f"The study cannot be shown ({type(error).__name__}: {printable(str(error))[:300]})."
+            board.show(board.view._replace(made=message))
         rest = max(EVERY, min(LONGEST, time.monotonic() - started))
 
 
@@ -82,6 +82,6 @@ def _view(following: Following, parts: dict[str, str], remaking: Remaking) -> Vi
         contents.title(study) if study else following.directory.absolute().name,
         parts,
         server.versions(parts),
-        remaking.told,
+        remaking.status,
         server.run_addresses({directory: stamp for directory, stamp in stamps.items() if stamp is not None}),
     )
