@@ -62,7 +62,7 @@ class Named(NamedTuple):
     """Why, as in the log `actions`."""
 
 
-class Seen(NamedTuple):
+class Situation(NamedTuple):
     """What one episode shows before a step."""
 
     text: str
@@ -156,11 +156,11 @@ class LoneActor:
     _ends = 0
     """Most sub-goals that may be declared reached in one step."""
 
-    def _before(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+    def _before(self, trials: Sequence[Trial], seen: Sequence[Situation], ctx: Context) -> None:
         """Update the plans before the performer is asked; without a planner there are none."""
 
     def _unasked(
-        self, left: Sequence[int], trials: Sequence[Trial], seen: Sequence[Seen], observation: Array, ctx: Context
+        self, left: Sequence[int], trials: Sequence[Trial], seen: Sequence[Situation], observation: Array, ctx: Context
     ) -> list[Named | None]:
         """Return, for each of the episodes `left`, by index into the others, the action that is taken without asking
         the performer: the only possible one. None for those that ask."""
@@ -168,14 +168,14 @@ class LoneActor:
             Named(int(seen[number].possible[0]), "only") if len(seen[number].possible) == 1 else None for number in left
         ]
 
-    def _seen(self, observation: Array) -> list[Seen]:
+    def _seen(self, observation: Array) -> list[Situation]:
         """Return what observations [n] show."""
         texts = sentences(observation)
         everything = np.arange(len(self._agent.names))
         masks = admitted(observation[self._agent.mask]) if self._agent.mask else [everything] * len(texts)
-        return [Seen(*each) for each in zip(texts, masks, self._agent.deeds.possible(observation), strict=True)]
+        return [Situation(*each) for each in zip(texts, masks, self._agent.deeds.possible(observation), strict=True)]
 
-    def _content(self, trial: Trial, seen: Seen, may_end: bool) -> Mapping[str, Any]:
+    def _content(self, trial: Trial, seen: Situation, may_end: bool) -> Mapping[str, Any]:
         """Return the content of a question to the performer (`performing.PerformerDialogue`)."""
         present, effects = trial.course.present, self._agent.deeds.effects(seen.deeds)
         return {
@@ -234,7 +234,7 @@ class PlannedActor(LoneActor):
         super().begin(observation, ctx)
         self._plan(self._trials, self._seen(observation), ctx)
 
-    def _plan(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+    def _plan(self, trials: Sequence[Trial], seen: Sequence[Situation], ctx: Context) -> None:
         """Make a plan for each of these episodes."""
         moments = [
             Moment(trial.place, each.text, trial.counts["plans"], target=self._agent.target(trial.place.row))
@@ -244,7 +244,7 @@ class PlannedActor(LoneActor):
             trial.course = Course(plan, self._config.partial)
             trial.counts["plans"] += 1
 
-    def _before(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+    def _before(self, trials: Sequence[Trial], seen: Sequence[Situation], ctx: Context) -> None:
         """Plan again where a sub-goal has taken too long or a partial plan is over, and go on where a sub-goal to find
         something is reached."""
         again = [
@@ -254,5 +254,5 @@ class PlannedActor(LoneActor):
             self._plan([trials[number] for number in again], [seen[number] for number in again], ctx)
         for trial, each in zip(trials, seen, strict=True):
             at = trial.course.at
-            trial.course.look(each.deeds if self._agent.deeds.shown else None)
+            trial.course.look(each.deeds if self._agent.deeds.shows_possible else None)
             trial.counts["reached"] += trial.course.at - at

@@ -136,7 +136,7 @@ class DualAgent(RecallingAgent):
         """Return the target T that a seed has inferred, or "" where the task's instruction is the goal."""
         return self._targets[row]
 
-    def seen(self, observation: Array, vectors: Array, **others: Array) -> Array:
+    def learner_observation(self, observation: Array, vectors: Array, **others: Array) -> Array:
         """Return the learner's observations for the task's, [n, …], the vectors of sub-goals [n, width], and further
         parts [n, …] by name."""
         records, given = np.empty(len(observation), self._sees), {GOAL: vectors, **others}
@@ -151,7 +151,7 @@ class DualAgent(RecallingAgent):
     def fast(self, observation: Array, goals: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
         """Return System 1's greedy actions [n] for observations [n] of the task with these sub-goals."""
         rows = np.array([place.row for place in places])
-        seen = self.seen(observation, self.embedded(goals, places, ctx))
+        seen = self.learner_observation(observation, self.embedded(goals, places, ctx))
         return self.learner.act(seen, rows, None, ctx.step)
 
     def _goals(self) -> list[str]:
@@ -160,7 +160,7 @@ class DualAgent(RecallingAgent):
 
     def _present(self, observation: Array, ctx: Context) -> Array:
         """Return the learner's observations for the task's, [S], with the present sub-goals of training."""
-        return self.seen(observation, self.embedded(self._goals(), self._places(), ctx))
+        return self.learner_observation(observation, self.embedded(self._goals(), self._places(), ctx))
 
     def _places(self) -> list[Place]:
         return [Place(row, 0) for row in range(len(self._pursuits))]
@@ -306,7 +306,7 @@ class DualAgent(RecallingAgent):
         """Have the planner infer the targets of the seeds that have none yet, in one batch (§5.4). Where it gives no
         usable answer, the task's instruction stays the goal."""
         rows = np.flatnonzero(self._inferring & self.active).tolist()
-        told = [self._histories[row].told() for row in rows]
+        told = [self._histories[row].text() for row in rows]
         asked = [question(PLANNER, Place(row, 0), {"history": each}) for row, each in zip(rows, told, strict=True)]
         for row, each, answer in zip(rows, told, ctx.consult(asked) if asked else (), strict=True):
             said = answer or {"target": "", "fault": "failed", "retries": 0}
@@ -364,7 +364,7 @@ class DualAgent(RecallingAgent):
         """Return the learner's observations with the sub-goals of training, and which sub-goals' vectors are known."""
         texts = [self.goal(self._pursuits[row].course, row).encode() for row in rows.tolist()]
         vectors, known = self.vectors.known(texts, rows.tolist())
-        return self.seen(observation, vectors), known
+        return self.learner_observation(observation, vectors), known
 
     def state(self, row: int) -> State:
         return {

@@ -37,7 +37,7 @@ class Deeds:
             self.listed = (*patterns, *(f"{word} is one of: {', '.join(names)}" for word, names in stands.items()))
         self.others = bool(self.things)
         """Whether the deeds have other names than the actions."""
-        self.shown = shows(suite, task)
+        self.shows_possible = shows(suite, task)
         """Whether observations show which deeds are possible."""
 
     def possible(self, observation: Array) -> list[Mapping[str, int]]:

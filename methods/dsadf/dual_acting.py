@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.capabilities import TellsNearby
 from guidebench.harness.interfaces import Array, Context, Place
-from guidebench.methods.dsadf.acting import Named, PlannedActor, Seen, Trial
+from guidebench.methods.dsadf.acting import Named, PlannedActor, Situation, Trial
 from guidebench.methods.dsadf.plans import Subgoal
 from guidebench.methods.dsadf.routing import LEARNER, Route, route
 
@@ -74,7 +74,7 @@ class DualActor(PlannedActor):
         super().end(numbers, ctx)
 
     def _unasked(
-        self, left: Sequence[int], trials: Sequence[Trial], seen: Sequence[Seen], observation: Array, ctx: Context
+        self, left: Sequence[int], trials: Sequence[Trial], seen: Sequence[Situation], observation: Array, ctx: Context
     ) -> list[Named | None]:
         """Return the actions of the episodes `left` that are taken without asking the performer: the only possible one,
         and System 1's where the present sub-goal is its own and there is no emergency."""
@@ -97,7 +97,7 @@ class DualActor(PlannedActor):
                 found[at] = Named(int(action), LEARNER)
         return found
 
-    def _dangers(self, observation: Array, seen: Sequence[Seen]) -> list[list[str]]:
+    def _dangers(self, observation: Array, seen: Sequence[Situation]) -> list[list[str]]:
         """Return the dangers that are near, for each of the observations [n]: those that they show within
         `config.near`, or else, where they do not show distances, the one that sentences name as the target."""
         config, suite = self._dual.config, self._dual.suite
@@ -112,7 +112,7 @@ class DualActor(PlannedActor):
         config = self._dual.config
         return route(subgoal, self._dual.memories[trial.place.row], config.router, config.threshold)
 
-    def _content(self, trial: Trial, seen: Seen, may_end: bool) -> Mapping[str, Any]:
+    def _content(self, trial: Trial, seen: Situation, may_end: bool) -> Mapping[str, Any]:
         """Return the content of a question to the performer; in an emergency it is about the danger alone."""
         assert isinstance(trial, DualTrial)
         if not trial.danger:
@@ -126,7 +126,7 @@ class DualActor(PlannedActor):
         trial.counts["emergencies"] += bool(trial.danger) and by in ("performer", "fallback")
         super()._took(trial, action, did, by, said, ctx)
 
-    def _plan(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+    def _plan(self, trials: Sequence[Trial], seen: Sequence[Situation], ctx: Context) -> None:
         for trial in trials:
             assert isinstance(trial, DualTrial)
             if trial.leg is not None:

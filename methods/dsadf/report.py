@@ -57,11 +57,11 @@ ROUTED_NOTE = (
     "gave them no usable score. Unless plans are partial, as on Housekeep, the "
     "last sub-goal of a plan never counts as reached: its end is the episode's."
 )
-KNOWN_NOTE = (
+MEMORY_NOTE = (
     "By the last scores of each run: attempts in training and how many completed the sub-goal, over all runs, and the "
     "mean over runs of its proficiency p; the most often attempted first."
 )
-KNOWN_WORDS = (
+MEMORY_WORDS = (
     "Proficiency p of the sub-goals in memory, as the scorer rated them before each evaluation; those that were most "
     f"often attempted. {training.REMARK}"
 )
@@ -70,7 +70,7 @@ MOST = 8
 USED = {"calls": 1, "tokens_in": 0, "tokens_out": 0, "usd": 4}
 """Columns of the ledger that are shown per episode and per success, and their decimals."""
 CALLED = {"calls": "calls", "tokens_in": "tokens in", "tokens_out": "tokens out", "usd": "USD"}
-ASKED_NOTE = (
+COST_NOTE = (
     "As if no answer had come from a cassette. Per episode: means over runs, of all evaluations. Per success: all "
     "questions of evaluations by all successes, over all runs; a dash without any. Training: per run. The ledger does "
     "not tell evaluations from training. The performer is asked in evaluations alone. Questions of planner and "
@@ -83,19 +83,19 @@ class Numbers(NamedTuple):
     """Estimates of a row on one task, over its runs."""
 
     label: str
-    where: str
+    task: str
     runs: int
     numbers: Mapping[str, Interval]
     """Name -> the estimate; NaN if no run has it."""
-    what: str = ""
+    kind: str = ""
     """Which episodes, where a row has several kinds."""
 
 
-class Asked(NamedTuple):
+class QuestionCosts(NamedTuple):
     """What a row's questions on one task cost."""
 
     label: str
-    where: str
+    task: str
     runs: int
     episodes: int
     successes: int
@@ -107,11 +107,11 @@ class Asked(NamedTuple):
     """Key of `USED` -> the mean over runs."""
 
 
-class Known(NamedTuple):
+class RememberedSubgoals(NamedTuple):
     """The sub-goals in memory of a row's runs on one task."""
 
     label: str
-    where: str
+    task: str
     cell: str
     subgoals: Mapping[str, tuple[int, int, float]]
     """Sub-goal -> attempts and completed ones of all runs, and the mean proficiency, NaN where no run has a score; most
@@ -148,8 +148,8 @@ def _counted(rows: pd.DataFrame, name: str) -> bool:
 def acted_tables(found: Sequence[Numbers]) -> list[Grid]:
     """Return a table by task of who acted."""
     made = []
-    for where in dict.fromkeys(each.where for each in found):
-        lines = {each.label: tuple(each.numbers.values()) for each in found if each.where == where}
+    for where in dict.fromkeys(each.task for each in found):
+        lines = {each.label: tuple(each.numbers.values()) for each in found if each.task == where}
         made.append(Grid(f"{where}: who acted", ACTED, lines, ACTED_NOTE))
     return made
 
@@ -162,7 +162,7 @@ def planned(source: Source) -> list[Numbers]:
     rows = source.rows("plans", "first", "final", "lacking", "still_lacking")
     trained = _trained(rows)
     return [
-        each._replace(what=what)
+        each._replace(kind=what)
         for what, mine in (("evaluation", rows[~trained]), ("training", rows[trained]))
         for each in _over_runs(source, mine, PLANNED, of_plans)
     ]
@@ -208,8 +208,8 @@ def of_routes(rows: pd.DataFrame) -> dict[str, float]:
 def listed(heading: str, names: Sequence[str], note: str, kinds: bool, found: Sequence[Numbers]) -> list[Listing]:
     """Return a table for the page. `kinds`: whether rows have several kinds of episodes."""
     lines = [
-        (each.label, each.where, *((each.what,) * kinds), *(tables.spread(value) for value in each.numbers.values()))
-        for each in sorted(found, key=lambda each: each.where)
+        (each.label, each.task, *((each.kind,) * kinds), *(tables.spread(value) for value in each.numbers.values()))
+        for each in sorted(found, key=lambda each: each.task)
     ]
     columns = ("task", *("episodes of",) * kinds, *names)
     return [Listing(heading, columns, lines, on="page", words=1 + kinds, note=note)] if lines else []
@@ -218,14 +218,14 @@ def listed(heading: str, names: Sequence[str], note: str, kinds: bool, found: Se
 # Memory
 
 
-def known(source: Source) -> list[Known]:
+def remembered(source: Source) -> list[RememberedSubgoals]:
     """Return the sub-goals in memory after the last scores, one entry per cell."""
     rows = source.rows("memory", "verb", "noun", "attempts", "completed", "proficiency")
     found = []
     for cell in source.study.cells:
         mine = _named(rows[rows["cell"] == cell.id])
         if not mine.empty:
-            found.append(Known(*_place(source, cell), cell.id, of_memory(mine)))
+            found.append(RememberedSubgoals(*_place(source, cell), cell.id, of_memory(mine)))
     return found
 
 
@@ -245,20 +245,20 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
     return found if "proficiency" in found else found.assign(proficiency=NAN)
 
 
-def known_listings(found: Sequence[Known]) -> list[Listing]:
+def memory_listings(found: Sequence[RememberedSubgoals]) -> list[Listing]:
     """Return a table for the page of the sub-goals in memory."""
     lines = []
     for each in found:
         for name, (attempts, completed, p) in [*each.subgoals.items()][:MOST]:
             score = maybe(None if np.isnan(p) else p, 2)
-            lines.append((each.label, each.where, name, f"{attempts:,}", f"{completed:,}", score))
+            lines.append((each.label, each.task, name, f"{attempts:,}", f"{completed:,}", score))
         if (left := len(each.subgoals) - MOST) > 0:
-            lines.append((each.label, each.where, f"{left} further ones, left out", "", "", ""))
+            lines.append((each.label, each.task, f"{left} further ones, left out", "", "", ""))
     columns = ("task", "sub-goal", "attempts", "completed", "p")
-    return [Listing("System 1's memory", columns, lines, on="page", words=2, note=KNOWN_NOTE)] if lines else []
+    return [Listing("System 1's memory", columns, lines, on="page", words=2, note=MEMORY_NOTE)] if lines else []
 
 
-def known_drawings(found: Sequence[Known], source: Source) -> list[Drawing]:
+def memory_drawings(found: Sequence[RememberedSubgoals], source: Source) -> list[Drawing]:
     """Draw the proficiencies of each row's sub-goals over training."""
     rows, drawn = _named(source.rows("memory")), list[Drawing]()
     for each in found:
@@ -267,10 +267,10 @@ def known_drawings(found: Sequence[Known], source: Source) -> list[Drawing]:
         curves = [
             training.metric(mine[mine["subgoal"] == name], "proficiency", name, source.resamples) for name in names
         ]
-        file = figures.file_name("memory", f"{each.where}-{each.label}", [drawing.name for drawing in drawn])
-        title, panel = f"Proficiency of sub-goals\n{each.where}\n{each.label}", training.chart("p", curves, share=True)
+        file = figures.file_name("memory", f"{each.task}-{each.label}", [drawing.name for drawing in drawn])
+        title, panel = f"Proficiency of sub-goals\n{each.task}\n{each.label}", training.chart("p", curves, share=True)
         places = figures.styles(curve.label for curve in panel.curves)
-        made = training.drawing(f"{each.where}: {each.label}", file, title, [panel], places)
+        made = training.drawing(f"{each.task}: {each.label}", file, title, [panel], places)
         drawn += [made] if made else []
     return drawn
 
@@ -278,7 +278,7 @@ def known_drawings(found: Sequence[Known], source: Source) -> list[Drawing]:
 # What it cost
 
 
-def asked(source: Source) -> list[Asked]:
+def question_costs(source: Source) -> list[QuestionCosts]:
     """Return what questions cost, one entry per cell with the log `trials`."""
     made = source.rows("plans", "trial") if "plans" in source.needs else None
     trials, results = source.rows("trials", "trial", "steps"), source.rows(EVALUATIONS)
@@ -298,11 +298,13 @@ def asked(source: Source) -> list[Asked]:
                 used = of_ledger(spent["ledger"], spent["apart"], planned_here, seen)
                 runs.append((used, own["success"].astype(bool)))
         if runs:
-            found.append(_asked(source, cell, runs))
+            found.append(_costs_of_cell(source, cell, runs))
     return found
 
 
-def _asked(source: Source, cell: Any, runs: Sequence[tuple[Mapping[str, tuple[float, float]], Any]]) -> Asked:
+def _costs_of_cell(
+    source: Source, cell: Any, runs: Sequence[tuple[Mapping[str, tuple[float, float]], Any]]
+) -> QuestionCosts:
     label, where = _place(source, cell)
     episodes, successes = sum(len(each) for _, each in runs), int(sum(each.sum() for _, each in runs))
     per_episode, per_success, trained = {}, dict[str, float | None](), {}
@@ -312,7 +314,7 @@ def _asked(source: Source, cell: Any, runs: Sequence[tuple[Mapping[str, tuple[fl
         per_episode[name] = grids.over_runs(ratios, source.resamples, label)
         per_success[name] = sum(values) / successes if successes else None
         trained[name] = sum(used[name][1] for used, _ in runs) / len(runs)
-    return Asked(label, where, len(runs), episodes, successes, per_episode, per_success, trained)
+    return QuestionCosts(label, where, len(runs), episodes, successes, per_episode, per_success, trained)
 
 
 def of_ledger(
@@ -334,14 +336,14 @@ def of_ledger(
     return found
 
 
-def asked_listings(found: Sequence[Asked]) -> list[Listing]:
+def cost_listings(found: Sequence[QuestionCosts]) -> list[Listing]:
     """Return the costs by episode and success: all of them for the page, calls and USD for the terminal."""
     if not found:
         return []
     ways = ("per episode", "per success", "training")
     whole = [
         (
-            each.label, each.where, f"{each.successes:,} of {each.episodes:,}",
+            each.label, each.task, f"{each.successes:,} of {each.episodes:,}",
             *(tables.spread(each.per_episode[name], digits) for name, digits in USED.items()),
             *(maybe(each.per_success[name], digits) for name, digits in USED.items()),
             *(maybe(each.training[name], digits) for name, digits in USED.items()),
@@ -350,7 +352,7 @@ def asked_listings(found: Sequence[Asked]) -> list[Listing]:
     ]  # fmt: skip
     brief = [
         (
-            f"{each.label} on {each.where}",
+            f"{each.label} on {each.task}",
             *(maybe(value, USED[name]) for name in ("calls", "usd")
               for value in (float(each.per_episode[name].estimate), each.per_success[name])),
         )
@@ -360,16 +362,16 @@ def asked_listings(found: Sequence[Asked]) -> list[Listing]:
     heading = "Questions of evaluations"
     few = ("calls per\nepisode", "calls per\nsuccess", "USD per\nepisode", "USD per\nsuccess")
     return [
-        Listing(heading, ("task", "successes", *columns), whole, on="page", words=1, note=ASKED_NOTE),
+        Listing(heading, ("task", "successes", *columns), whole, on="page", words=1, note=COST_NOTE),
         Listing(heading.lower(), few, brief, on="terminal"),
     ]
 
 
-def asked_plain(found: Sequence[Asked]) -> list[dict[str, Any]]:
+def cost_plain(found: Sequence[QuestionCosts]) -> list[dict[str, Any]]:
     """Return the costs per row and task as JSON data."""
     return [
         {
-            "label": each.label, "task": each.where, "runs": each.runs, "episodes": each.episodes,
+            "label": each.label, "task": each.task, "runs": each.runs, "episodes": each.episodes,
             "successes": each.successes,
             "per_episode": {name: export.spread(value) for name, value in each.per_episode.items()},
             "per_success": dict(each.per_success), "training": dict(each.training),
@@ -414,8 +416,8 @@ def plain(found: Sequence[Numbers]) -> list[dict[str, Any]]:
     """Return the numbers per row and task as JSON data."""
     return [
         {
-            "label": each.label, "task": each.where, "runs": each.runs,
-            **({"episodes": each.what} if each.what else {}),
+            "label": each.label, "task": each.task, "runs": each.runs,
+            **({"episodes": each.kind} if each.kind else {}),
             **{name.strip().replace(" ", "_"): export.spread(value) for name, value in each.numbers.items()},
         }
         for each in found
@@ -429,18 +431,18 @@ def routed_plain(found: Sequence[Numbers]) -> list[dict[str, Any]]:
     )  # fmt: skip
     return [
         {
-            "label": each.label, "task": each.where, "runs": each.runs,
+            "label": each.label, "task": each.task, "runs": each.runs,
             **{key: export.spread(value) for key, value in zip(keys, each.numbers.values(), strict=True)},
         }
         for each in found
     ]  # fmt: skip
 
 
-def known_plain(found: Sequence[Known]) -> list[dict[str, Any]]:
+def memory_plain(found: Sequence[RememberedSubgoals]) -> list[dict[str, Any]]:
     """Return the sub-goals in memory per row and task as JSON data."""
     return [
         {
-            "label": each.label, "task": each.where,
+            "label": each.label, "task": each.task,
             "subgoals": {
                 name: {"attempts": attempts, "completed": completed, "proficiency": None if np.isnan(p) else p}
                 for name, (attempts, completed, p) in each.subgoals.items()
@@ -477,11 +479,11 @@ SECTIONS = (
         title="System 1's memory",
         order=856,
         needs=("memory",),
-        words=KNOWN_WORDS,
-        load=known,
-        listings=known_listings,
-        drawings=known_drawings,
-        plain=known_plain,
+        words=MEMORY_WORDS,
+        load=remembered,
+        listings=memory_listings,
+        drawings=memory_drawings,
+        plain=memory_plain,
     ),
     Section(
         name="asked",
@@ -489,8 +491,8 @@ SECTIONS = (
         order=858,
         needs=("trials", EVALUATIONS, "ledger", "spending"),
         reads=("plans",),
-        load=asked,
-        listings=asked_listings,
-        plain=asked_plain,
+        load=question_costs,
+        listings=cost_listings,
+        plain=cost_plain,
     ),
 )

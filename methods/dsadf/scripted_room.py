@@ -25,7 +25,7 @@ TIDY = "put each of these things, which lie where they do not belong, where it d
 LEVEL = -20.0
 """Tilt of the head in degrees from which most of a room is seen."""
 FORWARD, USE = "move forward", "grab or release"
-SEEN = re.compile(r"^Step \d+\. Seen: (.*) Action: (.*)\. Reward: (\S+)\.$", re.MULTILINE)
+HISTORY_LINE = re.compile(r"^Step \d+\. Seen: (.*) Action: (.*)\. Reward: (\S+)\.$", re.MULTILINE)
 PUT = re.compile(r"\bput ([a-z ]+?) on ([a-z ]+?)(?=[^a-z ]|$)")
 
 
@@ -45,7 +45,7 @@ def names(actions: str) -> list[str]:
 def target(told: Mapping[str, str], omits: float) -> str:
     """Return the target that a history shows."""
     misplaced, right = dict[str, str](), dict[str, str]()
-    for state, action, reward in SEEN.findall(told[HISTORY]):
+    for state, action, reward in HISTORY_LINE.findall(told[HISTORY]):
         for name, spot in Room.read(state).objects:
             if unusual(name, spot.name):
                 misplaced.setdefault(name, BELONGS[name][0])

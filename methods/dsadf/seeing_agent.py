@@ -54,7 +54,9 @@ class SeeingAgent(DualAgent):
 
     def _shown(self, observation: Array, vectors: Array, images: Array | None) -> Array:
         """Return the learner's observations with the vectors of frames [n, image_width], if it sees them."""
-        return self.seen(observation, vectors, **({} if images is None or not self._looks else {IMAGE: images}))
+        return self.learner_observation(
+            observation, vectors, **({} if images is None or not self._looks else {IMAGE: images})
+        )
 
     def _encoded(self, places: Sequence[Place], snapshots: Sequence[Array | None], ctx: Context) -> Array:
         """Return the vectors, float32 [n, image_width], of the frames of these snapshots; None is the present state."""

@@ -54,7 +54,7 @@ class History:
         if len(self._kept) > self._size:
             self._kept.remove(min(self._kept))
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Return h_t: the steps of the sample in their order, each on a line."""
         return "\n".join(f"Step {tried.step}. {tried}" for _, tried in self._kept)
 

@@ -78,7 +78,7 @@ def plain(goal: str) -> str:
     return kept if len(kept) <= LONGEST else ""
 
 
-def asked_about(text: str, omit: Sequence[str], brief: bool) -> str:
+def question_state(text: str, omit: Sequence[str], brief: bool) -> str:
     """Return what of a state's sentences a model is asked about: without those that begin with one of `omit`, and, if
     `brief`, without what stands in brackets.
 

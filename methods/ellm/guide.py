@@ -26,7 +26,7 @@ from guidebench.harness.interfaces import (
 )
 from guidebench.harness.logs import TEXT
 from guidebench.methods.ellm import ROLE, Ellm
-from guidebench.methods.ellm.goals import Suggested, Words, asked_about, read
+from guidebench.methods.ellm.goals import Suggested, Words, question_state, read
 from guidebench.methods.ellm.memory import StateGoals
 
 REWARD = TransitionColumn("goal_reward", "fixed")
@@ -73,7 +73,7 @@ class EllmGuide(BaseGuide):
             training = np.flatnonzero(ctx.active).tolist()
             did = [row for row in training if told.captions[row] in self._done]
             asking = training if self.config.every_state else did
-            states = {row: asked_about(told.before[row], self.config.omit, self.config.brief) for row in asking}
+            states = {row: question_state(told.before[row], self.config.omit, self.config.brief) for row in asking}
             self._ask(states, ctx)
             goals = {row: self.states[row].get(states[row]) for row in did}
             self._compare({row: told.captions[row] for row in did}, goals, ctx)

@@ -16,14 +16,14 @@ from guidebench.reports.summary.listings import Listing
 if TYPE_CHECKING:
     import pandas as pd
 
-SUGGESTED = ("goals", "kept", "proposed", "unknown", "senseless", "cut", "failed")
+GOAL_COLUMNS = ("goals", "kept", "proposed", "unknown", "senseless", "cut", "failed")
 """Columns of the log `goals` that are read."""
-REACHED = ("episode", "goals", "count")
+ACHIEVED_COLUMNS = ("episode", "goals", "count")
 """Columns of the log `achieved` that are read."""
-QUESTIONS, FAILED, KEPT = "questions per million steps", "failed", "goals per state"
+QUESTIONS, FAILED, GOALS_PER_STATE = "questions per million steps", "failed", "goals per state"
 UNKNOWN, SENSELESS = "unknown goals", "senseless goals"
 ACHIEVED, DISTINCT, SHARE = "achieved per episode", "distinct achieved", "suggested goals achieved"
-NUMBERS = (QUESTIONS, FAILED, KEPT, UNKNOWN, SENSELESS, ACHIEVED, DISTINCT, SHARE)
+NUMBERS = (QUESTIONS, FAILED, GOALS_PER_STATE, UNKNOWN, SENSELESS, ACHIEVED, DISTINCT, SHARE)
 MOST = 30
 """Most goals of a row that are listed."""
 NOTE = (
@@ -44,7 +44,7 @@ class Goals(NamedTuple):
     """The goals of a row's runs on one task; intervals are over runs."""
 
     label: str
-    where: str
+    task: str
     runs: int
     numbers: Mapping[str, Interval]
     """`NUMBERS` -> the estimate; NaN if no run has it."""
@@ -54,7 +54,7 @@ class Goals(NamedTuple):
 
 def goals(source: Source) -> list[Goals]:
     """Return one entry per cell of which a run asked for goals."""
-    suggested, reached = source.rows("goals", *SUGGESTED), source.rows("achieved", *REACHED)
+    suggested, reached = source.rows("goals", *GOAL_COLUMNS), source.rows("achieved", *ACHIEVED_COLUMNS)
     found = []
     for cell in source.study.cells:
         mine, achieved = (rows[rows["cell"] == cell.id] for rows in (suggested, reached))
@@ -76,7 +76,7 @@ def of_run(suggested: pd.DataFrame, reached: pd.DataFrame, steps: int) -> dict[s
     return {
         QUESTIONS: 1e6 * len(suggested) / max(steps, 1),
         FAILED: float(suggested["failed"].astype(bool).mean()),
-        KEPT: float(suggested["kept"].mean()),
+        GOALS_PER_STATE: float(suggested["kept"].mean()),
         UNKNOWN: float(suggested["unknown"].sum() / proposed) if proposed else nothing,
         SENSELESS: float(suggested["senseless"].sum() / proposed) if proposed else nothing,
         ACHIEVED: float(reached["count"].mean()) if len(reached) else nothing,
@@ -103,8 +103,8 @@ def _distinct(rows: pd.DataFrame) -> set[str]:
 def tables(found: Sequence[Goals]) -> list[Grid]:
     """Return a table by task of what was suggested and achieved."""
     made = []
-    for where in dict.fromkeys(each.where for each in found):
-        members = [each for each in found if each.where == where]
+    for where in dict.fromkeys(each.task for each in found):
+        members = [each for each in found if each.task == where]
         lines = {each.label: tuple(each.numbers[name] for name in NUMBERS) for each in members}
         runs = "; ".join(f"{each.label}: runs: {each.runs}" for each in members)
         made.append(Grid(f"{where}: suggested goals", NUMBERS, lines, f"{NOTE} {runs}."))
@@ -114,9 +114,9 @@ def tables(found: Sequence[Goals]) -> list[Grid]:
 def listings(found: Sequence[Goals]) -> list[Listing]:
     """Return a table by task of each row's goals."""
     made = []
-    for where in dict.fromkeys(each.where for each in found if each.counts):
+    for where in dict.fromkeys(each.task for each in found if each.counts):
         lines: list[tuple[str, ...]] = []
-        for each in (each for each in found if each.where == where and each.counts):
+        for each in (each for each in found if each.task == where and each.counts):
             for goal, (states, episodes) in [*each.counts.items()][:MOST]:
                 lines.append((each.label, goal, f"{states:,}", f"{episodes:,}"))
             if (left := len(each.counts) - MOST) > 0:
@@ -131,7 +131,7 @@ def plain(found: Sequence[Goals]) -> list[dict[str, Any]]:
     return [
         {
             "label": each.label,
-            "task": each.where,
+            "task": each.task,
             "runs": each.runs,
             **{name.replace(" ", "_"): export.spread(value) for name, value in each.numbers.items()},
             "goals": {

@@ -17,8 +17,8 @@ class Memory:
     index of the lag wraps at the number of valid frames instead, a slip that is not repeated here).
     """
 
-    def __init__(self, kept: int, gap: int) -> None:
-        self._kept, self._gap = kept, gap
+    def __init__(self, capacity: int, gap: int) -> None:
+        self._kept, self._gap = capacity, gap
         self.positives, self.valid, self.negatives = (np.zeros(0, np.int64) for _ in range(3))
         self._first = -1
         self._successes: list[bool] = []

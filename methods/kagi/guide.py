@@ -23,7 +23,7 @@ from guidebench.harness.interfaces import (
 from guidebench.harness.logs import TEXT, packed
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.filming import Film
-from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, Asked, Candidates
+from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, Candidates, WaypointQuestion
 from guidebench.methods.kagi.rewards import Shape, dense, usable
 from guidebench.methods.kagi.sight import Sight
 from guidebench.methods.kagi.tracking import matrices, positions, to_follow, with_object
@@ -232,7 +232,7 @@ class WaypointGuide(SparseGuide):
             film.grasp = np.array(candidates.grasp, np.float64)
         grid, start = Grid(heights=self._ways.width == 3), episode.tip[: self._ways.width] / self._ways.size
         known = start.tolist() if self._ways.start and np.isfinite(start).all() else None
-        content = Asked(self._instruction(row, episode.snapshot), candidates, grid, known).content()
+        content = WaypointQuestion(self._instruction(row, episode.snapshot), candidates, grid, known).content()
         self._note_question(row, episode, WAYPOINTS, content, ctx)
         ctx.ask(self._question(row, episode, WAYPOINTS, content))
 

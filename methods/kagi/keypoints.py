@@ -148,7 +148,7 @@ LOOKS = 8
 """First states in which a segmenter is tried before a run (choice: a second's work)."""
 
 
-def seen(segmenter: Callable[[SegmentCall], Sequence[Json]], suite: Any, task: str, draw: Drawer) -> float:
+def visible_share(segmenter: Callable[[SegmentCall], Sequence[Json]], suite: Any, task: str, draw: Drawer) -> float:
     """Return the share of `LOOKS` layouts in whose first state a hand-written segmenter finds keypoints."""
     trial, found = suite.make(task), 0
     for seed in range(LOOKS):

@@ -12,7 +12,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.kagi import marks
 from guidebench.methods.kagi.blocks import FEWEST, MOST, Block, Grid
-from guidebench.methods.kagi.questions import POINTS, Asked, Candidates
+from guidebench.methods.kagi.questions import POINTS, Candidates, WaypointQuestion
 from guidebench.methods.kagi.sight import views
 
 OPENING = """\
@@ -74,7 +74,7 @@ def schema(grid: Grid, candidates: Candidates) -> dict[str, Any]:
     }
 
 
-def texts(asked: Asked) -> tuple[str, str, str]:
+def texts(asked: WaypointQuestion) -> tuple[str, str, str]:
     """Return the texts of the message that asks for waypoints: before the view from above, before the view from the
     side, and after both."""
     instruction, candidates, grid, start = asked
@@ -93,7 +93,7 @@ def texts(asked: Asked) -> tuple[str, str, str]:
     return opening, ASIDE.format(size=grid.size), f"{request}\n\n{form}"
 
 
-def message(asked: Asked, frame: Array) -> Message:
+def message(asked: WaypointQuestion, frame: Array) -> Message:
     """Return the message that asks for waypoints. `frame`: uint8 [size, 2 * size, 3], the view from above at the left
     and the view from the side at the right, which is shown only for heights. UserError for another frame."""
     (above, aside), (opening, beside, request), grid = views(frame), texts(asked), asked.grid
@@ -106,7 +106,7 @@ def message(asked: Asked, frame: Array) -> Message:
 def most_bytes() -> tuple[int, int]:
     """Return the bytes of the texts of the longest message, and of the longest text after an invalid reply."""
     points = [[0.5, 0.5]] * POINTS
-    asked = Asked("x" * INSTRUCTION, Candidates(points, points), Grid(), (0.5, 0.5, 0.5))
+    asked = WaypointQuestion("x" * INSTRUCTION, Candidates(points, points), Grid(), (0.5, 0.5, 0.5))
     return sum(len(text.encode()) for text in texts(asked)), len(REMINDER.encode()) + FAULT
 
 

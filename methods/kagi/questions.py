@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
     """Q1, Q2, …: where it may be brought."""
 
 
-class Asked(NamedTuple):
+class WaypointQuestion(NamedTuple):
     """The content of a question."""
 
     instruction: str
@@ -67,7 +67,7 @@ class Asked(NamedTuple):
         return json.dumps(told)
 
 
-def read(content: Any) -> Asked:
+def read(content: Any) -> WaypointQuestion:
     """Return a question from its parsed content. ValueError unless it has 1 to `POINTS` candidates of each kind in
     [0, 1], a grid of 2 to `LARGEST` tiles and a start of finite numbers."""
     found = [_points(content, name) for name in Candidates._fields]
@@ -79,7 +79,7 @@ def read(content: Any) -> Asked:
     grid, start = Grid(int(size), views == "both"), content.get("start")
     if start is not None and (len(start) < 2 + grid.heights or not np.isfinite(np.asarray(start, float)).all()):
         raise ValueError(f"the gripper is at {start!r}, expected (u, v, h) as finite numbers")
-    return Asked(str(content["instruction"]), Candidates(*found), grid, start)
+    return WaypointQuestion(str(content["instruction"]), Candidates(*found), grid, start)
 
 
 def answer(grasp: int, target: int, blocks: Sequence[Block], grid: Grid) -> dict[str, Any]:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from guidebench.reports.summary.rows import ReportRow
 
-LED = ("collected", "first", "failed", "instruction", "path")
-ASKED = ("episode", "first", "cameras")
-TAKEN = ("first", "tips")
+WAYPOINT_COLUMNS = ("collected", "first", "failed", "instruction", "path")
+QUESTION_COLUMNS = ("episode", "first", "cameras")
+PATH_COLUMNS = ("first", "tips")
 """Columns of the logs `waypoints`, `questions` and `paths` that are read."""
 LARGEST = 1024
 """Most pixels along a side of a field and of a frame's view."""
@@ -90,7 +90,7 @@ class Scenes(NamedTuple):
 
 def scenes(source: Source) -> list[Scenes]:
     """Return the traced episodes of each row's first run that has some."""
-    logs = {"waypoints": LED, "questions": ASKED, "paths": TAKEN}
+    logs = {"waypoints": WAYPOINT_COLUMNS, "questions": QUESTION_COLUMNS, "paths": PATH_COLUMNS}
     rows = {log: source.rows(log, *columns) for log, columns in logs.items()}
     found = []
     for row in source.summary.rows:

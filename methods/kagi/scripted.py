@@ -62,7 +62,7 @@ class ViewReader:
             return "I see no pictures in what you write."
         images = [part for part in asked.content if not isinstance(part, str)]
         said = "".join(part for part in asked.content if isinstance(part, str))
-        instruction, grid = told(said, len(images) > 1)
+        instruction, grid = task_of(said, len(images) > 1)
         digest = hashlib.blake2b(b"".join(np.ascontiguousarray(each).data for each in images), digest_size=16)
         errs = chance("error", digest.hexdigest(), instruction) < self._error
         try:
@@ -76,7 +76,7 @@ class ViewReader:
             return f"I see nothing {colour} in the view from above."
         shift = (1 if draw < 0.5 else -1) / grid.size if errs and not others else 0.0
         thing, place = (_shifted(each, shift) for each in found)
-        blocks = path(grid, thing, place, start_told(said, grid))
+        blocks = path(grid, thing, place, stated_start(said, grid))
         reply = prompts.reply(
             f"P{nearest(images[0], marks.TEAL, found.thing)}", f"Q{nearest(images[0], marks.BLUE, found.place)}", blocks
         )
@@ -86,14 +86,14 @@ class ViewReader:
         return json.dumps(reply)
 
 
-def told(prompt: str, heights: bool) -> tuple[str, Grid]:
+def task_of(prompt: str, heights: bool) -> tuple[str, Grid]:
     """Return the instruction and the grid of a prompt; `heights`: whether it shows the view from the side."""
     instruction = re.search(r"^The task: (.+)$", prompt, re.MULTILINE)
     size = re.search(r"divided into (\d+) columns", prompt)
     return instruction[1] if instruction else "", Grid(int(size[1]) if size else Grid().size, heights)
 
 
-def start_told(prompt: str, grid: Grid) -> tuple[float, ...] | None:
+def stated_start(prompt: str, grid: Grid) -> tuple[float, ...] | None:
     """Return the centre of the block in which a prompt says that the gripper is, or None."""
     found = re.search(r"where the gripper is now, (\[[^\]]*\]|\"[^\"]*\"),", prompt)
     if found is None:

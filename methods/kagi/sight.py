@@ -60,16 +60,16 @@ class Sight:
         )
         return above, side
 
-    def shown(self, points: Array) -> Array:
+    def project(self, points: Array) -> Array:
         """Return (x, y, z) of points [n, 3] in the world, in pixels, float64 [n, 3]: column and row in the view from
         above, row in the view from the side."""
         return np.concatenate([self._above(points), self._beside(points)[:, 1:]], axis=1)
 
     def tips(self, observations: Array) -> Array:
         """Return (x, y, z) of the gripper's tip by observations [n, …], float32 [n, 3], in pixels."""
-        return self.shown(self._suite.tip(self._task, observations)).astype(np.float32)
+        return self.project(self._suite.tip(self._task, observations)).astype(np.float32)
 
     def places(self, snapshot: Array) -> Array:
         """Return (u, v, h) of the thing and of where it is to be, float32 [2, 3]. Privileged: for oracles only."""
         located: Array = self._suite.located(self._task, snapshot)
-        return (self.shown(located) / self._size).astype(np.float32)
+        return (self.project(located) / self._size).astype(np.float32)

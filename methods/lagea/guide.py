@@ -29,10 +29,10 @@ from guidebench.harness.interfaces import (
 from guidebench.harness.logs import packed
 from guidebench.methods.furl.guide import FurlGuide, filled
 from guidebench.methods.lagea import LOGGED_POINTS, TRACED, WEIGHT, Lagea, keyframes
-from guidebench.methods.lagea.aligner import Aligner, Drawn, rivals
+from guidebench.methods.lagea.aligner import Aligner, AlignmentBatch, rivals
 from guidebench.methods.lagea.episodes import Episodes, Recording
 from guidebench.methods.lagea.losses import unit
-from guidebench.methods.lagea.shaping import Known, Points, Strength, Terms, fuse
+from guidebench.methods.lagea.shaping import Points, Strength, Terms, TransitionFacts, fuse
 
 OPENING = "opening"
 """Content of the question about the first frame of an episode."""
@@ -50,7 +50,7 @@ class Frames(NamedTuple):
     """Vectors of the frames after them, [S, B, W]."""
     feedback: Tensor
     """Vectors of their episodes' feedback, [S, B, F]."""
-    known: Known
+    facts: TransitionFacts
 
 
 class LageaGuide(FurlGuide):
@@ -84,7 +84,7 @@ class LageaGuide(FurlGuide):
         self.strength = Strength(config, build.rows)
         self.aligner = Aligner(config, self.heads, build.rows)
         self._empty = np.zeros(build.rows, np.int64)
-        self._seen: dict[str, Array] = {name: np.full(build.rows, np.nan) for name in SEEN}
+        self._seen: dict[str, Array] = {name: np.full(build.rows, np.nan) for name in SHAPING_METRICS}
         self._store: Store | None = None
 
     # Episodes, and the questions about them
@@ -162,7 +162,7 @@ class LageaGuide(FurlGuide):
         store.apply(WEIGHT.name, row, numbers, weights[1:])
         self.episodes[row].weights[place] = weights[0]
         preferred = found if self.config.shown == "keyframes" else found[:0]
-        shown = keyframes.shown(preferred, len(similarity), self.config.frames)
+        shown = keyframes.prompt_frames(preferred, len(similarity), self.config.frames)
         self._note_keyframes(row, recording, found, weights, similarity, ctx)
         content = {
             "history": self._history[row], "frames": shown.tolist(), "steps": recording.length,
@@ -266,12 +266,12 @@ class LageaGuide(FurlGuide):
         there = np.isfinite(frames[..., 0]) & np.isfinite(weights) & np.isfinite(feedback[..., 0]) & known[:, None]
         if not there.any():
             return
-        transitions = Drawn(
+        transitions = AlignmentBatch(
             frames=tensor(filled(frames), self._device),
             feedback=tensor(filled(feedback), self._device),
             weights=tensor(filled(weights), self._device),
             success=tensor(store.column("success", slots).astype(np.float32), self._device),
-            there=torch.from_numpy(there).to(self._device),
+            complete=torch.from_numpy(there).to(self._device),
             rivals=torch.from_numpy(rivals(there, places, self.config.mask_shared)).to(self._device),
             goals=tensor(filled(self._goals), self._device).unsqueeze(1),
         )
@@ -295,7 +295,7 @@ class LageaGuide(FurlGuide):
     def shape(self, batch: Batch) -> Batch:
         """Return the batch with r_task + ρ̂·r̃."""
         task, frames = self._task(batch), self._frames(batch)
-        terms, framed, spoken = self._terms(frames), frames.known.framed.cpu(), frames.known.spoken.cpu()
+        terms, framed, spoken = self._terms(frames), frames.facts.framed.cpu(), frames.facts.spoken.cpu()
         rho = self.strength.batch(terms.goal, framed)
         shaping = (rho[:, None] * terms.fused.numpy()).astype(np.float32)
         if self.config.limit is not None:
@@ -338,7 +338,7 @@ class LageaGuide(FurlGuide):
             before=tensor(filled(before), self._device),
             after=tensor(filled(after), self._device),
             feedback=tensor(filled(feedback), self._device),
-            known=Known(
+            facts=TransitionFacts(
                 weight=tensor(filled(np.where(spoken, weight, 0)), self._device),
                 framed=torch.from_numpy(framed).to(self._device),
                 spoken=torch.from_numpy(spoken).to(self._device),
@@ -358,8 +358,8 @@ class LageaGuide(FurlGuide):
                 unit(self.heads.project(block, "text", texts[rows])),
                 unit(self.heads.project(block, "feedback", frames.feedback[rows])),
             )  # fmt: skip
-            known = Known(*(each[rows] for each in frames.known))
-            return torch.stack(fuse(self.config, points, known), 1)  # [seeds, 4, B]
+            facts = TransitionFacts(*(each[rows] for each in frames.facts))
+            return torch.stack(fuse(self.config, points, facts), 1)  # [seeds, 4, B]
 
         return Terms(*self.heads.evaluate(evaluate).cpu().unbind(1))
 
@@ -384,7 +384,9 @@ class LageaGuide(FurlGuide):
             images[:, :-1], images[:, 1:], projected("image", self._goals[row][None]),
             projected("text", self._texts[row][None]), projected("feedback", episodes.feedback[place][None]),
         )  # fmt: skip
-        known = Known(*(torch.from_numpy(each).to(self._device)[None] for each in (filled(weights), framed, spoken)))
+        known = TransitionFacts(
+            *(torch.from_numpy(each).to(self._device)[None] for each in (filled(weights), framed, spoken))
+        )
         return Terms(*(each[0].cpu() for each in fuse(self.config, points, known)))
 
     # Logs, metrics, checkpoints
@@ -417,9 +419,9 @@ class LageaGuide(FurlGuide):
             })  # fmt: skip
 
     def metrics(self) -> Metrics:
-        """Return the metrics of FuRL, those of `SEEN` and `aligner.LOSSES`; `guide/rho`, `guide/progress`, P, and
-        `guide/success_rate`, s̄; and `guide/empty`, the episodes without usable feedback."""
-        seen = {**self._seen, **self.aligner.seen}
+        """Return the metrics of FuRL, those of `SHAPING_METRICS` and `aligner.LOSSES`; `guide/rho`, `guide/progress`, P,
+        and `guide/success_rate`, s̄; and `guide/empty`, the episodes without usable feedback."""
+        seen = {**self._seen, **self.aligner.last_metrics}
         own = {f"guide/{name}": values.copy() for name, values in seen.items()}
         own["guide/rho"], own["guide/progress"] = self.strength.rho.copy(), self.strength.progress.copy()
         own["guide/success_rate"] = self.strength.success_rate.copy()
@@ -460,10 +462,10 @@ class LageaGuide(FurlGuide):
     @property
     def _all_seen(self) -> list[Array]:
         """Metrics that were computed in the last steps, [S] each."""
-        return [*self._seen.values(), *self.aligner.seen.values()]
+        return [*self._seen.values(), *self.aligner.last_metrics.values()]
 
 
-SEEN = ("reward", "goal_delta", "feedback_delta", "alpha")
+SHAPING_METRICS = ("reward", "goal_delta", "feedback_delta", "alpha")
 """Means over the last batch of r̃, r^goal, r^fb and α."""
 HISTORY = ("outcome", "code", "fix", "summary")
 """What later prompts are told of an episode's feedback."""

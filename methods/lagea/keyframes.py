@@ -103,7 +103,7 @@ def weights(keyframes: Array, count: int, window: int, floor: float) -> Array:
     return np.asarray(w / w.mean())
 
 
-def shown(keyframes: Array, count: int, frames: int) -> Array:
+def prompt_frames(keyframes: Array, count: int, frames: int) -> Array:
     """Return the frames that a model is shown of an episode of `count` frames: the key frames, topped up by evenly
     spread others to `frames`, increasing int64 (LaGEA, A.7 and §3.1.1, which name the one and the other).
 

@@ -28,7 +28,7 @@ class Samples(NamedTuple):
     """f, unit vectors [S, B, d]."""
     success: Tensor
     """y, whether the task is solved in the image, float [S, B], 0 or 1."""
-    there: Tensor
+    complete: Tensor
     """bool [S, B]."""
     rivals: Tensor
     """Whether sample j is a negative of sample i, or i itself, bool [S, B, B]; negatives must both be there."""
@@ -96,13 +96,13 @@ def contrast(samples: Samples, weights: Tensor, temperature: float, smoothing: f
 def alignment(samples: Samples) -> Tensor:
     """Return E‖z_i − f_i‖², [S] (LaGEA, §3.1.3, L_sym)."""
     squares = (samples.images - samples.feedback).square().sum(2)
-    return _weighted(squares, samples.there.to(squares.dtype))
+    return _weighted(squares, samples.complete.to(squares.dtype))
 
 
 def uniformity(samples: Samples) -> Tensor:
     """Return log E_{a ≠ b} exp(−2‖z_a − z_b‖²) over images and feedback together, [S] (LaGEA, §3.1.3, L_sym)."""
     points = torch.cat([samples.images, samples.feedback], 1)
-    there = torch.cat([samples.there, samples.there], 1)
+    there = torch.cat([samples.complete, samples.complete], 1)
     pairs = there.unsqueeze(2) & there.unsqueeze(1)
     different = ~torch.eye(points.shape[1], dtype=torch.bool, device=points.device)
     return _spread(points, pairs & different)
@@ -111,7 +111,7 @@ def uniformity(samples: Samples) -> Tensor:
 def released_uniformity(samples: Samples) -> Tensor:
     """Return the mean of the images' uniformity and the feedback's, each point paired with itself too, [S] (LaGEA,
     released code)."""
-    pairs = samples.there.unsqueeze(2) & samples.there.unsqueeze(1)
+    pairs = samples.complete.unsqueeze(2) & samples.complete.unsqueeze(1)
     return (_spread(samples.images, pairs) + _spread(samples.feedback, pairs)) / 2
 
 

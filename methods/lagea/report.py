@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-SAID = ("episode", "succeeded", "outcome", "code", "retries", "empty")
+FEEDBACK_COLUMNS = ("episode", "succeeded", "outcome", "code", "retries", "empty")
 """Columns of the log `feedback` that are read."""
-REWARDED = ("episode", "frame", "success", "goal", "feedback", "fused")
+SHAPING_COLUMNS = ("episode", "frame", "success", "goal", "feedback", "fused")
 """Columns of the log `shaping` that are read."""
 ACCURACY, FAILURE = "accuracy of the outcome", "always failure"
 EMPTY, RETRIES = "empty", "retries"
@@ -54,7 +54,7 @@ class Feedback(NamedTuple):
     """What a row's runs were told about their episodes on one task; intervals are over runs."""
 
     label: str
-    where: str
+    task: str
     episodes: int
     runs: int
     numbers: Mapping[str, Interval]
@@ -81,7 +81,7 @@ class Traced(NamedTuple):
 
 def feedback(source: Source) -> list[Feedback]:
     """Return one entry per cell of which a run was given feedback, from the records `feedback`."""
-    rows = source.rows("feedback", *SAID)
+    rows = source.rows("feedback", *FEEDBACK_COLUMNS)
     found = []
     for cell in source.study.cells:
         mine = _of(rows, cell.id)
@@ -128,8 +128,8 @@ def codes(rows: pd.DataFrame, steps: int) -> tuple[dict[str, tuple[float, ...]],
 def tables(found: Sequence[Feedback]) -> list[Grid]:
     """Return a table by task of what the model said."""
     made = []
-    for where in dict.fromkeys(each.where for each in found):
-        members = [each for each in found if each.where == where]
+    for where in dict.fromkeys(each.task for each in found):
+        members = [each for each in found if each.task == where]
         counts = "; ".join(f"{each.label}: {each.episodes:,} episodes, runs: {each.runs}" for each in members)
         lines = {each.label: tuple(each.numbers[name] for name in NUMBERS) for each in members}
         made.append(Grid(f"{where}: feedback on episodes", NUMBERS, lines, f"{NOTE} {counts}."))
@@ -139,9 +139,9 @@ def tables(found: Sequence[Feedback]) -> list[Grid]:
 def listings(found: Sequence[Feedback]) -> list[Listing]:
     """Return a table by task of each row's codes over training."""
     made = []
-    for where in dict.fromkeys(each.where for each in found if each.codes):
+    for where in dict.fromkeys(each.task for each in found if each.codes):
         lines: list[tuple[str, ...]] = []
-        for each in (each for each in found if each.where == where and each.codes):
+        for each in (each for each in found if each.task == where and each.codes):
             for code, shares in list(each.codes.items())[:CODES]:
                 shown = ("—" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares)
                 lines.append((each.label, _short(code), *shown))
@@ -162,7 +162,7 @@ def plain(found: Sequence[Feedback]) -> list[dict[str, Any]]:
     return [
         {
             "label": each.label,
-            "task": each.where,
+            "task": each.task,
             "episodes": each.episodes,
             "runs": each.runs,
             **{name.replace(" ", "_"): export.spread(value) for name, value in each.numbers.items()},
@@ -177,7 +177,7 @@ def plain(found: Sequence[Feedback]) -> list[dict[str, Any]]:
 def drawings(_: None, source: Source) -> list[Drawing]:
     """Draw for each row the rewards along episodes and the alignment, and for each task the weights of all rows."""
     logs = {name: source.rows(name) for name in ("metrics", "keyframes")}
-    logs["shaping"] = source.rows("shaping", *REWARDED)
+    logs["shaping"] = source.rows("shaping", *SHAPING_COLUMNS)
     drawn: list[Drawing] = []
     having = set(logs["shaping"]["cell"]) | set(logs["keyframes"]["cell"])
     rows = [row for row in source.summary.rows if row.cell.id in having and row.label in source.places]

@@ -27,7 +27,7 @@ class Points(NamedTuple):
     """z_f of the transitions' episodes, [s, B, d] or [s, 1, d]."""
 
 
-class Known(NamedTuple):
+class TransitionFacts(NamedTuple):
     """What is known of each transition, [s, B]."""
 
     weight: Tensor
@@ -51,7 +51,7 @@ class Terms(NamedTuple):
     """r̃."""
 
 
-def fuse(config: Lagea, points: Points, known: Known) -> Terms:
+def fuse(config: Lagea, points: Points, known: TransitionFacts) -> Terms:
     """Return r̃ = (1 − α)·r^goal + α·r^fb of transitions, and its terms (LaGEA, §3.2)."""
     phi = [
         rewards.goal_potential(

@@ -10,7 +10,7 @@ import numpy as np
 
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
 from guidebench.harness.interfaces import Actor, Array, Build, Context, Place, Question
-from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, Asked, Candidates, oracles
+from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, Candidates, WaypointQuestion, oracles
 from guidebench.methods.kagi.sight import Sight
 from guidebench.methods.moka import motion
 from guidebench.methods.moka.motion import Leg
@@ -71,32 +71,36 @@ class OpenLoopActor:
         instructions = [
             agent.instruction(place.row, opening) for place, opening in zip(self._places, openings, strict=True)
         ]
-        found = ctx.consult(
+        keypoints = ctx.consult(
             [
                 self._question(SEGMENTER, place, opening, json.dumps({"instruction": text}))
                 for place, opening, text in zip(self._places, openings, instructions, strict=True)
             ]
         )
-        seen = [number for number, keypoints in enumerate(found) if keypoints is not None]
-        asked = [
+        candidates = {
+            number: Candidates(points["grasp"], points["target"])
+            for number, points in enumerate(keypoints)
+            if points is not None
+        }
+        questions = [
             self._question(
                 WAYPOINTS, self._places[number], openings[number],
-                Asked(instructions[number], Candidates(found[number]["grasp"], found[number]["target"])).content(),
+                WaypointQuestion(instructions[number], points).content(),
             )
-            for number in seen
+            for number, points in candidates.items()
         ]  # fmt: skip
-        answers = dict(zip(seen, ctx.consult(asked), strict=True))
+        answers = dict(zip(candidates, ctx.consult(questions), strict=True))
         self._trials = [
-            Trial(place, instructions[number], agent.legs(found[number], answers.get(number)), answers.get(number))
+            Trial(place, instructions[number], agent.legs(keypoints[number], answers.get(number)), answers.get(number))
             for number, place in enumerate(self._places)
         ]
 
     def _question(self, role: str, place: Place, opening: Array, content: str) -> Question:
         """Return a question about an episode's first state."""
         nothing = np.zeros(0, np.int64)
-        asked = Question(place.row, nothing, opening[None], np.zeros((0, 0), bool), content, role, place.episode)
+        question = Question(place.row, nothing, opening[None], np.zeros((0, 0), bool), content, role, place.episode)
         sight = self._agent.sight if role in self._agent.oracles else None
-        return asked if sight is None else asked._replace(measures=sight.places(opening))
+        return question if sight is None else question._replace(measures=sight.places(opening))
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
         agent, config = self._agent, self._agent.config
@@ -115,9 +119,9 @@ class OpenLoopActor:
     def end(self, numbers: Array, ctx: Context) -> None:
         for number in numbers.tolist():
             trial = self._trials[number]
-            told = trial.answer or {"grasp": 0, "target": 0, "blocks": [], "retries": 0}
+            answer = trial.answer or {"grasp": 0, "target": 0, "blocks": [], "retries": 0}
             ctx.note("paths", trial.place.row, {
-                "trial": trial.place.episode, "instruction": trial.instruction, "grasp": told["grasp"],
-                "target": told["target"], "blocks": json.dumps(told["blocks"]), "retries": told["retries"],
+                "trial": trial.place.episode, "instruction": trial.instruction, "grasp": answer["grasp"],
+                "target": answer["target"], "blocks": json.dumps(answer["blocks"]), "retries": answer["retries"],
                 "carried_out": len(trial.legs) == 1,
             })  # fmt: skip

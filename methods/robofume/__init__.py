@@ -140,7 +140,7 @@ FEWER: Mapping[str, Layer] = {
     for name, layer in DEMONSTRATIONS.items()
 }
 """Ablations that leave fewer demonstrations to offline data and classifier."""
-SEEN: Layer = {"drawing.camera": cite("both", "KAGI, §III-B: a top-down and a side image")}
+TWO_CAMERAS: Layer = {"drawing.camera": cite("both", "KAGI, §III-B: a top-down and a side image")}
 
 register.method("robofume")(
     Method(
@@ -150,7 +150,7 @@ register.method("robofume")(
         agent="offline_online",
         guide="success_classifier",
         roles={ROLE: "trained"},
-        on_suite={**ON_SUITE, "bin_sorting": {**ON_SUITE["bin_sorting"], **SEEN, **PRACTISED}},
+        on_suite={**ON_SUITE, "bin_sorting": {**ON_SUITE["bin_sorting"], **TWO_CAMERAS, **PRACTISED}},
         on_profile=ON_PROFILE,
         ablations={
             "consensus": {"guide.consensus": True},

@@ -26,7 +26,7 @@ from guidebench.methods.robofume.dialogue import prompts
 from guidebench.methods.robofume.network import SuccessNetwork, prepared, views_of
 
 if TYPE_CHECKING:
-    from guidebench.methods.robofume.judges import Trained
+    from guidebench.methods.robofume.judges import TrainedJudge
 
 SCHEMA = 1
 ENTROPY = 25
@@ -39,7 +39,7 @@ DECAY = 1e-4
 """Weight decay of AdamW (choice)."""
 
 
-class Shown(NamedTuple):
+class JudgedEpisode(NamedTuple):
     """The judged states of one episode."""
 
     instruction: str
@@ -47,32 +47,32 @@ class Shown(NamedTuple):
     success: Array  # bool [n]
 
 
-class Words(NamedTuple):
+class PromptWords(NamedTuple):
     """What the network knows of prompts."""
 
-    told: tuple[str, ...]
+    input_words: tuple[str, ...]
     """Words in which prompts about two instructions differ; each is one input."""
-    seen: frozenset[str]
+    trained_words: frozenset[str]
     """All words of the prompts that it was trained with."""
 
     def inputs(self, prompt: str) -> Array:
         """Return a one and the presence of each told word, float32 [1 + words]. UserError for a prompt with a word that
         no prompt in training had, such as another colour."""
         found = _words(prompt)
-        if new := [word for word in found if word not in self.seen]:
+        if new := [word for word in found if word not in self.trained_words]:
             raise UserError(
                 f"the classifier was trained on instructions without the word {new[0]!r}, which is in {prompt!r}: name "
                 f"the tasks whose instructions have it in classifier.tasks, or train on more episodes "
                 f"(classifier.demonstrations, classifier.failures)"
             )
-        return np.array([1, *(word in found for word in self.told)], np.float32)
+        return np.array([1, *(word in found for word in self.input_words)], np.float32)
 
 
 def _words(text: str) -> list[str]:
     return re.findall("[a-z]+", text.lower())
 
 
-def vocabulary(instructions: Sequence[str], joined: bool) -> Words:
+def vocabulary(instructions: Sequence[str], joined: bool) -> PromptWords:
     """Return the words by which prompts tell instructions apart, sorted; `joined`: whether frames show two views."""
     told: set[str] = set()
     seen: set[str] = set()
@@ -80,13 +80,13 @@ def vocabulary(instructions: Sequence[str], joined: bool) -> Words:
         bags: list[set[str]] = [{*_words(str(prompt))} for prompt in wording]
         seen |= bags[0].union(*bags)
         told |= bags[0].union(*bags) - bags[0].intersection(*bags)
-    return Words(tuple(sorted(told)), frozenset(seen))
+    return PromptWords(tuple(sorted(told)), frozenset(seen))
 
 
 # Episodes
 
 
-def shown(settings: Trained, suite: Any, tasks: Sequence[str], draw: Drawer) -> list[Shown]:
+def training_episodes(settings: TrainedJudge, suite: Any, tasks: Sequence[str], draw: Drawer) -> list[JudgedEpisode]:
     """Return the demonstrations of each task and the failures, of the tasks in turn and of the suite's ways in turn.
     UserError where too few attempts end as they should."""
     suite = suite.in_evaluation()
@@ -129,7 +129,7 @@ def _first(
     )
 
 
-def _drawn(suite: Any, task: str, episode: Any, draw: Drawer, every: int) -> Shown:
+def _drawn(suite: Any, task: str, episode: Any, draw: Drawer, every: int) -> JudgedEpisode:
     """Return every k-th state of an episode, and its last one."""
     steps = np.arange(episode.length - 1, -1, -every)[::-1]
     snapshots = episode.snapshot[steps]
@@ -137,7 +137,7 @@ def _drawn(suite: Any, task: str, episode: Any, draw: Drawer, every: int) -> Sho
         instruction = suite.instruction_at(task, snapshots[0])
     else:
         instruction = suite.make(task).instruction
-    return Shown(instruction, draw(snapshots), np.asarray(episode.success[steps], bool))
+    return JudgedEpisode(instruction, draw(snapshots), np.asarray(episode.success[steps], bool))
 
 
 def _seed(group: int, attempt: int) -> int:
@@ -147,7 +147,7 @@ def _seed(group: int, attempt: int) -> int:
 # Training
 
 
-def fit(episodes: Sequence[Shown], settings: Trained) -> tuple[SuccessNetwork, Words]:
+def fit(episodes: Sequence[JudgedEpisode], settings: TrainedJudge) -> tuple[SuccessNetwork, PromptWords]:
     """Return the network, trained by the binary cross entropy of single frames, each with one of the prompts about its
     episode, and its words. UserError where no frame, or every frame, is a success."""
     success = np.concatenate([each.success for each in episodes])
@@ -205,7 +205,7 @@ def _one_thread() -> Iterator[None]:
 class TrainedClassifier:
     """A judge that reads prompts (`harness.interfaces.ReadsPrompts`)."""
 
-    def __init__(self, network: SuccessNetwork, words: Words) -> None:
+    def __init__(self, network: SuccessNetwork, words: PromptWords) -> None:
         self._network, self._words, self._views = network, words, network.views
 
     def judge(self, clip: Array, prompt: str) -> float:
@@ -222,7 +222,7 @@ class TrainedClassifier:
             return float(torch.sigmoid(self._network(prepared(frame), inputs))[0])
 
 
-def obtain(settings: Trained, suite: Any, task: str, drawing: Any) -> TrainedClassifier:
+def obtain(settings: TrainedJudge, suite: Any, task: str, drawing: Any) -> TrainedClassifier:
     """Return the classifier, trained unless it is cached. `drawing` is that of the judged frames, of which a
     perturbation is left out: it is to show what the classifier makes of frames unlike those it was trained on."""
     tasks = settings.tasks or (task,)
@@ -240,12 +240,12 @@ def obtain(settings: Trained, suite: Any, task: str, drawing: Any) -> TrainedCla
     names = tuple(SuccessNetwork(1, 1).state_dict())
     found = files.kept(file, names)
     if found is None:
-        network, words = fit(shown(settings, suite, tasks, drawing.spawn(tasks[0])), settings)
+        network, words = fit(training_episodes(settings, suite, tasks, drawing.spawn(tasks[0])), settings)
         weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
-        files.keep(file, content, [{"told": list(words.told), "seen": sorted(words.seen)}], [weights])
+        files.keep(file, content, [{"told": list(words.input_words), "seen": sorted(words.trained_words)}], [weights])
         return TrainedClassifier(network, words)
     (said,), (arrays,) = found.described, found.arrays
-    words = Words(tuple(said["told"]), frozenset(said["seen"]))
-    network = SuccessNetwork(arrays["shapes.weight"].shape[1] // 3, 1 + len(words.told))
+    words = PromptWords(tuple(said["told"]), frozenset(said["seen"]))
+    network = SuccessNetwork(arrays["shapes.weight"].shape[1] // 3, 1 + len(words.input_words))
     network.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})
     return TrainedClassifier(network.eval(), words)

@@ -73,7 +73,7 @@ SPOILS = ("prose", "code", "frames", "lacking", "cut")
 """Ways in which a reply is made invalid."""
 
 
-class Seen(NamedTuple):
+class FrameMeasurements(NamedTuple):
     """What can be seen in the frames of an attempt; lengths are in pixels of a frame of `SIDE` pixels."""
 
     gripper: Array
@@ -107,7 +107,7 @@ class FrameReader:
             return "I see no frames in what you write."
         frames = np.stack([part for part in asked.content if not isinstance(part, str)])
         said = "".join(part for part in asked.content if isinstance(part, str))
-        impression = impressed(seen(frames), outcome_told(said))
+        impression = impressed(measure_frames(frames), stated_outcome(said))
         if "JSON schema" not in said:
             fix = FIXES[impression.code]
             return f"{FEEDBACK[impression.code]} {impression.remark}" + ("" if fix == NO_FIX else f" {fix}")
@@ -119,7 +119,7 @@ class FrameReader:
         return json.dumps(reply)
 
 
-def seen(frames: Array) -> Seen:
+def measure_frames(frames: Array) -> FrameMeasurements:
     """Look at frames uint8 [N, height, width, 3]."""
     scale = SIDE / frames.shape[1]
     red, green, blue = (frames[..., channel].astype(np.int16) for channel in range(3))
@@ -145,10 +145,10 @@ def seen(frames: Array) -> Seen:
     own = _wider(cyan | arm | white | black, max(1, round(2 / scale)))
     differs = np.abs(frames.astype(np.int16) - frames[:1]).max(-1) > CONTRAST
     changed = (differs & ~own & ~own[:1]).sum((1, 2)) * scale**2
-    return Seen(gripper, distance, changed)
+    return FrameMeasurements(gripper, distance, changed)
 
 
-def impressed(found: Seen, told: bool | None = None) -> Impression:
+def impressed(found: FrameMeasurements, told: bool | None = None) -> Impression:
     """Return the code for what was seen; `told`: the outcome that the prompt states, or None."""
     impression = _impressed(found)
     if told is not None and told != (impression.code in SUCCESSES):
@@ -156,7 +156,7 @@ def impressed(found: Seen, told: bool | None = None) -> Impression:
     return impression
 
 
-def _impressed(found: Seen) -> Impression:
+def _impressed(found: FrameMeasurements) -> Impression:
     last, changed = len(found.changed) - 1, found.changed
     if changed.max() >= CHANGED:
         first, most = int((changed >= CHANGED).argmax()), int(changed.argmax())
@@ -210,7 +210,7 @@ def spoilt(reply: dict[str, Any], way: str, count: int) -> str:
     return json.dumps(reply)[:-20]
 
 
-def outcome_told(prompt: str) -> bool | None:
+def stated_outcome(prompt: str) -> bool | None:
     """Return the outcome that a prompt states, or None."""
     return next((outcome for outcome, sentence in prompts.OUTCOMES.items() if sentence in prompt), None)
 
