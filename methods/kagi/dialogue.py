@@ -19,8 +19,8 @@ class WaypointDialogue:
         self.calls = 1 + retries
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
-        """Return the model's answer (`questions.answer`) to a question (`WaypointQuestion.content`); None if no reply was
-        valid or a call was not answered.
+        """Return the model's answer (`questions.answer`) to a question (`WaypointQuestion.content`); None if no reply
+        was valid or a call was not answered.
 
         `frames`: uint8 [1, size, 2 * size, 3], the view from above at the left and the view from the side at the
         right. UserError for other frames, ValueError for other contents."""

@@ -419,8 +419,8 @@ class LageaGuide(FurlGuide):
             })  # fmt: skip
 
     def metrics(self) -> Metrics:
-        """Return the metrics of FuRL, those of `SHAPING_METRICS` and `aligner.LOSSES`; `guide/rho`, `guide/progress`, P,
-        and `guide/success_rate`, s̄; and `guide/empty`, the episodes without usable feedback."""
+        """Return the metrics of FuRL, those of `SHAPING_METRICS` and `aligner.LOSSES`; `guide/rho`, `guide/progress`,
+        P, and `guide/success_rate`, s̄; and `guide/empty`, the episodes without usable feedback."""
         seen = {**self._seen, **self.aligner.last_metrics}
         own = {f"guide/{name}": values.copy() for name, values in seen.items()}
         own["guide/rho"], own["guide/progress"] = self.strength.rho.copy(), self.strength.progress.copy()
