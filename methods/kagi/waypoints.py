@@ -209,13 +209,15 @@ class Waypoints(SuccessClassifier):
         asks, fitted = self.formulation != "sparse", self.projection == "regressors"
         shape = Shape(self.lam, self.phi, self.onward)
         width = 3 if self.views == "dual" else 2
-        told, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
-        ways = Ways(shape, self.pixels, width, asks, both, told, self.start, self.follows, spacing)
+        privileged, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
+        ways = Ways(shape, self.pixels, width, asks, both, privileged, self.start, self.follows, spacing)
         suites = [build.suite(row) for row in range(build.rows)]
         sights: list[Sight | None] = [None] * build.rows
         if asks:
-            one = Sight(suites[0], build.task, self.pixels, fitted)
-            sights = [one if suite == suites[0] else Sight(suite, build.task, self.pixels, fitted) for suite in suites]
+            first = Sight(suites[0], build.task, self.pixels, fitted)
+            sights = [
+                first if suite == suites[0] else Sight(suite, build.task, self.pixels, fitted) for suite in suites
+            ]
         source: Source = "none" if self.formulation == "dense" else self.sparse
         return WaypointGuide(instructions(build), sights, ways, self.every, self.threshold, source)
 
@@ -234,8 +236,8 @@ class Waypoints(SuccessClassifier):
         if stored is None:
             return None
         calls = stored * (steps > 0) + -(-steps // horizon)
-        shown = 2 if role == WAYPOINTS and self.views == "dual" else 1
-        return Usage(calls, images=shown * calls)
+        frames = 2 if role == WAYPOINTS and self.views == "dual" else 1
+        return Usage(calls, images=frames * calls)
 
     def at_most(self, there: There, role: str) -> Sequence[Most] | None:
         """Return bounds: the segmenter and then the model of the waypoints are asked about each episode as it begins,
