@@ -14,11 +14,11 @@ from guidebench.methods.lagea import Lagea, losses
 from guidebench.methods.lagea.losses import Samples, unit
 
 LOSSES = ("bce", "nce", "contrast", "alignment", "uniformity", "success_cosine", "failure_cosine")
-"""What the steps report: the losses, and the mean ψ of successes and of failures."""
+"""Metrics of the steps: the losses, and the mean ψ of successes and of failures."""
 
 
 class AlignmentBatch(NamedTuple):
-    """Transitions drawn from the store, B of each seed, as tensors; what is missing is 0."""
+    """A batch of B transitions of each seed for the alignment, as tensors; missing vectors and weights are 0."""
 
     frames: Tensor
     """Vectors of the frames after the transitions, [S, B, W]."""
@@ -29,22 +29,22 @@ class AlignmentBatch(NamedTuple):
     success: Tensor
     """Whether the transitions are successes, float [S, B]."""
     complete: Tensor
-    """Whether nothing is missing, bool [S, B]."""
+    """Whether a transition has all vectors and its weight, bool [S, B]."""
     rivals: Tensor
     """Whether transition j is a negative of transition i, or i itself, bool [S, B, B]."""
     goals: Tensor
     """Vectors of the goal images, [S, 1, W]."""
 
 
-def rivals(there: Array, places: Array, mask_shared: bool) -> Array:
-    """Return which transitions are negatives of which, or the same, bool [S, B, B].
+def rivals(complete: Array, places: Array, mask_shared: bool) -> Array:
+    """Return whether transition j is a negative of transition i, or i itself, bool [S, B, B].
 
-    `there` bool [S, B]; `places` int [S, B]: their episodes, whose transitions are no negatives of each other with
-    `mask_shared`."""
-    found: Array = there[:, :, None] & there[:, None, :]
+    `complete` bool [S, B]: which transitions can be used; `places` int [S, B]: their episodes; `mask_shared`: whether
+    transitions of one episode are no negatives of each other."""
+    pairs: Array = complete[:, :, None] & complete[:, None, :]
     if mask_shared:
-        found &= places[:, :, None] != places[:, None, :]
-    return found | np.eye(there.shape[1], dtype=bool)
+        pairs &= places[:, :, None] != places[:, None, :]
+    return pairs | np.eye(complete.shape[1], dtype=bool)
 
 
 class Aligner:
@@ -96,12 +96,12 @@ class Aligner:
         """Return L_sym, [s]."""
         config = self.config
         samples, closeness = self._samples(block, rows, drawn)
-        saliency, there = drawn.weights[rows], samples.complete
+        saliency, complete = drawn.weights[rows], samples.complete
         if config.alignment == "released":
-            weights = losses.released_contrast_weights(saliency, closeness, samples.success, there)
+            weights = losses.released_contrast_weights(saliency, closeness, samples.success, complete)
             spread = losses.released_uniformity(samples)
         else:
-            weights = losses.proximity_weights(saliency, closeness, there)
+            weights = losses.proximity_weights(saliency, closeness, complete)
             spread = losses.uniformity(samples)
         contrast = losses.contrast(samples, weights, config.nce_temperature, config.smoothing)
         near = losses.alignment(samples)
@@ -110,5 +110,5 @@ class Aligner:
         return contrast + config.alignment_share * near + config.uniformity_share * spread
 
     def _see(self, name: str, rows: slice, values: Tensor) -> None:
-        seen, active = self.last_metrics[name][rows], self._active[rows]
-        seen[active] = values.detach().cpu().numpy()[active]
+        last_values, active = self.last_metrics[name][rows], self._active[rows]
+        last_values[active] = values.detach().cpu().numpy()[active]
