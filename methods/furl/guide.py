@@ -267,7 +267,7 @@ class FurlGuide(LivProjGuide):
     def metrics(self) -> Metrics:
         """Return the metrics of LIV; `guide/loss`, that of the heads' last step; `guide/agreement`, the share of the
         pairs in it whose cosines are in the order of their distances to the goal image, before the first success; and
-        `guide/positives` and `guide/negatives`, the numbers of frames kept."""
+        `guide/positives` and `guide/negatives`, the numbers of stored frames."""
         frame_counts = {
             "guide/positives": np.array([len(memory.positives) for memory in self.memory], np.float64),
             "guide/negatives": np.array([len(memory.negatives) for memory in self.memory], np.float64),

@@ -1,4 +1,4 @@
-"""An agent that asks models once, as an episode begins, and then carries out their path without looking again."""
+"""An agent that asks models once, as an episode begins, and then follows their path in open loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OpenLoopAgent(FixedPolicyAgent):
-    """Follows models' paths in evaluations."""
+    """Acts in evaluations by following models' paths; it does not learn."""
 
     def __init__(self, config: OpenLoop, build: Build) -> None:
         super().__init__(build)
@@ -29,13 +29,14 @@ class OpenLoopAgent(FixedPolicyAgent):
         self.instruction = instructions(build)
         self.oracles = oracles(build.parts)
         self.sight = Sight(self.suite, build.task, 1, False) if self.oracles else None
-        """Tells oracles where things are."""
+        """The views by which questions state true places to oracles; None without oracles."""
 
     def actor(self, places: Sequence[Place]) -> Actor:
         return OpenLoopActor(self, places)
 
     def legs(self, keypoints: Any, answer: Any) -> list[Leg]:
-        """Return the movements of an episode by the answers of its models (`motion.led`)."""
+        """Return the movements of an episode for its keypoints and the answer of the waypoints' model
+        (`motion.led`)."""
         return motion.led(self.config, self.suite, self.task, keypoints, answer)
 
 
@@ -45,10 +46,11 @@ class Trial:
     def __init__(self, place: Place, instruction: str, legs: list[Leg], answer: Any) -> None:
         self.place, self.instruction, self.legs, self.answer = place, instruction, legs, answer
         self.steps = self.waited = 0
-        """Steps of the present movement so far, and of these the ones at its place."""
+        """Steps of the present movement so far, and how many of them waited at its place."""
 
     def moved(self, tip: Array, near: float, patience: int) -> None:
-        """Go on to the movement that is due with the gripper's tip at [3]. The last one is never left."""
+        """Drop the movements that are finished with the gripper's tip at `tip` [3], in metres; the last one stays.
+        `near`: distance at which a place is reached; `patience`: most steps of a movement."""
         while len(self.legs) > 1:
             leg = self.legs[0]
             reached = bool(np.linalg.norm(leg.place - tip) <= near)

@@ -1,5 +1,5 @@
-"""The classifiers that need no foundation model: one that is trained on demonstrations and failures, and one that is
-told the truth.
+"""The classifiers that need no foundation model: one trained on demonstrations and failures, and a privileged one that
+is given the task's successes.
 
 `classifier=trained` and `classifier=oracle` name the judges `trained_classifier` and `oracle_classifier`.
 """
