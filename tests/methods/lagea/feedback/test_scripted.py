@@ -60,8 +60,14 @@ def test_what_it_sees_is_where_it_was_painted_at_any_size() -> None:
 
 def test_a_stated_outcome_decides_between_success_and_failure() -> None:
     near, far = (measure_frames(painted([(20, 20), place])) for place in ((60, 57), (90, 90)))
-    assert impressed(near, stated_outcome=True).code == "reached_goal" and impressed(near, stated_outcome=False).code in ERRORS
-    assert impressed(far, stated_outcome=False).code == "bad_approach_direction" and impressed(far, stated_outcome=True).code in SUCCESSES
+    assert (
+        impressed(near, stated_outcome=True).code == "reached_goal"
+        and impressed(near, stated_outcome=False).code in ERRORS
+    )
+    assert (
+        impressed(far, stated_outcome=False).code == "bad_approach_direction"
+        and impressed(far, stated_outcome=True).code in SUCCESSES
+    )
 
 
 def prompt(frames: Array, structured: bool = True, succeeded: bool | None = None) -> Message:
