@@ -33,7 +33,7 @@ from guidebench.harness.models.messages import Assignment, Registered, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import matrix
-from guidebench.methods.ellm.goals import asked_about
+from guidebench.methods.ellm.goals import question_state
 
 KINDS = ("all states", "all states, feelings left out", "states with a deed")
 MILLION = 1_000_000
@@ -56,7 +56,7 @@ def counted(suite: Any, task: str, steps: int, possible: bool) -> dict[str, Any]
         action = int(rng.integers(suite.spaces(task)[1].count) if choices is None else rng.choice(choices))
         stepped = played.step(action)
         met[KINDS[0]].add(text)
-        met[KINDS[1]].add(asked_about(text, ("you feel",), False))
+        met[KINDS[1]].add(question_state(text, ("you feel",), False))
         if played.caption() in deeds:
             done += 1
             met[KINDS[2]].add(text)

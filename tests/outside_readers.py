@@ -97,7 +97,7 @@ READERS: dict[str, str] = {
     "methods/ellm/memory:StateGoals.load_state": OWN,
     "methods/kagi/oracle:PoseReader.__call__": TEXT,
     "methods/kagi/report:_array": TEXT,
-    "methods/kagi/scripted:start_told": TEXT,
+    "methods/kagi/scripted:stated_start": TEXT,
     "methods/lagea/feedback/oracle:MeasureReader.__call__": TEXT,
     "reports/leaderboard/costs:_row": APART,
     "reports/leaderboard/frames:_shrunk": APART,

@@ -165,7 +165,7 @@ def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
     one.begin()
     one.step({}, "look up", {}, "grab mug")
     again = restored()
-    assert again._histories[0].told() == one.agent._histories[0].told() != "" and again._inferring[0]
+    assert again._histories[0].text() == one.agent._histories[0].text() != "" and again._inferring[0]
     one.infers(3)
     again = restored()
     assert again.target(0) == "put the mug away" and not again._inferring[0]

@@ -111,7 +111,7 @@ def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: 
     seen = [make_build(run.cell, [0], "cpu", [tmp_path]).suite(0).make("wood_sword").reset(3) for run in (first, last)]
     rng, rows = np.random.default_rng(0), np.zeros(4, np.int64)
     vectors = rng.standard_normal((4, 16)).astype(np.float32)
-    values = dual.learner.value(dual.seen(np.stack([seen[1]] * 4), vectors), rows)
+    values = dual.learner.value(dual.learner_observation(np.stack([seen[1]] * 4), vectors), rows)
     assert values == pytest.approx([explorer.value(np.stack([seen[0]]), rows[:1])[0]] * 4, abs=1e-6)
     assert not dual.memories[0].skills
     transfer = [word for word in words if word != "method=dsadf"]
