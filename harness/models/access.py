@@ -126,10 +126,10 @@ class Local(FilePart, ModelPart):
         """Return the digest of the model's files; None if they are not on this machine, or not all of them. Raise
         UserError for files that cannot be read."""
         from guidebench.harness.identity import digests
-        from guidebench.harness.models.backends.transformers_.loading import where
+        from guidebench.harness.models.backends.transformers_.loading import local_path
 
         try:
-            place = where(recipes.repository(self.model), getattr(self, "revision", None))
+            place = local_path(recipes.repository(self.model), getattr(self, "revision", None))
         except UserError:
             return None
         return None if place is None else digests.of_model(place)
@@ -150,13 +150,13 @@ class Local(FilePart, ModelPart):
         of a model with the same settings."""
         if models.cassette is None and (study is None or not study.is_dir()):
             return
-        from guidebench.harness.models import cassette, keeping
+        from guidebench.harness.models import cassette, study_models
 
         try:
-            files = keeping.sources(models, None if study is None else keeping.folder(study))
+            files = study_models.sources(models, None if study is None else study_models.folder(study))
         except UserError:  # a cassette that is missing; it is named before anything starts
             return
-        known = {name: value for name, value in keeping.identity(self).items() if name not in self.file_settings}
+        known = {name: value for name, value in study_models.identity(self).items() if name not in self.file_settings}
         alike = {**known, settings.DIGEST: None}
         found = False
         for identity in cassette.identities(files, role):

@@ -22,7 +22,7 @@ from guidebench.harness.models.calls import Asker, CallResult, Usage
 from guidebench.harness.models.cassette_file import (
     COLUMNS,
     PATIENCE,
-    TOOK,
+    USAGE_COLUMNS,
     WITHIN,
     InUse,
     copy,
@@ -47,12 +47,15 @@ MERGING = 900.0
 WAL_PAGES = 4_096
 """Pages of 4 KiB after which SQLite checkpoints a shard's write-ahead log, which waits for the disk."""
 FAILURE = (
-    f"SELECT kind, detail, {TOOK} FROM failures WHERE key = ? AND run = ? AND role = ? AND scope = ? AND ordinal = ?"
+    f"SELECT kind, detail, {USAGE_COLUMNS} FROM failures "
+    "WHERE key = ? AND run = ? AND role = ? AND scope = ? AND ordinal = ?"
 )
-ANSWER = f"SELECT run, model, value, detail, {TOOK} FROM answers WHERE key = ? ORDER BY run = ? DESC, run LIMIT 1"
-KEPT = "EXISTS (SELECT 1 FROM arrays WHERE arrays.key = answers.key AND arrays.run = answers.run)"
+ANSWER = (
+    f"SELECT run, model, value, detail, {USAGE_COLUMNS} FROM answers WHERE key = ? ORDER BY run = ? DESC, run LIMIT 1"
+)
+HAS_ARRAY = "EXISTS (SELECT 1 FROM arrays WHERE arrays.key = answers.key AND arrays.run = answers.run)"
 """Condition that the numbers of an array answer are stored."""
-ARRAY = ANSWER.replace("key = ?", f"key = ? AND {KEPT}")
+ARRAY = ANSWER.replace("key = ?", f"key = ? AND {HAS_ARRAY}")
 ARRAYS = '{"array":"%","shape":[%]}'
 """Pattern of the JSON header of an array answer."""
 DATA = "SELECT data FROM arrays WHERE key = ? AND run = ?"
@@ -64,7 +67,7 @@ class CassetteEntry(NamedTuple):
     request: Request
     asker: Asker
     model: str
-    told: CallResult
+    outcome: CallResult
     images: Mapping[str, bytes]
     """PNGs by digest."""
     spent: Usage
@@ -76,7 +79,7 @@ _Stored = tuple[str, bytes | None]
 
 
 class _Found(NamedTuple):
-    told: CallResult
+    outcome: CallResult
     stored: _Stored
     run: str
     model: str
@@ -99,9 +102,9 @@ class Cassette:
     def find(self, request: Request, asker: Asker) -> CallResult | None:
         """Return the recorded outcome of a question, preferably this run's, else any run's; None if there is none."""
         found = self._find(request, asker)
-        return None if found is None else found.told
+        return None if found is None else found.outcome
 
-    def hear(self, request: Request, asker: Asker) -> CallResult | None:
+    def adopt(self, request: Request, asker: Asker) -> CallResult | None:
         """Return what `find` returns, and record an answer of another run as this run's too."""
         found = self._find(request, asker)
         if found is None:
@@ -109,13 +112,13 @@ class Cassette:
         if found.run != asker.run:
             with self._writing() as db:
                 insert(db, "requests", [(request.key, request.text)])
-                _tell(db, request.key, asker, found.model, found.told, found.stored)
-        return found.told
+                _tell(db, request.key, asker, found.model, found.outcome, found.stored)
+        return found.outcome
 
     def lacks(self, digests: Iterable[str]) -> set[str]:
         """Return the digests whose images are not recorded yet; none if images are not kept."""
         wanted = set(digests) if self._keep_images else set()
-        return wanted if self._own is None else unknown(self._own, wanted)
+        return wanted if self._own is None else missing_images(self._own, wanted)
 
     def record(self, *entries: CassetteEntry) -> None:
         """Record outcomes in one transaction. Raise UserError if the disk is full."""
@@ -129,7 +132,7 @@ class Cassette:
 
     def dropped(self, request: Request) -> bool:
         """Return whether a missing answer is recorded as an array whose numbers were dropped."""
-        query = f"SELECT EXISTS (SELECT 1 FROM answers WHERE key = ? AND NOT {KEPT})"
+        query = f"SELECT EXISTS (SELECT 1 FROM answers WHERE key = ? AND NOT {HAS_ARRAY})"
         array = request.call.array is not None
         return array and any(db.execute(query, (request.key,)).fetchone()[0] for _, db in self._files())
 
@@ -241,7 +244,7 @@ def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Call
             insert(db, "arrays", [(key, asker.run, data)])
 
 
-def unknown(db: sqlite3.Connection, digests: set[str]) -> set[str]:
+def missing_images(db: sqlite3.Connection, digests: set[str]) -> set[str]:
     """Return the digests of which a cassette holds no image."""
     marks = ", ".join("?" * len(digests))
     return digests - {
@@ -275,13 +278,13 @@ def identities(paths: Iterable[Path], role: str | None) -> Iterator[Mapping[str,
                     yield identity
 
 
-def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
+def lost_arrays(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
     """Return model -> number of array answers to these runs (`CELL/SEED`) whose numbers no file holds any more; models
     without such answers are omitted."""
     found: dict[str, str] = {}
     with ExitStack() as stack:
         files = {path: stack.enter_context(closing(opened(path))) for path in paths}
-        query = f"SELECT key, model FROM answers WHERE {WITHIN} AND value LIKE '{ARRAYS}' AND NOT {KEPT}"
+        query = f"SELECT key, model FROM answers WHERE {WITHIN} AND value LIKE '{ARRAYS}' AND NOT {HAS_ARRAY}"
         for path, db in files.items():
             with faults_of(path):
                 for key, model in db.execute(query, (dumps([*runs]),)):

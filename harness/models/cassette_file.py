@@ -36,15 +36,15 @@ class NotKept(Exception):
         self.shape = shape
 
 
-TOOK = ", ".join(Usage._fields)
-TOLD = f"role, scope, ordinal, step, model, detail, {TOOK}"
+USAGE_COLUMNS = ", ".join(Usage._fields)
+OUTCOME_COLUMNS = f"role, scope, ordinal, step, model, detail, {USAGE_COLUMNS}"
 COLUMNS = {
     "images": "digest, png",
     "requests": "key, text",
-    "answers": f"key, run, value, {TOLD}",
+    "answers": f"key, run, value, {OUTCOME_COLUMNS}",
     "arrays": "key, run, data",
-    "failures": f"key, run, kind, {TOLD}",
-    "spent": f"run, model, {TOOK}",
+    "failures": f"key, run, kind, {OUTCOME_COLUMNS}",
+    "spent": f"run, model, {USAGE_COLUMNS}",
 }
 """Table -> its columns. `answers` and `failures` hold the outcomes that runs received, `spent` the usage of each actual
 attempt. `arrays` holds the bytes of array answers; a study may drop them, and the answer then keeps only type and

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from guidebench.harness import apart, outside, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
-from guidebench.harness.models import once
+from guidebench.harness.models import single_calls
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, Failure
 from guidebench.harness.parts import FilePart
@@ -66,7 +66,7 @@ def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> 
     """Make a call and report its outcome; `missing` is the verdict without an answer."""
     started = time.perf_counter()
     try:
-        reply = once.ask(config, call)
+        reply = single_calls.ask(config, call)
     except UserError as error:
         return Finding(name, missing, str(error))
     seconds = time.perf_counter() - started
@@ -84,11 +84,11 @@ def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> 
 
 def _weights(config: Any) -> Generator[Finding, None, bool]:
     """Check files and memory of a local model; return whether it can be loaded without a download."""
-    from guidebench.harness.models.backends.transformers_.loading import missing, where
+    from guidebench.harness.models.backends.transformers_.loading import local_path, missing
 
     try:
         name = recipes.repository(config.model)
-        place = where(name, config.revision)
+        place = local_path(name, config.revision)
     except UserError as error:
         yield Finding("files", False, str(error))
         return False
@@ -108,7 +108,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
     yield Finding("files", True, f"{count / 1e9:.3g} billion parameters, {size / GIB:.2f} GiB safetensors in {place}")
     if isinstance(config, FilePart) and (digest := config.content()) is not None:
         yield Finding("digest", True, digest)
-    device = config.device or once.device()
+    device = config.device or single_calls.device()
     needed, free = WORKING * count * BYTES.get(config.dtype, 4), _free_memory(device)
     text = f"about {needed / GIB:.2f} GiB at work in {config.dtype} on {device}, {free / GIB:.1f} GiB free"
     yield Finding("memory", needed < free, text + ("" if needed < free else "; choose a smaller model or dtype"))
@@ -166,7 +166,7 @@ def _server(config: Any, kind: str) -> Iterator[Finding]:
     key = bool(os.environ.get(config.key_variable, "").strip())
     yield Finding("key", key or None, f"{config.key_variable} is {'set' if key else 'not set'}")
     try:
-        wanted, (address, found) = recipes.served(config.model), asyncio.run(listed())
+        wanted, (address, found) = recipes.server_name(config.model), asyncio.run(listed())
     except UserError as error:
         yield Finding("server", False, str(error))
         return

@@ -22,7 +22,7 @@ from guidebench.harness.companions import Companion
 from guidebench.harness.errors import BudgetReached, UserError, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.heartbeats import SILENT_AFTER, Silent
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.access import Served
 from guidebench.harness.models.calls import Asker, CallResult, FailureKind
 from guidebench.harness.models.checkup import tiny
@@ -35,7 +35,7 @@ ANSWERED_ANYHOW: frozenset[FailureKind] = frozenset(("malformed", "refused", "em
 """Kinds of failure that prove the model reachable, although its answer to the small call is unusable."""
 
 
-class Asked(NamedTuple):
+class StudyModel(NamedTuple):
     """A model of a study: its role, its kind of part (judge, chat, embedder) and its built configuration."""
 
     role: str
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
 
 
 def check(
-    asked: Iterable[Asked], models: Models, directory: Path, device: str, tell: Callable[[Asked, str], None],
+    asked: Iterable[StudyModel], models: Models, directory: Path, device: str, tell: Callable[[StudyModel, str], None],
     shared: bool = False, silent_after: float = SILENT_AFTER,
 ) -> None:  # fmt: skip
     """Make one call to each model. `directory`: the study's folder of recorded answers; `tell` receives each outcome;
@@ -65,7 +65,7 @@ def check(
         return
     for each in distinct(asked):
         try:
-            if keeping.local(each.config):
+            if study_models.is_local(each.config):
                 told = _apart(silent_after, each, models, directory, device, shared)
             else:
                 told = _ask(each, models, directory, device, shared)
@@ -83,28 +83,28 @@ def check(
             tell(each, f"{each.name} answered a first call in {told.usage.seconds:.1f} s")
 
 
-def distinct(asked: Iterable[Asked]) -> list[Asked]:
+def distinct(asked: Iterable[StudyModel]) -> list[StudyModel]:
     """Return each model once, ignoring settings such as prompt and delay that do not change the model."""
-    found: dict[Any, Asked] = {}
+    found: dict[Any, StudyModel] = {}
     for each in asked:
-        if keeping.recorded(each.config):
+        if study_models.is_recorded(each.config):
             reached = {
                 field.name: getattr(each.config, field.name)
                 for field in dataclasses.fields(each.config)
-                if field.name not in keeping.NOT_THE_MODEL
+                if field.name not in study_models.NOT_THE_MODEL
             }
             found.setdefault((each.kind, each.config.backend, repr(sorted(reached.items()))), each)
     return list(found.values())
 
 
-def _ask(each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
+def _ask(each: StudyModel, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
     """Return the outcome of one call, through a desk that records no answer and respects the study's budget."""
 
     async def answered() -> CallResult:
         live = dataclasses.replace(models, mode="live")
         with tempfile.TemporaryDirectory() as scratch:
-            other = keeping.Shared(scratch, "contact") if shared else None
-            desk = keeping.desk(each.config, live, directory, device, ATTEMPTS, other)
+            other = study_models.Shared(scratch, "contact") if shared else None
+            desk = study_models.desk(each.config, live, directory, device, ATTEMPTS, other)
             try:
                 return await desk.answer(tiny(each.config, each.kind), ASKER)
             finally:
@@ -113,7 +113,9 @@ def _ask(each: Asked, models: Models, directory: Path, device: str, shared: bool
     return asyncio.run(answered())
 
 
-def _apart(silent_after: float, each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
+def _apart(
+    silent_after: float, each: StudyModel, models: Models, directory: Path, device: str, shared: bool
+) -> CallResult:
     """Run `_ask` in a separate process, whose end frees the loaded model."""
     with Companion(_serve, silent_after) as process:
         try:
@@ -139,17 +141,17 @@ def _serve(connection: Connection) -> None:
         connection.send(answer)
 
 
-def _unreached(each: Asked) -> str:
+def _unreached(each: StudyModel) -> str:
     return f"{each.name} did not answer a first call, so nothing was trained"
 
 
-def _remedy(each: Asked) -> str:
+def _remedy(each: StudyModel) -> str:
     settings = [f"{each.role}={each.config.backend}", f"{each.role}.model={each.config.model}"]
     if isinstance(each.config, Served) and each.config.base_url:
         settings.append(f"{each.role}.base_url={each.config.base_url}")
     mend = (
         "free some memory or choose another model"
-        if keeping.local(each.config)
+        if study_models.is_local(each.config)
         else f"start the server, or name the right one with {each.role}.base_url and {each.role}.model"
     )
     doctor = shlex.join(["bench", "doctor", *settings])

@@ -19,7 +19,7 @@ import numpy as np
 from guidebench.harness.errors import MissingCall, UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models import keys
-from guidebench.harness.models.backends.faults import Breaker, kept, scrubbed
+from guidebench.harness.models.backends.faults import Breaker, recordable, scrubbed
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.budget import Budget
 from guidebench.harness.models.calls import (
@@ -174,7 +174,7 @@ class Desk:
         if self._cassette is None or self._mode == "live":
             return None
         if self._mode == "record":
-            return self._cassette.hear(request, asker)
+            return self._cassette.adopt(request, asker)
         found = self._cassette.find(request, asker)
         if found is None:
             missing = (
@@ -265,7 +265,7 @@ class Desk:
             async with asyncio.timeout(self._policy.timeout):
                 with counting(requests.next):
                     reply = await self._model.answer(call)
-            reply, took = reply._replace(value=kept(reply.value)), reply.usage
+            reply, took = reply._replace(value=recordable(reply.value)), reply.usage
             if wrong := call.fault(reply.value):
                 raise Failure("malformed", wrong, took)
             return reply, requests.rest(took)

@@ -18,7 +18,7 @@ from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.cassette import MERGED, files, writing
 from guidebench.harness.models.cassette_file import (
     STRANGERS,
-    TOOK,
+    USAGE_COLUMNS,
     copy,
     create,
     faults_of,
@@ -31,10 +31,10 @@ from guidebench.harness.models.spending import Account, Purpose, by_purpose, rea
 TAKEN = ("images", "requests", "answers", "arrays", "failures")
 """Tables that are exported and imported; `spent` stays with its own study."""
 GATHERED = {
-    "answers": f"key, model, {TOOK}, PRIMARY KEY (key)",
+    "answers": f"key, model, {USAGE_COLUMNS}, PRIMARY KEY (key)",
     "failures": "key, run, ordinal, model, kind, PRIMARY KEY (key, run, ordinal)",
     "images": "digest, length, PRIMARY KEY (digest)",
-    "spent": f"model, run, {TOOK}",
+    "spent": f"model, run, {USAGE_COLUMNS}",
 }
 """Temporary tables for counting: each question, failure and image counts once, even if several files hold it."""
 

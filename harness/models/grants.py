@@ -187,7 +187,7 @@ def settle(folder: Path, account: Path) -> bool:
     return True
 
 
-def taken(folder: Path, account: Path) -> Amounts:
+def spent_and_granted(folder: Path, account: Path) -> Amounts:
     """Return what is spent, and granted at present."""
     found, number = budget.spent(account)
     while (grant := _read(folder, number + 1)) is not None:

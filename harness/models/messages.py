@@ -17,7 +17,7 @@ HURRIED = 5.0
 """The same where the command is being stopped or the worker has ended (heartbeats.STOPPING)."""
 
 
-class Registered(NamedTuple):
+class RegisteredPart(NamedTuple):
     """Name and settings of a registered part."""
 
     kind: str
@@ -31,11 +31,11 @@ class Registered(NamedTuple):
 class Voice(NamedTuple):
     """How the process uses its model in one role."""
 
-    model: Registered
+    model: RegisteredPart
     """The model with the role's settings; prompt and sampling may differ between roles."""
     clip_length: int = 1
     """Frames per judged clip"""
-    speaker: Registered | None = None
+    speaker: RegisteredPart | None = None
     """Part whose dialogue the model answers; None for a judge that gets clips."""
     array: Declared | None = None
     """Array that the dialogue returns, if it returns one."""
@@ -44,7 +44,7 @@ class Voice(NamedTuple):
 class Assignment(NamedTuple):
     """Everything that the model process needs to render frames and to call its model, or its hand-written models."""
 
-    suite: Registered
+    suite: RegisteredPart
     task: str
     voices: Mapping[str, Voice]
     """Role -> its use of the model, for every role that the process has in the cell."""
@@ -63,7 +63,7 @@ class Assignment(NamedTuple):
     device: str = "cpu"
 
     @property
-    def model(self) -> Registered:
+    def model(self) -> RegisteredPart:
         """The model, with the settings of its first role."""
         return next(iter(self.voices.values())).model
 
@@ -73,7 +73,7 @@ class Assignment(NamedTuple):
         return ", ".join(dict.fromkeys(str(voice.model) for voice in self.voices.values()))
 
 
-class Sent(NamedTuple):
+class SentQuestion(NamedTuple):
     """A question sent to the process."""
 
     number: int
@@ -112,7 +112,7 @@ class ProcessReply(NamedTuple):
     """Message from the process: an answer, or why there will be none."""
 
     number: int
-    told: CallResult | None = None
+    outcome: CallResult | None = None
     drawing: float = 0.0
     """Seconds spent rendering the clip."""
     memory: Memory = Memory()

@@ -51,8 +51,8 @@ class OracleBackend:
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
         started = time.perf_counter()
-        generator = self._streams[item.ask.row].of_question(item.ordinal, item.ask.to, item.scope)
-        value = self._oracle(item.ask, generator)
+        generator = self._streams[item.question.row].of_question(item.ordinal, item.question.to, item.scope)
+        value = self._oracle(item.question, generator)
         usage = Usage(calls=1, seconds=time.perf_counter() - started)
         self._answers[item.number] = CallResult(value, "empty" if value is None else "", usage, usage)
         self.clips += 1

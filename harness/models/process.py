@@ -33,7 +33,7 @@ from guidebench.harness.models.messages import (
     Farewell,
     ProcessReply,
     Publish,
-    Sent,
+    SentQuestion,
 )
 from guidebench.harness.models.questions import InFlight, Memory
 from guidebench.harness.records.leases import Fenced
@@ -62,10 +62,10 @@ class ModelProcess:
         self._assignment, self._patience, self._window, self._requests = assignment, patience, window, requests
         self._silent_after, self._stop = silent_after, stop
         self._watch: Watch | None = None
-        self._waiting: deque[Sent] = deque()
-        self._ahead: deque[Sent] = deque()
+        self._waiting: deque[SentQuestion] = deque()
+        self._ahead: deque[SentQuestion] = deque()
         """Questions for which the training loop is waiting; they are sent before the others"""
-        self._sent: dict[int, Sent] = {}
+        self._sent: dict[int, SentQuestion] = {}
         self._answers: dict[int, CallResult] = {}
         self._missing: dict[int, str] = {}
         """Number -> message for each unrecorded question. It is an error only if the answer is needed: a recorded run
@@ -90,10 +90,10 @@ class ModelProcess:
     def ask(self, item: InFlight, ahead: bool = False) -> None:
         """Queue a question. Only its number, role, origin, snapshots uint8 [L, n] and content are sent to the
         process."""
-        ask = item.ask
+        ask = item.question
         queue = self._ahead if ahead else self._waiting
         queue.append(
-            Sent(
+            SentQuestion(
                 item.number, ask.to, ask.row, item.scope, item.ordinal, item.step, ask.snapshots, ask.content,
                 len(ask.key), item.probe,
             )
@@ -259,11 +259,11 @@ class ModelProcess:
         if message.missing:
             self._missing[message.number] = message.missing
             return
-        assert message.told is not None
-        self.seconds += message.drawing + message.told.billed.seconds
+        assert message.outcome is not None
+        self.seconds += message.drawing + message.outcome.billed.seconds
         self.clips += 1
         self.memory = self.memory.with_(message.memory)
-        self._answers[message.number] = message.told
+        self._answers[message.number] = message.outcome
 
     def _restart(self, cause: BaseException) -> None:
         """Restart the process and put its unanswered questions back at the head of the queue."""

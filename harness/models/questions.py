@@ -31,7 +31,7 @@ class InFlight(NamedTuple):
     number: int
     ordinal: int
     step: int
-    ask: Question
+    question: Question
     scope: str = ""
     """Context of the question: "" for training, else an episode of an evaluation."""
     probe: bool = False
@@ -78,7 +78,7 @@ class Backend(Protocol):
     def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None: ...
 
 
-class Account(NamedTuple):
+class QuestionAccount(NamedTuple):
     """Usage of a run's questions, including failed ones, as if no answer had come from a cassette: the same for every
     repetition of the run. What was really spent is in the study's cassette (`spending`)."""
 
@@ -88,15 +88,15 @@ class Account(NamedTuple):
     questions: int = 0
     """Questions that ended, with or without an answer; one question may take several calls."""
 
-    def plus(self, other: Account) -> Account:
+    def plus(self, other: QuestionAccount) -> QuestionAccount:
         """Return the sum, field by field."""
-        return Account(
+        return QuestionAccount(
             self.would_be.plus(other.would_be), self.failures + other.failures, self.questions + other.questions
         )
 
-    def with_answer(self, told: CallResult) -> Account:
+    def with_answer(self, told: CallResult) -> QuestionAccount:
         """Return the account after one more question ended with `told`."""
-        return self.plus(Account(told.usage, int(bool(told.failure)), 1))
+        return self.plus(QuestionAccount(told.usage, int(bool(told.failure)), 1))
 
 
 class Due(NamedTuple):
@@ -104,7 +104,7 @@ class Due(NamedTuple):
 
     item: InFlight
     answer: Response
-    told: CallResult
+    outcome: CallResult
 
 
 class QuestionQueue:
@@ -126,7 +126,7 @@ class QuestionQueue:
         self._scoped: defaultdict[str, list[int]] = defaultdict(lambda: [0] * rows)
         self._numbers = itertools.count() if numbers is None else numbers
         self._next_due = math.inf
-        self.accounts = [Account()] * rows
+        self.accounts = [QuestionAccount()] * rows
         self.waited = 0.0
         """Seconds that the training loop waited for late answers"""
 
@@ -162,7 +162,7 @@ class QuestionQueue:
         for item in items:
             told, seconds = self._backend.take(item.number, stop)
             self.waited += seconds
-            self.accounts[item.ask.row] = self.accounts[item.ask.row].with_answer(told)
+            self.accounts[item.question.row] = self.accounts[item.question.row].with_answer(told)
             found.append(told.value)
         return found
 
@@ -182,9 +182,9 @@ class QuestionQueue:
                 item = queue.pop(0)
                 told, seconds = self._backend.take(item.number)
                 self.waited += seconds
-                row = item.ask.row
+                row = item.question.row
                 self.accounts[row] = self.accounts[row].with_answer(told)
-                found.append(Due(item, Response(row, item.ask.key, told.value, item.ask.to), told))
+                found.append(Due(item, Response(row, item.question.key, told.value, item.question.to), told))
         self._next_due = min((self._due_step(queue[0]) for queue in self._flight if queue), default=math.inf)
         return found
 
@@ -213,7 +213,7 @@ class QuestionQueue:
         return self._backend.halted
 
     @property
-    def asked(self) -> int:
+    def question_count(self) -> int:
         """Questions asked so far, over all seeds."""
         return sum(self._ordinals)
 
@@ -232,11 +232,11 @@ class QuestionQueue:
                 {
                     "step": item.step,
                     "ordinal": item.ordinal,
-                    "key": item.ask.key,
-                    "snapshots": item.ask.snapshots,
-                    "events": item.ask.events,
-                    "content": item.ask.content,
-                    **({} if item.ask.measures is None else {"measures": item.ask.measures}),
+                    "key": item.question.key,
+                    "snapshots": item.question.snapshots,
+                    "events": item.question.events,
+                    "content": item.question.content,
+                    **({} if item.question.measures is None else {"measures": item.question.measures}),
                 }
                 for item in self._flight[row]
             ],
@@ -246,7 +246,9 @@ class QuestionQueue:
         """Restore the state of one seed and ask its unanswered questions again."""
         self._ordinals[row] = int(state["ordinal"])
         account = state["account"]
-        self.accounts[row] = Account(Usage(*account["would_be"]), int(account["failures"]), int(account["questions"]))
+        self.accounts[row] = QuestionAccount(
+            Usage(*account["would_be"]), int(account["failures"]), int(account["questions"])
+        )
         for item in state["asks"]:
             snapshots = None if item["snapshots"] is None else np.asarray(item["snapshots"])
             key, events = np.asarray(item["key"]), np.asarray(item["events"])
@@ -255,7 +257,7 @@ class QuestionQueue:
             self._put(ask, int(item["step"]), int(item["ordinal"]))
 
 
-def consulted(
+def consult(
     roles: Mapping[str, QuestionQueue],
     questions: Sequence[tuple[Question, str]],
     step: int,

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models import cassette
-from guidebench.harness.models.cassette import SHARDS, Cassette, unknown
+from guidebench.harness.models.cassette import SHARDS, Cassette, missing_images
 from guidebench.harness.models.cassette_file import STRANGERS, copy, create, faults_of, opened, transaction, uri
 from guidebench.harness.records.files import move, refresh
 from guidebench.harness.records.leases import Fenced
@@ -52,7 +52,7 @@ class Segmented(Cassette):
         super().__init__([*sources, scratch / HEARD, scratch / MINE, *left], self._next(), keep_images)
 
     def lacks(self, digests: Iterable[str]) -> set[str]:
-        return unknown(self._sources[self._scratch / MINE], super().lacks(digests))
+        return missing_images(self._sources[self._scratch / MINE], super().lacks(digests))
 
     def publish(self, followers: Iterable[Path] = ()) -> None:
         self._end_shard()

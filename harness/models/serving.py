@@ -32,13 +32,21 @@ from guidebench.harness.interfaces import Array, Dialogue, Unusable
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Asker, Call, CallResult, JudgeCall, Model, Usage
 from guidebench.harness.models.hosts.client import HostedModel
-from guidebench.harness.models.messages import HURRIED, Assignment, Farewell, ProcessReply, Publish, Registered, Sent
+from guidebench.harness.models.messages import (
+    HURRIED,
+    Assignment,
+    Farewell,
+    ProcessReply,
+    Publish,
+    RegisteredPart,
+    SentQuestion,
+)
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.arrays import Declared
 from guidebench.harness.records.leases import Fenced
 
-Message = Sent | Publish | Farewell | Exception
+Message = SentQuestion | Publish | Farewell | Exception
 """What the worker sends, or why it sends nothing more."""
 
 
@@ -61,7 +69,7 @@ class Answers(Protocol):
     async def close(self, grace: float, last: Callable[[], None]) -> None: ...
 
 
-class Unaided:
+class DirectModels:
     """Scripted models, by role, called directly: they are free and deterministic, so they need neither cassette nor
     retries."""
 
@@ -209,15 +217,15 @@ def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyn
 
 
 async def _answer(
-    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, item: Sent, hand: ThreadPoolExecutor,
-    hosted: HostedModel | None,
+    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, item: SentQuestion,
+    hand: ThreadPoolExecutor, hosted: HostedModel | None,
 ) -> None:  # fmt: skip
     try:
         drawing, frames = 0.0, None
         if item.snapshots is not None:
             frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, item)
         run = assignment.runs[item.row]
-        spoken = studio.spoken[item.role]
+        spoken = studio.dialogues[item.role]
         if spoken.dialogue is not None:
             told = await _converse(spoken, spoken.dialogue, desk, frames, item, run)
         else:
@@ -240,7 +248,7 @@ async def _answer(
 
 
 async def _converse(
-    spoken: Spoken, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
+    spoken: RoleDialogue, dialogue: Dialogue, desk: Answers, frames: Array | None, item: SentQuestion, run: str
 ) -> CallResult:
     """Run a dialogue and return its value with the usage of all its calls; if it returns None or `Unusable`, the
     question has failed, with the kind of its last failed call, else `malformed`. Raise UserError for an array that
@@ -275,7 +283,7 @@ async def _converse(
     return CallResult(value, failure, usage, billed, {"message": wrong} if wrong else {})
 
 
-def _read(item: Sent, speaker: str) -> Any:
+def _read(item: SentQuestion, speaker: str) -> Any:
     """Return the parsed content of a question; raise UserError if it is not JSON."""
     try:
         return json.loads(item.content or "null")
@@ -291,7 +299,7 @@ def _send(connection: Connection, message: ProcessReply) -> None:
         connection.send(message)
 
 
-class Spoken(NamedTuple):
+class RoleDialogue(NamedTuple):
     """Prompt, sampling and dialogue of one role."""
 
     clip_length: int
@@ -313,8 +321,8 @@ class Studio:
         self._draw: Callable[[Array], Array] | None = None
         if assignment.drawing is not None:
             self._draw = suite.drawing(**assignment.drawing).spawn(assignment.task)
-        self.spoken = {
-            role: Spoken(
+        self.dialogues = {
+            role: RoleDialogue(
                 voice.clip_length, str(voice.model.settings.get("prompt", "")), built(voice.model).sampled,
                 built(voice.speaker).dialogue(suite, assignment.task, role) if voice.speaker else None,
                 str(voice.speaker), voice.array,
@@ -322,17 +330,17 @@ class Studio:
             for role, voice in assignment.voices.items()
         }  # fmt: skip
 
-    def draw(self, item: Sent) -> tuple[Array, float]:
+    def draw(self, item: SentQuestion) -> tuple[Array, float]:
         """Return frames [L, height, width, 3] of a question's snapshots, a judged clip padded to its full length, and
         the seconds of rendering."""
         started = time.perf_counter()
         assert self._draw is not None and item.snapshots is not None, "snapshots without rendering settings"
-        spoken = self.spoken[item.role]
+        spoken = self.dialogues[item.role]
         shown = item.snapshots if spoken.dialogue else padded(item.snapshots, spoken.clip_length)
         return self._draw(shown), time.perf_counter() - started
 
 
-def built(part: Registered) -> Any:
+def built(part: RegisteredPart) -> Any:
     """Return the built configuration of a registered part."""
     from guidebench.harness import registry
 
@@ -344,16 +352,20 @@ def answers(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedMode
     another process, if it is not loaded here."""
     config = built(assignment.model)
     if config.backend == "scripted":
-        return Unaided({role: _scripted(assignment, voice.model, hand) for role, voice in assignment.voices.items()})
-    from guidebench.harness.models import keeping
+        return DirectModels(
+            {role: _scripted(assignment, voice.model, hand) for role, voice in assignment.voices.items()}
+        )
+    from guidebench.harness.models import study_models
 
     models = Models(**assignment.models)
-    shared = keeping.Shared(assignment.scratch, assignment.runs[0].partition("/")[0]) if assignment.shared else None
+    shared = (
+        study_models.Shared(assignment.scratch, assignment.runs[0].partition("/")[0]) if assignment.shared else None
+    )
     load = None if hosted is None else hosted.spawn
-    return keeping.desk(config, models, Path(assignment.directory), assignment.device, shared=shared, spawn=load)
+    return study_models.desk(config, models, Path(assignment.directory), assignment.device, shared=shared, spawn=load)
 
 
-def _scripted(assignment: Assignment, model: Registered, hand: ThreadPoolExecutor) -> ScriptedModel:
+def _scripted(assignment: Assignment, model: RegisteredPart, hand: ThreadPoolExecutor) -> ScriptedModel:
     config, suite = built(model), built(assignment.suite)
     drawn = (suite.drawing(**(assignment.drawing or {})),) if config.draws else ()
     spawn = functools.partial(config.spawn, suite, assignment.task, *drawn)

@@ -91,7 +91,7 @@ def yes_or_no(text: str) -> float:
     return float(said.group(1).lower() == "yes")
 
 
-def answering(texts: Sequence[str], words: Sequence[bool]) -> int:
+def answer_index(texts: Sequence[str], words: Sequence[bool]) -> int:
     """Return the index of the token that answers yes or no, according to `yes_or_no` on the whole answer; raise its
     Failures.
 

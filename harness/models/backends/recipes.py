@@ -90,7 +90,7 @@ def repository(name: str) -> str:
     return found.repository
 
 
-def served(name: str) -> str:
+def server_name(name: str) -> str:
     """Return the model name to send to a server: a short name's API name, or else its repository id, which vLLM and
     similar servers use; any other name unchanged. Raise UserError for a short name that no server offers."""
     found = _recipes().get(name)

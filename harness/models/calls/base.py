@@ -25,7 +25,7 @@ FailureKind = Literal[
 ]  # fmt: skip
 RETRYABLE = frozenset(("timeout", "rate_limited", "server", "connection", "malformed", "empty"))
 """Kinds of failure after which another attempt may succeed; `malformed` only of a call that is sampled."""
-Shown = Sequence[tuple[str, Sequence[Json]]]
+CallSections = Sequence[tuple[str, Sequence[Json]]]
 """Sections of a call on a web page: a heading, and the texts and images, {"image": digest}, below it."""
 
 
@@ -95,7 +95,7 @@ class Call(ABC):
         return code(self)
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
+    def sections(cls, asked: Mapping[str, Json]) -> CallSections:
         """Return the sections in which a web page shows a canonical form."""
         fields = {name: value for name, value in asked.items() if name not in ("kind", "model", "asker")}
         return [

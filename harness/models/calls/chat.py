@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from guidebench.harness.models.calls import schemas
-from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.models.calls.base import Call, CallSections, Json, part
 from guidebench.harness.registry import register
 from guidebench.harness.texts import each_text, mended
 from guidebench.harness.types import Array
@@ -97,7 +97,7 @@ class ChatCall(Call):
         return code(self.messages)
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
+    def sections(cls, asked: Mapping[str, Json]) -> CallSections:
         return [(str(message["role"]), message["content"]) for message in asked["messages"]]
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from guidebench.harness.interfaces import ReadsPrompts
-from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.models.calls.base import Call, CallSections, Json, part
 from guidebench.harness.registry import register
 from guidebench.harness.types import Array
 
@@ -72,7 +72,7 @@ class JudgeCall(Call):
         return code([self.clip])[0]
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
+    def sections(cls, asked: Mapping[str, Json]) -> CallSections:
         return [("frames", asked["clip"]), ("prompt", [asked["prompt"]])]
 
     @classmethod

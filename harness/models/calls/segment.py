@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from guidebench.harness.errors import count
-from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.models.calls.base import Call, CallSections, Json, part
 from guidebench.harness.registry import register
 from guidebench.harness.types import Array
 
@@ -80,7 +80,7 @@ class SegmentCall(Call):
         return 1.0 - math.fsum(overlaps) / len(overlaps) if overlaps else 0.0
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
+    def sections(cls, asked: Mapping[str, Json]) -> CallSections:
         points = count(len(asked["points"]), "point")
         return [("image", [asked["image"]]), ("points", [points]), ("text", [asked["text"]])]
 

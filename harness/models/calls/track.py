@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from guidebench.harness.models.calls.arrays import Form
-from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.models.calls.base import Call, CallSections, Json, part
 from guidebench.harness.models.calls.segment import point_of
 from guidebench.harness.registry import register
 from guidebench.harness.types import Array
@@ -75,7 +75,7 @@ class TrackCall(Call):
         return float(apart.max(initial=0.0) / self.frames.shape[2])
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
+    def sections(cls, asked: Mapping[str, Json]) -> CallSections:
         column, row = asked["point"]
         return [
             ("frames", asked["frames"]), ("point", [f"column {column:g}, row {row:g}"]), ("text", [asked["text"]])
@@ -86,7 +86,7 @@ class TrackCall(Call):
         return f"the point in {len(value)} frames; it is seen in {int(value[:, 2].sum())}"
 
 
-def followed(masks: Array, point: tuple[float, float]) -> Array:
+def track_of_masks(masks: Array, point: tuple[float, float]) -> Array:
     """Return the answer of `TrackCall`, float32 [L, 3], of the object's masks, bool [L, height, width].
 
     The point keeps its place relative to the centroid of the object's mask if it lies on the first mask, and else is

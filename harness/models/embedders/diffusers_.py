@@ -57,7 +57,7 @@ class Diffusers(Local):
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
         device."""
         from guidebench.harness.models.backends.diffusers_.model import DiffusersModel
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
 
         source = Source(self.model, self.revision, self.dtype, self.device or device)
         return DiffusersModel(source, batch_size=self.batch_size)

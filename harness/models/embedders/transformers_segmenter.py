@@ -48,7 +48,7 @@ class Segmenter(Local):
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
         device."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.segmenting import SegmentingModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device)

@@ -46,7 +46,7 @@ class TextTransformers(Transformers):
 
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; errors as for the embedder transformers."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
         source = Source(

@@ -14,15 +14,15 @@ from guidebench.harness.errors import NoMemory, UserError
 from guidebench.harness.models.calls import Call, Failure, Model, Reply, Usage
 from guidebench.harness.models.hosts.wire import (
     READ_AHEAD,
-    Asked,
     Greeting,
-    Told,
-    Wanted,
+    HostCall,
+    HostOutcome,
+    ModelRequest,
     packed,
     receive,
     receive_now,
 )
-from guidebench.harness.models.messages import Registered
+from guidebench.harness.models.messages import RegisteredPart
 from guidebench.harness.models.questions import Memory
 
 DEATHS = 3
@@ -36,7 +36,7 @@ class HostedModel:
     """A `Model` whose calls the model host answers. If the host dies, the command starts another one, and the calls
     that had no answer are sent to it."""
 
-    def __init__(self, requests: socket.socket, part: Registered) -> None:
+    def __init__(self, requests: socket.socket, part: RegisteredPart) -> None:
         """`requests`: the socket of the command on which a model is asked for; `part`: the model and its settings."""
         self._requests, self._part = requests, part
         self._wanted = b""
@@ -47,7 +47,7 @@ class HostedModel:
         self._asking: socket.socket | None = None
         """The connection on which a host's greeting is awaited."""
         self._numbers = itertools.count()
-        self._waiting: dict[int, asyncio.Future[Told]] = {}
+        self._waiting: dict[int, asyncio.Future[HostOutcome]] = {}
         self._listening: asyncio.Task[None] | None = None
         self._deaths = 0
         self._slowest = 0.0
@@ -55,8 +55,9 @@ class HostedModel:
         """GPU memory of the host."""
 
     def spawn(self, device: str) -> Model:
-        """Return this model when the host has loaded it, which blocks; raise errors as `keeping.loaded` does."""
-        wanted = Wanted(self._part, device, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        """Wait until the host has loaded the model, then return this object; raise errors as
+        `study_models.load_model` does."""
+        wanted = ModelRequest(self._part, device, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self._wanted = pickle.dumps(wanted, pickle.HIGHEST_PROTOCOL)
         while self._greeted is None:
             self._connect()
@@ -94,20 +95,20 @@ class HostedModel:
         if self._greeted is not None:
             self._greeted.close()
 
-    async def _told(self, call: Call) -> Told:
+    async def _told(self, call: Call) -> HostOutcome:
         """Return the outcome of one call; raise ConnectionError if the host ends before."""
         while self._writer is None:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.create_task(self._open())
                 self._opening.add_done_callback(_seen)
             await asyncio.shield(self._opening)  # a call that times out leaves it to the others
-        number, arriving = next(self._numbers), asyncio.Future[Told]()
+        number, arriving = next(self._numbers), asyncio.Future[HostOutcome]()
         self._waiting[number] = arriving
         try:
-            self._send(Asked(number, call))
+            self._send(HostCall(number, call))
             return await arriving
         except asyncio.CancelledError:
-            self._send(Asked(number, None))
+            self._send(HostCall(number, None))
             raise
         finally:
             self._waiting.pop(number, None)
@@ -122,7 +123,7 @@ class HostedModel:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                told: Told = await receive(reader)
+                told: HostOutcome = await receive(reader)
                 if (arriving := self._waiting.get(told.number)) is not None and not arriving.done():
                     arriving.set_result(told)
         except Exception:  # it has ended, or sent what cannot be read
@@ -138,7 +139,7 @@ class HostedModel:
             if not arriving.done():
                 arriving.set_exception(ConnectionError("the model host has ended"))
 
-    def _send(self, asked: Asked) -> None:
+    def _send(self, asked: HostCall) -> None:
         if self._writer is not None:
             self._writer.write(packed(asked))
 

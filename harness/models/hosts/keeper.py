@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from guidebench.harness import fork_server, heartbeats
 from guidebench.harness.heartbeats import LOOK, SILENT_AFTER, Pulse, Silent, Watch
-from guidebench.harness.models.hosts.wire import BUSY, CONNECT, YIELD, Wanted, packed
+from guidebench.harness.models.hosts.wire import BUSY, CONNECT, YIELD, ModelRequest, packed
 
 REQUEST = 2**18
 """Largest request in bytes; it holds the settings of a model, of which a prompt is the longest."""
@@ -37,7 +37,7 @@ ENDING = 1.5
 
 
 class _Host(NamedTuple):
-    wanted: Wanted
+    wanted: ModelRequest
     process: fork_server.Process
     control: socket.socket
     watch: Watch
@@ -107,7 +107,7 @@ class Hosts:
                 with open(self._log, "a") as log:
                     print(self.notices[-1], file=log)
 
-    def _connect(self, wanted: Wanted, connection: int) -> None:
+    def _connect(self, wanted: ModelRequest, connection: int) -> None:
         """Hand a connection to the host of a model; start the host if there is none."""
         host = self._hosts.get(wanted.key)
         if host is not None and host.process.poll() is None:
@@ -120,7 +120,7 @@ class Hosts:
         host = self._hosts[wanted.key] = self._start(wanted)
         socket.send_fds(host.control, [CONNECT], [connection])
 
-    def _make_room(self, wanted: Wanted) -> None:
+    def _make_room(self, wanted: ModelRequest) -> None:
         """End the hosts on the same device to which nobody is connected: the memory may not suffice for both models."""
         for key, host in [*self._hosts.items()]:
             if host.wanted.place != wanted.place:
@@ -131,7 +131,7 @@ class Hosts:
                     continue
             _ended(self._hosts.pop(key))
 
-    def _start(self, wanted: Wanted) -> _Host:
+    def _start(self, wanted: ModelRequest) -> _Host:
         ours, theirs = socket.socketpair()
         pulse = Pulse(self._silent_after)
         with theirs, open(self._log, "ab") as log:

@@ -33,11 +33,11 @@ from guidebench.harness.models.hosts.wire import (
     CONNECT,
     READ_AHEAD,
     YIELD,
-    Asked,
-    Failed,
+    FailureParts,
     Greeting,
-    Told,
-    Wanted,
+    HostCall,
+    HostOutcome,
+    ModelRequest,
     packed,
     receive,
     receive_now,
@@ -65,7 +65,7 @@ def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
     """Load the model that the first message names, and answer on the connections that follow. `silent_after`: seconds
     without a heartbeat after which a fork is killed."""
     end_when(fork_server.parent_watch())
-    wanted: Wanted = receive_now(control)
+    wanted: ModelRequest = receive_now(control)
     try:
         model = loaded(wanted)
     except UserError as error:
@@ -92,14 +92,14 @@ def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
         time.sleep(0.01)
 
 
-def loaded(wanted: Wanted) -> Model:
-    """Return the loaded model and log the time that it took; raise errors as `keeping.loaded` does."""
+def loaded(wanted: ModelRequest) -> Model:
+    """Return the loaded model and log the time that it took; raise errors as `study_models.load_model` does."""
     from guidebench.harness import registry
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
 
     started = time.monotonic()
     config = registry.get(wanted.part.kind, wanted.part.name)(**wanted.part.settings)
-    model = keeping.loaded(config, wanted.device)
+    model = study_models.load_model(config, wanted.device)
     took = time.monotonic() - started
     said = f"process {os.getpid()} loaded {wanted.part} {config.model} on {wanted.place[0]} in {took:.1f} s"
     print(said, file=sys.stderr, flush=True)
@@ -191,7 +191,7 @@ async def answer(connection: socket.socket, model: Model) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=connection, limit=READ_AHEAD)
     answering: dict[int, asyncio.Task[None]] = {}
 
-    async def told(asked: Asked) -> None:
+    async def told(asked: HostCall) -> None:
         found = await outcome(model, asked)
         answering.pop(asked.number, None)
         writer.write(found)
@@ -199,7 +199,7 @@ async def answer(connection: socket.socket, model: Model) -> None:
     try:
         writer.write(packed(Greeting()))
         while True:
-            asked: Asked = await receive(reader)
+            asked: HostCall = await receive(reader)
             if asked.call is not None:
                 answering[asked.number] = asyncio.create_task(told(asked))
             elif (task := answering.pop(asked.number, None)) is not None:
@@ -214,18 +214,18 @@ async def answer(connection: socket.socket, model: Model) -> None:
         writer.close()
 
 
-async def outcome(model: Model, asked: Asked) -> bytes:
+async def outcome(model: Model, asked: HostCall) -> bytes:
     """Make one attempt of a call and return the message that tells its outcome."""
     try:
         reply = await model.answer(asked.call)
-        return packed(Told(asked.number, reply, memory=Memory.of_process()))
+        return packed(HostOutcome(asked.number, reply, memory=Memory.of_process()))
     except Failure as failure:
-        parts = Failed(failure.kind, str(failure), failure.usage, failure.retry_after)
-        return packed(Told(asked.number, failed=parts, memory=Memory.of_process()))
+        parts = FailureParts(failure.kind, str(failure), failure.usage, failure.retry_after)
+        return packed(HostOutcome(asked.number, failed=parts, memory=Memory.of_process()))
     except UserError as error:
-        return packed(Told(asked.number, error=str(error)))
+        return packed(HostOutcome(asked.number, error=str(error)))
     except Exception:  # a plug-in may raise anything; its asker gets the traceback
-        return packed(Told(asked.number, mistake=traceback.format_exc()))
+        return packed(HostOutcome(asked.number, mistake=traceback.format_exc()))
 
 
 def end_when(ended: Callable[[], bool]) -> None:

@@ -21,7 +21,7 @@ from guidebench.harness.models.backends.answers import (
     REPAIRS,
     SPOKEN,
     Unreadable,
-    answering,
+    answer_index,
     in_schema,
     with_repair,
     with_schema,
@@ -69,7 +69,7 @@ class OpenAIModel:
         self, model: str, server: Server, scoring: Scoring = "logprobs", detail: str = "low", prices: Prices = LISTED
     ) -> None:
         """`model`: recipe, or the server's name of the model. Raises UserError for a recipe that no server offers."""
-        self._model, self._served, self._server = model, recipes.served(model), server
+        self._model, self._served, self._server = model, recipes.server_name(model), server
         self._scoring, self._detail, self._prices = scoring, detail, prices
         self._unwanted: set[str] = set()
         """Request fields that this server has rejected."""
@@ -139,10 +139,10 @@ class OpenAIModel:
         at = 0
         if self._scoring == "logprobs":
             texts = [*itertools.accumulate(token.text for token in said.tokens)]
-            at = answering(texts, [reading.reads(token.text) in ("yes", "no") for token in said.tokens])
+            at = answer_index(texts, [reading.reads(token.text) in ("yes", "no") for token in said.tokens])
         found = reading.share(said.tokens[at]) if said.tokens else None
         if found is None:
-            raise Failure("malformed", self._server.told(f"expected yes or no, got {said.text[:80]!r}"))
+            raise Failure("malformed", self._server.redacted(f"expected yes or no, got {said.text[:80]!r}"))
         return found
 
     async def _chat(self, call: ChatCall) -> Reply:
@@ -225,7 +225,7 @@ class OpenAIModel:
             said = reading.completion(answer.body)
             usage = self._priced(usage._replace(tokens_in=said.tokens_in, tokens_out=said.tokens_out))
             if said.refusal or said.finish == "content_filter":
-                raise Failure("refused", self._server.told(said.refusal or "by the server's filter"))
+                raise Failure("refused", self._server.redacted(said.refusal or "by the server's filter"))
             if not said.text.strip() and not said.tokens:
                 raise Failure("empty", "the model answered nothing")
         except Failure as failure:
@@ -280,7 +280,7 @@ class OpenAIModel:
         return (usage.tokens_in * (usd_in or 0.0) + usage.tokens_out * (usd_out or 0.0)) / MILLION
 
     def _served_by(self, said: str) -> dict[str, float | str]:
-        return {"served_by": self._server.told(said)}
+        return {"served_by": self._server.redacted(said)}
 
     @staticmethod
     def _billed(usage: Usage, failure: Failure) -> Usage:

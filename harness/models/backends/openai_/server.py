@@ -88,7 +88,7 @@ class Server:
         if not isinstance(entries, list):
             raise Failure("malformed", "an invalid list of models")
         named = [entry.get("id") for entry in entries if isinstance(entry, dict)]
-        return [self.told(name) for name in named if isinstance(name, str)]
+        return [self.redacted(name) for name in named if isinstance(name, str)]
 
     async def close(self) -> None:
         await self._client.close()
@@ -98,11 +98,11 @@ class Server:
         """Address of the server"""
         return str(self._client.base_url)
 
-    def told(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
         """Return the beginning of a server's text, without the key."""
-        return scrubbed(self._kept(text))
+        return scrubbed(self._without_key(text))
 
-    def _kept(self, text: str) -> str:
+    def _without_key(self, text: str) -> str:
         return mended(text.replace(self._key, REMOVED) if self._key else text)
 
     async def _answer(self, asking: Any, model: str) -> ServerReply:
@@ -124,20 +124,20 @@ class Server:
         if isinstance(error, (TimeoutError, openai.APITimeoutError)):
             return Failure("timeout", f"no answer within {self._timeout:g} s")
         if isinstance(error, openai.APIConnectionError):
-            return Failure("connection", self.told(f"no connection to {self.name}: {error.__cause__ or error}"))
+            return Failure("connection", self.redacted(f"no connection to {self.name}: {error.__cause__ or error}"))
         return error
 
     def _parsed(self, content: bytes) -> Json:
         try:
-            return each_text(json.loads(content, parse_constant=_no_number), self._kept)
+            return each_text(json.loads(content, parse_constant=_no_number), self._without_key)
         except (ValueError, RecursionError) as error:
-            raise Failure("malformed", self.told(f"a body that is no JSON ({error}): {content[:80]!r}")) from None
+            raise Failure("malformed", self.redacted(f"a body that is no JSON ({error}): {content[:80]!r}")) from None
 
     def _refusal(self, error: openai.APIStatusError, model: str) -> Exception:
         """Return the error that an HTTP status of 3xx, 4xx or 5xx means."""
-        status, said = error.status_code, self.told(" ".join(error.response.text.split()))
+        status, said = error.status_code, self.redacted(" ".join(error.response.text.split()))
         if 300 <= status < 400:
-            target = self.told(error.response.headers.get("location", "").partition("?")[0]) or "another address"
+            target = self.redacted(error.response.headers.get("location", "").partition("?")[0]) or "another address"
             return UserError(
                 f"{self.name} redirects to {target} (HTTP {status}), and nothing is sent there; if you trust that "
                 f"address, set {self._section}.base_url to it"

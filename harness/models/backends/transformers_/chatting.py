@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.answers import REPAIRS, Unreadable, in_schema, with_repair, with_schema
 from guidebench.harness.models.backends.transformers_.batching import Batcher
-from guidebench.harness.models.backends.transformers_.loaded import Loaded
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
 from guidebench.harness.models.backends.transformers_.rendering import generated, render, tokens_of
 from guidebench.harness.models.calls import CUT_OFF, ChatCall, Failure, Message, Reply, Usage
 
@@ -29,7 +29,7 @@ class Continuation(NamedTuple):
 class Chatting:
     """Answers chats with free text, or with an object that fits a schema."""
 
-    def __init__(self, loaded: Loaded, batcher: Batcher) -> None:
+    def __init__(self, loaded: LoadedModel, batcher: Batcher) -> None:
         if loaded.kind == "embedding":
             raise UserError(
                 f"model {loaded.name!r} writes no text; choose one for text-generation or image-text-to-text"

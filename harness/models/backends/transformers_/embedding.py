@@ -13,7 +13,7 @@ import torch
 from guidebench.harness import outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.backends.transformers_.loaded import Loaded, Source
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel, Source
 
 Pool = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Hidden states [n, m, d] and their mask [n, m] -> [n, d]."""
@@ -31,7 +31,7 @@ class Vector(NamedTuple):
 class Embedding:
     """Embeds items of one kind together: texts, images [height, width, 3], or videos [n, height, width, 3]."""
 
-    def __init__(self, loaded: Loaded, source: Source) -> None:
+    def __init__(self, loaded: LoadedModel, source: Source) -> None:
         self._loaded = loaded
         self._pool, self._normalised = _pooling(source) if source.pool == "auto" else (POOLS[source.pool], False)
         if source.pool != "auto" and hasattr(loaded.model, "get_text_features"):

@@ -20,12 +20,12 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.backends.answers import BEGUN, SPOKEN, answering, yes_or_no
+from guidebench.harness.models.backends.answers import BEGUN, SPOKEN, answer_index, yes_or_no
 from guidebench.harness.models.backends.recipes import Scoring
 from guidebench.harness.models.backends.transformers_.batching import out_of_memory
-from guidebench.harness.models.backends.transformers_.loaded import Loaded
+from guidebench.harness.models.backends.transformers_.frame_features import with_frame_features
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
 from guidebench.harness.models.backends.transformers_.rendering import frames_of, generated, render
-from guidebench.harness.models.backends.transformers_.seeing import seen_once
 from guidebench.harness.models.calls import Failure, JudgeCall, Usage
 
 PROMPTS = 4
@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
 class Judging:
     """Judges batches of clips with one shape and one prompt."""
 
-    def __init__(self, loaded: Loaded, scoring: Scoring, clips: Clips, worth: float = WORTH) -> None:
+    def __init__(self, loaded: LoadedModel, scoring: Scoring, clips: Clips, worth: float = WORTH) -> None:
         if loaded.kind != "vision":
             raise UserError(
                 f"model {loaded.name!r} reads no images, so it cannot judge clips; choose one for image-text-to-text"
@@ -129,7 +129,7 @@ class Judging:
 
     def _short(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int) -> torch.Tensor:
         """Compute the logits with equal frames encoded once, continuing from the cached prefix of `kept` tokens."""
-        inputs = seen_once(self._loaded.model, inputs, clips)
+        inputs = with_frame_features(self._loaded.model, inputs, clips)
         return self._resumed(inputs, kept) if kept else self._whole(inputs)
 
     def _whole(self, inputs: Mapping[str, Any]) -> torch.Tensor:
@@ -208,7 +208,7 @@ class Judging:
                 self._loaded.tokenizer.decode(text[: index + 1], skip_special_tokens=True) for index in range(len(text))
             ]
             try:
-                step = answering(texts, told[row].tolist())
+                step = answer_index(texts, told[row].tolist())
             except Failure as failure:
                 found.append(failure)
                 continue

@@ -12,7 +12,7 @@ from typing import Any
 from guidebench.harness import extras
 from guidebench.harness.errors import UserError, full, too_large
 from guidebench.harness.models.backends import outside_files, recipes
-from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded, Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Kind, LoadedModel, Source
 
 PICKLED = (".pt", ".pth", ".bin")
 """How the names of checkpoints end that torch.save wrote, and that could run code when they are opened."""
@@ -21,7 +21,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,94}(/[A-Za-z0-9][\w.-]{0,94})?")
 """Names of repositories, apart from rarer ones."""
 
 
-def load(source: Source) -> Loaded:
+def load(source: Source) -> LoadedModel:
     """Load a model; raise UserError for a missing package, unknown model, other weights than safetensors, or missing
     device."""
     name = recipes.repository(source.model)
@@ -29,13 +29,13 @@ def load(source: Source) -> Loaded:
         raise UserError(f"model {_pickled(name)}")
     device = device_of(source.device)
     if name.endswith(".safetensors"):
-        return Loaded(source.model, "embedding", _single_file(name, source.dtype, device), None)
+        return LoadedModel(source.model, "embedding", _single_file(name, source.dtype, device), None)
     transformers = _transformers()
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
     named = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
-    outside_files.check(where(name, source.revision))
+    outside_files.check(local_path(name, source.revision))
     try:
         config = transformers.AutoConfig.from_pretrained(name, **named)
         kind, architecture = _architecture(transformers, config)
@@ -50,7 +50,7 @@ def load(source: Source) -> Loaded:
     tokenizer = getattr(processor, "tokenizer", processor)
     if getattr(tokenizer, "pad_token", "") is None:
         tokenizer.pad_token = tokenizer.eos_token  # GPT-2 has none; padded positions are masked
-    return Loaded(source.model, kind, model.requires_grad_(False).to(device), processor)
+    return LoadedModel(source.model, kind, model.requires_grad_(False).to(device), processor)
 
 
 def _single_file(file: str, dtype: str, device: Any) -> Any:
@@ -74,7 +74,7 @@ def check(model: str, revision: str | None = None) -> None:
         raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
     if name.endswith(PICKLED):
         raise UserError(f"model={model}: {_pickled(name)}")
-    if where(name, revision) is None:
+    if local_path(name, revision) is None:
         raise UserError(f"model={model}: {missing(name, revision)}")
 
 
@@ -109,7 +109,7 @@ def absent(name: str) -> str:
     return f"{found.title} ({name}, {size}licence: {found.licence}) is not on this machine"
 
 
-def where(name: str, revision: str | None) -> Path | None:
+def local_path(name: str, revision: str | None) -> Path | None:
     """Return the path of a model's files, local or in the download cache; None if they are in neither."""
     if Path(name).exists():
         return Path(name)

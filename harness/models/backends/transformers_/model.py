@@ -15,7 +15,7 @@ from guidebench.harness.models.backends.transformers_.batching import Batcher
 from guidebench.harness.models.backends.transformers_.chatting import Chatting
 from guidebench.harness.models.backends.transformers_.embedding import Embedding
 from guidebench.harness.models.backends.transformers_.judging import Clips, Judging, Verdict
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
 from guidebench.harness.models.backends.transformers_.s3d import S3DEmbedding

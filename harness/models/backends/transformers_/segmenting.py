@@ -11,11 +11,17 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends import outside_files, recipes
 from guidebench.harness.models.backends.transformers_.batching import Batcher
-from guidebench.harness.models.backends.transformers_.loaded import Source
-from guidebench.harness.models.backends.transformers_.loading import check, device_of, needs_extra, unloadable, where
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
+from guidebench.harness.models.backends.transformers_.loading import (
+    check,
+    device_of,
+    local_path,
+    needs_extra,
+    unloadable,
+)
 from guidebench.harness.models.calls import Call, Json, Reply, SegmentCall, TrackCall, Usage
 from guidebench.harness.models.calls.segment import mask_json
-from guidebench.harness.models.calls.track import followed
+from guidebench.harness.models.calls.track import track_of_masks
 
 Kind = Literal["segment", "track"]
 """The kind of call that is answered; each has a network of its own, with weights of the same files."""
@@ -105,7 +111,7 @@ class SegmentingModel:
                 prepare.post_process_masks([seen.pred_masks.float().cpu()], sizes)[0][0, 0].numpy()
                 for seen in network.propagate_in_video_iterator(session, start_frame_idx=0)
             ]
-            found.append(followed(np.stack(masks), call.point))
+            found.append(track_of_masks(np.stack(masks), call.point))
         return found
 
 
@@ -124,7 +130,7 @@ def load(source: Source, kind: Kind) -> tuple[Any, Any]:
     name, device = recipes.repository(source.model), device_of(source.device)
     named = {"revision": source.revision}
     images = kind == "segment"
-    outside_files.check(where(name, source.revision))
+    outside_files.check(local_path(name, source.revision))
     try:
         config = transformers.AutoConfig.from_pretrained(name, **named)
         if config.model_type not in (("sam2", "sam2_video") if images else ("sam2_video",)):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Read(NamedTuple):
+class ConvertedFile(NamedTuple):
     """Content of such a file."""
 
     open_clip: str
@@ -23,7 +23,7 @@ class Read(NamedTuple):
     tensors: Mapping[str, Tensor]
 
 
-def read(file: str) -> Read:
+def read(file: str) -> ConvertedFile:
     """Return the content of a converted file; raise UserError if it is none."""
     from safetensors import SafetensorError, safe_open
 
@@ -36,7 +36,7 @@ def read(file: str) -> Read:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, not a mapping
     except SafetensorError as error:
         raise UserError(f"{file} is no safetensors file ({error})") from None
-    found = Read(told.get("open_clip", ""), told.get("network", ""), tensors)
+    found = ConvertedFile(told.get("open_clip", ""), told.get("network", ""), tensors)
     if not (found.open_clip or found.network):
         raise UserError(
             f"{file} does not say what it is; a single file has to be one of `bench models convert`, and other models "

@@ -10,7 +10,7 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.transformers_.judging import Judging, Verdict, variants
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 from guidebench.harness.models.calls import Failure, JudgeCall
 

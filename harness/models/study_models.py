@@ -52,13 +52,13 @@ def folder(study: Path) -> Path:
     return study / "models"
 
 
-def recorded(model: Any) -> bool:
+def is_recorded(model: Any) -> bool:
     """Return whether calls to a model are recorded: a foundation model's are; hand-written code and oracles are
     instant, free and deterministic. `model`: built configuration of a judge, chat or embedder, or None."""
     return getattr(model, "backend", "scripted") not in ("scripted", "oracle")
 
 
-def local(model: Any) -> bool:
+def is_local(model: Any) -> bool:
     """Return whether a model's weights are loaded by a process of ours, on this machine. `model`: built configuration
     of a judge, chat or embedder."""
     return getattr(model, "backend", "") == "transformers"
@@ -82,26 +82,26 @@ def sources(models: Models, directory: Path | None) -> list[Path]:
     return found
 
 
-def check(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
+def check(models: Models, directory: Path, configs: Sequence[Any], runs: Iterable[str] = ()) -> None:
     """Raise UserError for a model that is not ready, check as `answerable`, and open the study's budget account."""
     if models.mode != "replay":
-        for model in asked:
+        for model in configs:
             model.ready()
-    answerable(models, directory, asked, runs)
+    check_answers(models, directory, configs, runs)
     from guidebench.harness.models import cassette
 
-    if asked and models.budgeted and not (directory / BUDGET).exists():
+    if configs and models.budgeted and not (directory / BUDGET).exists():
         _count_what_was_spent(directory, bool(cassette.files(directory)))
 
 
-def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
+def check_answers(models: Models, directory: Path, configs: Sequence[Any], runs: Iterable[str] = ()) -> None:
     """Raise UserError if replay lacks recorded answers or dropped arrays, or if a budget in USD is set for a model of
     unknown price; write nothing. `asked`: built configurations of the foundation models; `runs`: CELL/SEED of the runs
     to train."""
-    if not asked:
+    if not configs:
         return
-    for model in asked:
-        if models.budget_usd is not None and not priced(model):
+    for model in configs:
+        if models.budget_usd is not None and not has_price(model):
             raise UserError(
                 f"models.budget_usd={models.budget_usd:g} is set and what {model.model} costs is not known: give "
                 f"its price_in and price_out (judge.price_in, chat.price_in), or set models.budget_calls"
@@ -116,7 +116,7 @@ def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iter
             f"models.mode=replay, and {directory} holds no recorded calls; name where they are with "
             f"models.cassette=STUDY, or record them first with models.mode=record"
         )
-    if models.mode == "replay" and (lost := cassette.lost(found, runs)):
+    if models.mode == "replay" and (lost := cassette.lost_arrays(found, runs)):
         told = " and ".join(f"{number:,} of {model}" for model, number in sorted(lost.items()))
         raise UserError(
             f"models.mode=replay, and arrays that these runs were answered by are not on record any more ({told}): "
@@ -125,12 +125,12 @@ def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iter
         )
 
 
-def unready(models: Models, asked: Sequence[Any]) -> list[str]:
+def unready_reasons(models: Models, configs: Sequence[Any]) -> list[str]:
     """Return the distinct reasons why models of a study cannot be used from this machine; call and load nothing."""
     found: dict[str, None] = {}
-    for model in asked:
+    for model in configs:
         try:
-            if models.mode != "replay" and recorded(model):
+            if models.mode != "replay" and is_recorded(model):
                 model.ready()
         except UserError as error:
             found[str(error)] = None
@@ -143,7 +143,7 @@ def shortfall(models: Models, directory: Path, needed: Usage) -> str:
     from guidebench.harness.models import grants
     from guidebench.harness.models.budget import UNITS
 
-    spent = grants.taken(directory / grants.FOLDER, directory / BUDGET)
+    spent = grants.spent_and_granted(directory / grants.FOLDER, directory / BUDGET)
     for which in ("usd", "calls"):  # a model's time cannot be estimated beforehand
         limit, asked = getattr(models, f"budget_{which}"), getattr(needed, which)
         if limit is not None and spent[which] + asked > limit:
@@ -155,7 +155,7 @@ def shortfall(models: Models, directory: Path, needed: Usage) -> str:
     return ""
 
 
-def priced(model: Any) -> bool:
+def has_price(model: Any) -> bool:
     """Return whether a model's price is known, from its settings or its recipe."""
     return model.price_in is not None or recipes.pricing(model.model) != "unknown"
 
@@ -197,7 +197,7 @@ def identity(config: Any) -> dict[str, Any]:
     return known | {"backend": config.backend}
 
 
-def loaded(config: Any, device: str) -> Model:
+def load_model(config: Any, device: str) -> Model:
     """Return the model of a built configuration. Raise NoMemory if the memory does not suffice for it, UserError for
     files that are not those of its digest any more, and any other error of its `spawn_model`."""
     if isinstance(config, FilePart):
@@ -226,7 +226,7 @@ def desk(
     policy = config.policy()
     found = _cassette(models, directory, shared)  # before the model, which may fail: it holds what was answered
     return Desk(
-        None if models.mode == "replay" else spawn(device) if spawn else loaded(config, device),
+        None if models.mode == "replay" else spawn(device) if spawn else load_model(config, device),
         identity(config),
         str(getattr(config, "row_name", config.model)),
         found,

@@ -9,7 +9,7 @@ from typing import Any
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.machine import visible_gpus
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import Call, Failure, Reply
 
 
@@ -27,8 +27,8 @@ def model(kind: str, given: Mapping[str, Any], role: str = "") -> Any:
     role = role or kind
     name = registry.meant(kind, str(given.get(role, "")), role)
     config = registry.get(kind, name)
-    if not keeping.recorded(config):
-        models = [each for each in registry.names(kind) if keeping.recorded(registry.get(kind, each))]
+    if not study_models.is_recorded(config):
+        models = [each for each in registry.names(kind) if study_models.is_recorded(registry.get(kind, each))]
         raise UserError(f"{role}={name} ({config.backend}) stands for no foundation model; name {' or '.join(models)}")
     known = {f"{role}.{field}": entry for field, entry in settings.fields(config).items()}
     values = {}
@@ -54,7 +54,7 @@ def ask(config: Any, call: Call) -> Reply | Failure:
     Raises UserError if the model cannot be built or called at all."""
 
     async def asked() -> Reply | Failure:
-        model = keeping.loaded(config, device())
+        model = study_models.load_model(config, device())
         try:
             return await asyncio.wait_for(model.answer(call), config.timeout)
         except TimeoutError:

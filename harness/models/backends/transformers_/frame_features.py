@@ -27,7 +27,7 @@ class Features(NamedTuple):
     pooler_output: Any
 
 
-def seen_once(model: Any, inputs: Mapping[str, Any], clips: Sequence[Array]) -> dict[str, Any]:
+def with_frame_features(model: Any, inputs: Mapping[str, Any], clips: Sequence[Array]) -> dict[str, Any]:
     """Return the inputs with features instead of pixels; unchanged for an unknown family."""
     found = dict(inputs)
     kind = "video" if "pixel_values_videos" in inputs else "image"
