@@ -14,7 +14,7 @@ from guidebench.harness.plan.arrays import Declared
 FAREWELL = 15.0
 """Seconds for calls under way to be answered and recorded when the process closes, because they are paid for."""
 HURRIED = 5.0
-"""The same where the command is being stopped or the worker has ended (heartbeats.STOPPING)."""
+"""Seconds for calls under way if the command is being stopped or the worker has ended (heartbeats.STOPPING)."""
 
 
 class RegisteredPart(NamedTuple):
@@ -29,12 +29,12 @@ class RegisteredPart(NamedTuple):
 
 
 class Voice(NamedTuple):
-    """How the process uses its model in one role."""
+    """Settings with which the model process uses its model in one role."""
 
     model: RegisteredPart
     """The model with the role's settings; prompt and sampling may differ between roles."""
     clip_length: int = 1
-    """Frames per judged clip"""
+    """Frames per judged clip."""
     speaker: RegisteredPart | None = None
     """Part whose dialogue the model answers; None for a judge that gets clips."""
     array: Declared | None = None
@@ -87,11 +87,11 @@ class SentQuestion(NamedTuple):
     keys: int
     """Number of transitions or queries that the answer concerns."""
     probe: bool = False
-    """Whether it is about a clip of a probe."""
+    """Whether the question is about a clip of a probe."""
 
 
 class Publish(NamedTuple):
-    """A request to put all recorded answers where the loss of this machine cannot reach them."""
+    """A request to copy all recorded answers to storage that survives the loss of this machine."""
 
     followers: tuple[Path, ...] = ()
     """Files that exist once other processes have taken over the runs."""
@@ -109,7 +109,7 @@ class Farewell(NamedTuple):
 
 
 class ProcessReply(NamedTuple):
-    """Message from the process: an answer, or why there will be none."""
+    """Message from the model process: an answer, the reason why there is none, or a notice without a number."""
 
     number: int
     outcome: CallResult | None = None
@@ -118,13 +118,14 @@ class ProcessReply(NamedTuple):
     memory: Memory = Memory()
     error: str = ""
     full: bool = False
-    """Whether the error is that the model found too little memory."""
+    """Whether the error is that the model does not fit into memory."""
     missing: str = ""
     """Why this one answer is missing, in replay; other questions can still be answered."""
     budget: str = ""
+    """Which spent budget prevented the call, or ""."""
     lost: str = ""
-    """That other processes have taken over the runs, in reply to a `Publish`."""
+    """Message that other processes have taken over the runs, in reply to a `Publish`."""
     published: bool = False
-    """Whether this is the reply to a `Publish`, which has no number."""
+    """Whether this is the reply to a `Publish`; such a reply has no number."""
     waits: bool = False
-    """Whether this, without a number, only tells that calls wait for their part of the budget."""
+    """Whether this is only the notice, without a number, that calls wait for their part of the budget."""

@@ -24,7 +24,7 @@ value that the dialogue of the asking part would return, or None if it has no an
 
 
 def solution(question: Question) -> Any:
-    """Return the action of the suite's own solver in the state that a question finds its task in. Raise UserError if
+    """Return the action of the suite's own solver in the task's state at the time of the question. Raise UserError if
     the question holds no solver."""
     if question.solver is None:
         raise UserError(

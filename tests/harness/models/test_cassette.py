@@ -382,7 +382,7 @@ def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
     ]
     statements: list[str] = []
     cassette.record(told[0])
-    cassette._own.set_trace_callback(statements.append)
+    cassette._shard_db.set_trace_callback(statements.append)
     cassette.record(*told[1:])
     assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") == 1
     assert [cassette.find(each.request, who()).value[0, 0] for each in told] == [0.5, 1.5, 2.5, 3.5, 4.5]

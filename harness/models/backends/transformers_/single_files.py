@@ -32,14 +32,14 @@ def read(file: str) -> ConvertedFile:
     outside_files.check(Path(file))
     try:
         with safe_open(file, "pt") as opened:
-            told = opened.metadata() or {}
+            metadata = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, not a mapping
     except SafetensorError as error:
         raise UserError(f"{file} is no safetensors file ({error})") from None
-    found = ConvertedFile(told.get("open_clip", ""), told.get("network", ""), tensors)
-    if not (found.open_clip or found.network):
+    converted_file = ConvertedFile(metadata.get("open_clip", ""), metadata.get("network", ""), tensors)
+    if not (converted_file.open_clip or converted_file.network):
         raise UserError(
             f"{file} does not say what it is; a single file has to be one of `bench models convert`, and other models "
             f"are named by the directory of their config.json"
         )
-    return found
+    return converted_file
