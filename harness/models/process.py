@@ -94,8 +94,8 @@ class ModelProcess:
         queue = self._ahead if ahead else self._waiting
         queue.append(
             SentQuestion(
-                pending.number, ask.to, ask.row, pending.scope, pending.ordinal, pending.step, ask.snapshots, ask.content,
-                len(ask.key), pending.probe,
+                pending.number, ask.to, ask.row, pending.scope, pending.ordinal, pending.step, ask.snapshots,
+                ask.content, len(ask.key), pending.probe,
             )
         )  # fmt: skip
         self.poll()

@@ -264,8 +264,8 @@ async def _converse(
     async def ask(call: Call) -> CallResult:
         if (number := next(begun)) >= dialogue.calls:
             raise UserError(
-                f"the dialogue in the role {question.role!r} makes more than the {count(dialogue.calls, 'call')} that it "
-                f"says it makes; correct its `calls`"
+                f"the dialogue in the role {question.role!r} makes more than the {count(dialogue.calls, 'call')} that "
+                f"it says it makes; correct its `calls`"
             )
         ordinal = question.ordinal * dialogue.calls + number
         asker = Asker(run, ordinal, question.step, question.role, question.scope, question.probe)
@@ -295,8 +295,8 @@ def _read(question: SentQuestion, speaker: str) -> Any:
         return json.loads(question.content or "null")
     except json.JSONDecodeError as error:
         raise UserError(
-            f"{speaker} asks in the role {question.role!r} with the content {question.content[:80]!r}, which is not JSON "
-            f"({error}); write it with json.dumps"
+            f"{speaker} asks in the role {question.role!r} with the content {question.content[:80]!r}, which is not "
+            f"JSON ({error}); write it with json.dumps"
         ) from None
 
 
