@@ -171,14 +171,14 @@ class ColourTracker:
     def __call__(self, call: TrackCall) -> Array:
         """Return where the point is in each frame, float32 [L, 3]; raise UserError for an instruction without a known
         colour."""
-        from guidebench.harness.models.calls.track import followed
+        from guidebench.harness.models.calls.track import track_of_masks
         from guidebench.methods.kagi import colours
 
         first = [*colours.blocks(colours.look(call.frames[0]))]
         colour = mistaken(colours.colour_in(call.text), first, self._error, call.text, call.frames[0])
         nothing = np.zeros(call.frames.shape[1:3], bool)
         masks = [colours.block(colours.look(frame), colour) for frame in call.frames]
-        return followed(np.stack([nothing if mask is None else mask for mask in masks]), call.point)
+        return track_of_masks(np.stack([nothing if mask is None else mask for mask in masks]), call.point)
 
 
 def mistaken(named: str, visible: list[str], error: float, text: str, image: Array) -> str:

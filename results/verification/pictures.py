@@ -62,7 +62,7 @@ def replayed(shown: GalleryRun) -> dict[int, str]:
     from guidebench.harness.loop.building import make_build
     from guidebench.harness.loop.evaluation import Evaluator, solving
     from guidebench.harness.loop.job import Job
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
     from guidebench.harness.playback.reevaluation import SHIFT, load_agent
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.streams import Streams
@@ -82,7 +82,7 @@ def replayed(shown: GalleryRun) -> dict[int, str]:
         raise UserError(f"{gallery.played:,} episodes are more than {MOST_EPISODES:,}")
     policy = run.path / "policy.safetensors"
     check_policy(policy, cell)
-    asked = [role for role in sorted(cell.consulted) if keeping.recorded(cell.section(role))]
+    asked = [role for role in sorted(cell.consulted) if study_models.is_recorded(cell.section(role))]
     if asked and (shown.cassette is None or not gallery.from_run):
         raise UserError(f"its agent asks its {' and '.join(asked)} while it acts, and the answers are not there")
     models = Models(mode="replay", cassette=str(shown.cassette)) if asked else Models()

@@ -148,7 +148,7 @@ def play(wanted: RunEvaluations) -> Played:
     from guidebench.harness.loop.building import make_build
     from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody, solving
     from guidebench.harness.loop.job import Job
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
     from guidebench.harness.playback.reevaluation import POLICY, load_agent
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.streams import Streams
@@ -173,7 +173,7 @@ def play(wanted: RunEvaluations) -> Played:
         renewed: list[Result] = []
         unplayed, consulted = "", cell.consulted
         build = make_build(cell, [wanted.seed], "cpu", [Path(scratch)])
-        asked = [role for role in sorted(consulted) if keeping.recorded(cell.section(role))]
+        asked = [role for role in sorted(consulted) if study_models.is_recorded(cell.section(role))]
         if asked and wanted.cassette is None:
             raise UserError(
                 f"its agent asks its {' and '.join(asked)} while it acts, and the submission holds no recorded calls "
