@@ -84,7 +84,7 @@ class Log:
     columns: Mapping[str, Column]
 
     @property
-    def wanted(self) -> dict[str, type]:
+    def required(self) -> dict[str, type]:
         """Return name -> type of the required columns."""
         return {name: column.kind for name, column in self.columns.items() if not column.optional}
 
@@ -123,7 +123,7 @@ def amount(meaning: str, optional: bool = False) -> Column:
 
 
 EPISODE, FRAME, SNAPSHOT, SUCCEEDED = "episode", "frame", "snapshot", "succeeded"
-ROLE, ASKED = "role", "asked"
+ROLE, QUESTION = "role", "asked"
 
 
 def packed(snapshot: bytes) -> str:
@@ -151,7 +151,7 @@ def shows_questions(log: Log) -> bool:
     training episode that the question is about, `role`, whom it was put to, `asked`, its content, and `snapshot`, from
     which its one frame is drawn (as in `shows_frames`)."""
     kinds = {name: column.kind for name, column in log.columns.items()}
-    return [kinds.get(name) for name in (EPISODE, ROLE, ASKED, SNAPSHOT)] == [int, str, str, str]
+    return [kinds.get(name) for name in (EPISODE, ROLE, QUESTION, SNAPSHOT)] == [int, str, str, str]
 
 
 TRIAL, FIRST, STEPS, ACTION = "trial", "first", "steps", "action"
@@ -227,7 +227,7 @@ def _merged(name: str, one: Log, other: Log, where: str, owners: Mapping[tuple[s
                 f"{where} with the column {title!r} ({_told(mine)}), and {owners[name, title]} declares it differently "
                 f"({_told(theirs)}); rename the column, or declare it identically"
             )
-    ours, added = (each.wanted.keys() - {STEP} for each in (one, other))
+    ours, added = (each.required.keys() - {STEP} for each in (one, other))
     if ours and added and ours != added:
         first = next(title for title in one.columns if title in ours)
         raise UserError(
@@ -295,7 +295,7 @@ def fitting(row: Mapping[str, Any], log: Log, where: str) -> dict[str, Any]:
         if not column.holds(value):
             raise UserError(f"{where}, column {name!r}: {str(value)[:80]!r}; expected {column.expected}")
         found[name] = value
-    if missing := [name for name in log.wanted if name not in found]:
+    if missing := [name for name in log.required if name not in found]:
         raise UserError(f"{where} lacks the column {missing[0]!r}; declare it as optional, or pass it to `note`")
     return found
 

@@ -2,7 +2,7 @@
 
 A file of a few bytes can declare arrays of terabytes: by a stride of 0, by links that share, by compression. So the
 declared bytes of all arrays are summed and compared with the file's own. Every function here parses a stranger's bytes:
-call them in the separate process (`guidebench.harness.apart.read`), as `read_document` does.
+call them in the separate process (`guidebench.harness.reader_process.read`), as `read_document` does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, size
 from guidebench.harness.texts import one_line
 from guidebench.harness.types import Array
@@ -182,7 +182,7 @@ def document(file: Path, most: int = DOCUMENT) -> Any:
 
 def read_document(file: Path, most: int = DOCUMENT) -> Any:
     """Return the content of a JSON file, parsed in the separate process; raise UserError as `document` does."""
-    return apart.read(f"{file}: reading it", file, document, file, most)
+    return reader_process.read(f"{file}: reading it", file, document, file, most)
 
 
 def _parsed(file: Path, content: bytes) -> Any:

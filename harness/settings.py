@@ -191,7 +191,7 @@ def _documents(config: type) -> dict[str, str]:
     return found
 
 
-def given(field: Field, value: Any, where: str) -> Any:
+def from_command(field: Field, value: Any, where: str) -> Any:
     """Return a command-line value as the field's type, or raise UserError (`check`). For a `Text` field, `file:PATH` is
     replaced by the text in that file, so stored settings never depend on the file."""
     if field.text and isinstance(value, str) and value.startswith("file:"):

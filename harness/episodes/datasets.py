@@ -46,7 +46,7 @@ class Dataset(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DatasetSpec:
     """Identifies a dataset: the part in a role, for a task of a configured suite."""
 
     role: str
@@ -82,24 +82,24 @@ def _named(part: Any) -> dict[str, Any]:
     return {"part": module, "version": part.version, "settings": settings.identity(part)}
 
 
-def wanted(cell: Cell, seed: int) -> list[Wanted]:
+def specs(cell: Cell, seed: int) -> list[DatasetSpec]:
     """Return the datasets of the run of `cell` with this seed."""
     suite, task = cell.section("suite").of_run(seed), cell.names.task
-    return [Wanted(part.role, cell.section(part.role), suite, task) for part in cell.names.of("dataset")]
+    return [DatasetSpec(part.role, cell.section(part.role), suite, task) for part in cell.names.of("dataset")]
 
 
 def loading(cell: Cell, seeds: Sequence[int]) -> dict[str, Callable[[], list[Dataset]]]:
     """Return role -> function that loads the dataset of each seed; equal datasets are loaded once."""
 
     def load(role: str) -> list[Dataset]:
-        own = [what for seed in seeds for what in wanted(cell, seed) if what.role == role]
+        own = [what for seed in seeds for what in specs(cell, seed) if what.role == role]
         known = {what: prepare(what, cell.section("training").capacity) for what in dict.fromkeys(own)}
         return [known[what] for what in own]
 
     return {part.role: functools.partial(load, part.role) for part in cell.names.of("dataset")}
 
 
-class Given(NamedTuple):
+class DatasetSummary(NamedTuple):
     """Summary of the datasets of a run."""
 
     digests: Mapping[str, str]
@@ -108,7 +108,7 @@ class Given(NamedTuple):
     """Number of transitions in all datasets."""
 
 
-def given(cell: Cell, seeds: Sequence[int]) -> dict[int, Given]:
+def summaries(cell: Cell, seeds: Sequence[int]) -> dict[int, DatasetSummary]:
     """Return a summary of the datasets of each seed's run; datasets that are not cached are gathered."""
     digests: dict[int, dict[str, str]] = {seed: {} for seed in seeds}
     lengths = dict.fromkeys(seeds, 0)
@@ -116,15 +116,15 @@ def given(cell: Cell, seeds: Sequence[int]) -> dict[int, Given]:
         for seed, dataset in zip(seeds, load(), strict=True):
             digests[seed][role] = dataset.digest
             lengths[seed] += dataset.length
-    return {seed: Given(digests[seed], lengths[seed]) for seed in seeds}
+    return {seed: DatasetSummary(digests[seed], lengths[seed]) for seed in seeds}
 
 
 def of(build: Build, role: str, row: int = 0) -> Dataset:
     """Return the dataset in a role for the run of a seed row, for a part that reads it itself."""
-    return obtain(Wanted(role, build.parts[role], build.suite(row), build.task))
+    return obtain(DatasetSpec(role, build.parts[role], build.suite(row), build.task))
 
 
-def prepare(what: Wanted, capacity: int) -> Dataset:
+def prepare(what: DatasetSpec, capacity: int) -> Dataset:
     """Return a dataset. Raise UserError if a replay of this capacity cannot hold its transitions."""
     found = obtain(what)
     if found.length > capacity:
@@ -135,10 +135,10 @@ def prepare(what: Wanted, capacity: int) -> Dataset:
     return found
 
 
-def obtain(what: Wanted) -> Dataset:
+def obtain(what: DatasetSpec) -> Dataset:
     """Return the dataset, gathered if it is not cached. Raise UserError if it cannot be used for the task."""
     file = what.file
-    found = keeping.kept(file, KEPT)
+    found = keeping.read(file, KEPT)
     if found is None:
         gathered = what.part.gather(what.suite, what.task)
         check(gathered, what)
@@ -147,9 +147,9 @@ def obtain(what: Wanted) -> Dataset:
         if gathered[0].opening is not None:
             whole["opening"] = np.stack([episode.opening for episode in gathered])
         keeping.keep(file, what.content, [{"task": episode.task} for episode in gathered], arrays, whole)
-        found = keeping.kept(file, KEPT)
+        found = keeping.read(file, KEPT)
         assert found is not None, "what was just written can be read"
-    openings, lasts = found.whole.get("opening"), found.whole["last"]
+    openings, lasts = found.per_episode.get("opening"), found.per_episode["last"]
     episodes = []
     for number, (said, kept) in enumerate(zip(found.described, found.arrays, strict=True)):
         following = np.concatenate([kept["observation"][1:], lasts[number : number + 1]])
@@ -158,7 +158,7 @@ def obtain(what: Wanted) -> Dataset:
     return Dataset(tuple(episodes), found.digest)
 
 
-def check(episodes: Sequence[Trajectory], what: Wanted) -> None:
+def check(episodes: Sequence[Trajectory], what: DatasetSpec) -> None:
     """Raise a UserError that names dataset and episode if a run of the task cannot store the episodes."""
     if not episodes:
         raise UserError(f"{what} holds no episode; name another one, or take more of it")

@@ -57,7 +57,7 @@ Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DemonstrationSpec:
     """Identifies demonstrations: `count` episodes on a task of a configured suite."""
 
     name: str
@@ -89,16 +89,20 @@ class Wanted:
         return keeping.root("demonstrations") / self.name / self.task / f"{keeping.key(self.content)}.json"
 
 
-def wanted(cell: Cell, seed: int) -> Wanted | None:
+def spec(cell: Cell, seed: int) -> DemonstrationSpec | None:
     """Return the demonstrations that the run of `cell` with this seed begins with, or None."""
     count = cell.section("training").demonstrations
-    return Wanted(cell.names.suite, cell.section("suite").of_run(seed), cell.names.task, count) if count else None
+    return (
+        DemonstrationSpec(cell.names.suite, cell.section("suite").of_run(seed), cell.names.task, count)
+        if count
+        else None
+    )
 
 
 def prepare(cell: Cell, seed: int, tell: Tell = lambda found, attempts: None) -> Demonstrations:
     """Return the demonstrations that the run of `cell` with this seed begins with. Raise UserError if its replay cannot
     hold them."""
-    what = wanted(cell, seed)
+    what = spec(cell, seed)
     if what is None:
         return Demonstrations((), "")
     found = obtain(what, tell)
@@ -124,17 +128,17 @@ def beside(found: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration
     return shown
 
 
-def obtain(what: Wanted, tell: Tell = lambda found, attempts: None) -> Demonstrations:
+def obtain(what: DemonstrationSpec, tell: Tell = lambda found, attempts: None) -> Demonstrations:
     """Return the demonstrations, made if they are not cached. Raise UserError if they cannot be made or verified."""
-    found = kept(what.file)
+    found = read(what.file)
     if found is None:
         keep(make(what, tell), what)
-        found = kept(what.file)
+        found = read(what.file)
         assert found is not None, "what was just written can be read"
     return found
 
 
-def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demonstration, ...]:
+def make(what: DemonstrationSpec, tell: Tell = lambda found, attempts: None) -> tuple[Demonstration, ...]:
     """Make `count` verified episodes of the suite's solver; attempts that do not end in success are discarded."""
     if not isinstance(what.suite, Demonstrates):
         raise UserError(f"suite {what.name!r} has no solver that demonstrates; set training.demonstrations=0")
@@ -234,15 +238,15 @@ def roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demon
     return Demonstration(seed, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def keep(episodes: tuple[Demonstration, ...], what: Wanted, file: Path | None = None) -> Path:
+def keep(episodes: tuple[Demonstration, ...], what: DemonstrationSpec, file: Path | None = None) -> Path:
     """Write demonstrations to `file` (.json, with the arrays beside it; None for the cache) and return the file."""
     arrays = [{name: getattr(episode, name) for name in ARRAYS} for episode in episodes]
     return keeping.keep(file or what.file, what.content, [{"seed": episode.seed} for episode in episodes], arrays)
 
 
-def kept(file: Path) -> Demonstrations | None:
+def read(file: Path) -> Demonstrations | None:
     """Return what `keep` wrote, or None if the file does not exist or, with a notice, if it is damaged."""
-    found = keeping.kept(file, ARRAYS)
+    found = keeping.read(file, ARRAYS)
     if found is None:
         return None
     episodes = zip(found.described, found.arrays, strict=True)

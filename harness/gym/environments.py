@@ -23,7 +23,7 @@ from guidebench.harness.loop.evaluation import scored
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
-from guidebench.harness.settings import fields, given
+from guidebench.harness.settings import fields, from_command
 from guidebench.harness.streams import Streams
 
 METHOD = "uer"
@@ -46,7 +46,7 @@ def cell_of(name: str, profile: str, **settings: Any) -> Cell:
     for key in settings:
         if key not in known:
             raise unknown(f"setting of suite {suite!r}", key, known)
-    chosen = {f"suite.{key}": given(known[key], value, key) for key, value in settings.items()}
+    chosen = {f"suite.{key}": from_command(known[key], value, key) for key, value in settings.items()}
     return config.resolve(names, chosen, {})
 
 

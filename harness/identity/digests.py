@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError, size
 from guidebench.harness.records.files import write_bytes
 
@@ -203,7 +203,9 @@ def _bare(value: Any) -> Any:
 def sha256(file: NamedFile, read: Callable[[int], None] = lambda count: None) -> str:
     """Return the SHA-256 of a file's content; `read` gets the number of bytes that were read since its last call. Of a
     configuration it is that of its JSON text with sorted keys and without `SAVED_BY`."""
-    if file.configuration and (own := apart.read(f"{file.path}: reading it", file.path, _of_configuration, file.path)):
+    if file.configuration and (
+        own := reader_process.read(f"{file.path}: reading it", file.path, _of_configuration, file.path)
+    ):
         return own
     hashed = hashlib.sha256()
     with file.path.open("rb", buffering=0) as stream:

@@ -82,7 +82,7 @@ class Ray(Scheduled):
                 f"env_workers={execution.env_workers} needs {1 + execution.env_workers} cores for each worker, and "
                 f"launcher.cpus={self.cpus:g}; raise launcher.cpus"
             )
-        nodes = self.asked("look")["nodes"]
+        nodes = self.ask("look")["nodes"]
         wanted = self.resources
         if not any(fits(node, wanted) for node in nodes):
             most = {name: max((node["Resources"].get(name, 0.0) for node in nodes), default=0.0)
@@ -108,7 +108,7 @@ class Ray(Scheduled):
     def spawn(self, execution: Execution, study: Path) -> Launcher:
         return Tasks(self, execution, study)
 
-    def asked(self, what: str, **content: Any) -> Any:
+    def ask(self, what: str, **content: Any) -> Any:
         """Ask the cluster a question of `ray_driver.answer` and return the answer. Raise UserError if there is none."""
         if importlib.util.find_spec("ray") is None:
             raise extras.missing("launcher=ray needs the package ray here", "ray")
@@ -148,7 +148,7 @@ class Tasks(Launcher):
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Submit jobs, without the runs that the cluster has already. Those are listened to as well."""
-        there = self._part.asked("queued", study=str(self._study))
+        there = self._part.ask("queued", study=str(self._study))
         known = {run: each.job for each in self._standings(there["queued"]) for run in _runs(each.job.cell, each.job)}
         new = []
         for job in jobs:
@@ -164,7 +164,7 @@ class Tasks(Launcher):
             job_files.put(self._study, job)
             self._listen(job)
         if new:
-            self._part.asked("submit", order=self._order(new))
+            self._part.ask("submit", order=self._order(new))
 
     def _prepared(self, jobs: Sequence[Job]) -> list[Job]:
         """Return jobs with what a node is checked against."""
@@ -258,7 +258,7 @@ class Tasks(Launcher):
         return found
 
     def cancel(self, now: bool = False) -> None:
-        self._part.asked("cancel", study=str(self._study), now=now)
+        self._part.ask("cancel", study=str(self._study), now=now)
 
     def queued(self) -> list[Standing]:
         try:
@@ -270,7 +270,7 @@ class Tasks(Launcher):
         variable = f"RAY_ADDRESS={shlex.quote(submitted)}"
         hint = f"; the study was submitted to Ray at {submitted}: to ask that cluster, set {variable}"
         try:
-            there = self._part.asked("queued", study=str(self._study))
+            there = self._part.ask("queued", study=str(self._study))
         except UserError as error:
             elsewhere = submitted and submitted not in str(error)
             raise UserError(f"{error}{hint if elsewhere else ''}") from None

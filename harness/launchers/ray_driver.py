@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
     code: int | None
     """Exit code of its worker; None if the task was lost."""
     node: str = ""
-    told: str = ""
+    reason: str = ""
 
 
 class Keeper:
@@ -194,11 +194,11 @@ class Keeper:
                 del self._jobs[name]
                 return
             if outcome.code == EXIT_UNUSABLE:
-                self._unusable[name][outcome.node] = self._why[name] = outcome.told
+                self._unusable[name][outcome.node] = self._why[name] = outcome.reason
                 lost = "" if self._usable(name) else "; ".join(dict.fromkeys(self._unusable[name].values()))
             else:
                 self._losses[name] = count = self._losses[name] + 1
-                how = outcome.told if outcome.code is not None else f"its task on {node} was lost: {outcome.told}"
+                how = outcome.reason if outcome.code is not None else f"its task on {node} was lost: {outcome.reason}"
                 self._why[name] = f"started again ({count}): {how}"
                 if outcome.code in (EXIT_STOPPED, EXIT_HELD):
                     self._not_before[name] = time.monotonic() + self._order.later
@@ -233,9 +233,11 @@ def _outcome(reference: Any) -> Outcome:
     try:
         return Outcome(*ray.get(reference))
     except ray.exceptions.TaskCancelledError:
-        return Outcome(None, told="cancelled")
+        return Outcome(None, reason="cancelled")
     except ray.exceptions.RayError as lost:
-        return Outcome(None, told=_line(lost) if isinstance(lost, ray.exceptions.RayTaskError) else type(lost).__name__)
+        return Outcome(
+            None, reason=_line(lost) if isinstance(lost, ray.exceptions.RayTaskError) else type(lost).__name__
+        )
 
 
 def carry_out(order_: tuple[Any, ...], name: str, keeper: Any) -> tuple[int, str, str]:

@@ -20,7 +20,7 @@ from guidebench.harness.models.oracle import OracleBackend
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import Backend, QuestionQueue, consulted
 from guidebench.harness.plan import answering, arrays
-from guidebench.harness.plan.config import Cell, there
+from guidebench.harness.plan.config import Cell, cell_view
 
 
 def asked_of(cell: Cell, agent: Agent) -> list[str]:
@@ -109,7 +109,7 @@ def _voice(cell: Cell, role: str) -> Voice:
     known = {part.role: Registered(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts}
     length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
     speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
-    return Voice(known[role], length or 1, known.get(speaker), arrays.of(cell.names.parts, there(cell), role))
+    return Voice(known[role], length or 1, known.get(speaker), arrays.of(cell.names.parts, cell_view(cell), role))
 
 
 def _asking(cell: Cell, role: str) -> list[str]:

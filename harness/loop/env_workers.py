@@ -148,7 +148,7 @@ class EnvWorker:
                 f"if the machine's memory did not suffice, lower env_workers"
             ) from None
         if isinstance(answer, Failure):
-            raise UserError(answer.told) if answer.of_user else RuntimeError(answer.told)
+            raise UserError(answer.text) if answer.of_user else RuntimeError(answer.text)
         return list(answer)
 
     @contextlib.contextmanager
@@ -250,7 +250,7 @@ def _stand_in(methods: tuple[str, ...]) -> type[RemoteTask]:
 class Failure(NamedTuple):
     """Why a process could not do what it was asked."""
 
-    told: str
+    text: str
     of_user: bool
     """Whether it is a UserError."""
 

@@ -25,8 +25,8 @@ from guidebench.harness.interfaces import (
     RunPhase,
     State,
     Step,
+    StepWords,
     Task,
-    Told,
     Transition,
 )
 from guidebench.harness.loop.env_workers import at_once
@@ -71,7 +71,7 @@ def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple
                 f"{name} takes the dataset {phase.source!r}, which holds no measures, and an oracle of the cell reads "
                 f"measures of stored transitions; choose another model in its role"
             )
-        if phase.source in datasets and agent.wants_told:
+        if phase.source in datasets and agent.wants_words:
             raise UserError(
                 f"{name} takes the dataset {phase.source!r}, which holds no words about its steps, and a part of the "
                 f"cell reads them; choose another guide"
@@ -157,9 +157,9 @@ class Loop:
             raise UserError(
                 "an oracle of the cell reads measures, and the task has none; choose another model in its role"
             )
-        self._telling = [task for task in tasks if isinstance(task, Telling)] if agent.wants_told else []
+        self._telling = [task for task in tasks if isinstance(task, Telling)] if agent.wants_words else []
         """The tasks whose state and steps the agent wants in words; all or none."""
-        if agent.wants_told and len(self._telling) < len(tasks):
+        if agent.wants_words and len(self._telling) < len(tasks):
             raise UserError(
                 "a part of the cell reads state and steps in words, and the task tells its state in no sentences or "
                 "has no captions; choose a suite that does both, such as crafter_ood"
@@ -315,7 +315,7 @@ class Loop:
             snapshot=np.array([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
             success=np.array([step.success for step in steps], bool),
             measures=np.array([task.measures() for task in self._measured]) if self._measured else None,
-            told=Told(before, tuple(task.caption() for task in self._telling)) if self._telling else None,
+            words=StepWords(before, tuple(task.caption() for task in self._telling)) if self._telling else None,
         )
         self._returns += [step.reward for step in steps]
         self._lengths += 1

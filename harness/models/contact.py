@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.companions import Companion
 from guidebench.harness.errors import BudgetReached, UserError, in_role
 from guidebench.harness.execution import Models
@@ -130,7 +130,7 @@ def _apart(silent_after: float, each: Asked, models: Models, directory: Path, de
 
 def _serve(connection: Connection) -> None:
     """Answer by what `_ask` returns or raises."""
-    for given in apart.asked(connection):
+    for given in reader_process.requests(connection):
         answer: CallResult | Exception
         try:
             answer = _ask(*given)

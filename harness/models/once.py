@@ -37,7 +37,7 @@ def model(kind: str, given: Mapping[str, Any], role: str = "") -> Any:
             continue
         if key not in known:
             raise unknown("setting", key, known)
-        values[known[key].name] = settings.given(known[key], value, key)
+        values[known[key].name] = settings.from_command(known[key], value, key)
     return config(**values)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, ArraySpec
-from guidebench.harness.parts import AskingPart, Part, There
+from guidebench.harness.parts import AskingPart, CellView, Part
 
 if TYPE_CHECKING:
     from guidebench.harness.plan.names import Chosen
@@ -42,13 +42,13 @@ class Declared(NamedTuple):
         return f"{self.part} declares its answers of {self.role!r} as {self.spec.name!r}, {self.spec.dtype} [{shape}]"
 
 
-def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
+def every(chosen: Sequence[Chosen], view: CellView) -> list[Declared]:
     """Return the arrays that a cell's parts declare. Raise UserError for an invalid declaration."""
     found = []
     for part in chosen:
-        if getattr(type(there[part.role]), "array", AskingPart.array) is not AskingPart.array:
-            needs = there[part.role].needs.items()
-            found += [_declared(part, there, role) for role, kind in needs if kind in registry.MODELS]
+        if getattr(type(view[part.role]), "array", AskingPart.array) is not AskingPart.array:
+            needs = view[part.role].needs.items()
+            found += [_declared(part, view, role) for role, kind in needs if kind in registry.MODELS]
     arrays = [*filter(None, found)]
     for one, other in itertools.combinations(arrays, 2):
         if one.role == other.role and one.spec != other.spec:
@@ -56,14 +56,14 @@ def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
     return arrays
 
 
-def of(chosen: Sequence[Chosen], there: There, role: str) -> Declared | None:
+def of(chosen: Sequence[Chosen], view: CellView, role: str) -> Declared | None:
     """Return the declared array of a cell's answers in a role, or None if they are JSON values."""
-    return next((declared for declared in every(chosen, there) if declared.role == role), None)
+    return next((declared for declared in every(chosen, view) if declared.role == role), None)
 
 
-def _declared(chosen: Chosen, there: There, role: str) -> Declared | None:
-    part = there[chosen.role]
-    spec = part.array(there, role)
+def _declared(chosen: Chosen, view: CellView, role: str) -> Declared | None:
+    part = view[chosen.role]
+    spec = part.array(view, role)
     if spec is None:
         return None
     if wrong := _misfit(spec) or _unspoken(part, role):

@@ -20,7 +20,7 @@ from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
-from guidebench.harness.parts import AskingPart, FilePart, Part, There
+from guidebench.harness.parts import AskingPart, CellView, FilePart, Part
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.names import NO_STAND_INS, Chosen, Names, StandIns
 from guidebench.harness.plan.roles import learner_of, unfilled
@@ -616,18 +616,18 @@ def _evaluated_once(cell: Cell) -> Cell:
     return replace(cell, settings={**cell.settings, EPISODES: one}, overrides=overrides)
 
 
-def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
+def cell_view(cell: Cell, suite: Any = None, task: str | None = None) -> CellView:
     """Return the cell as its parts see it in `fits`, optionally with another suite and task."""
     suite, task = suite or cell.section("suite"), task or cell.names.task
     observations, actions = suite.spaces(cell.names.task)
     seen = cell.section("agent").observes(observations, actions)
-    return There({**cell.sections, "suite": suite}, cell.names.task, seen, actions)
+    return CellView({**cell.sections, "suite": suite}, cell.names.task, seen, actions)
 
 
 def validate(cell: Cell) -> None:
     """Raise UserError if the parts of a cell do not fit each other or the suite's spaces."""
     _ = cell.sections, cell.logs
-    suite, place = cell.section("suite"), there(cell)
+    suite, place = cell.section("suite"), cell_view(cell)
     for chosen in cell.names.parts:
         if reason := cell.section(chosen.role).fits(place):
             own = learner_of(suite, cell.names.task)
@@ -659,7 +659,7 @@ def validate(cell: Cell) -> None:
             f"task {cell.names.task!r} of suite {cell.names.suite!r} changes its goal in each episode, and "
             f"{' and '.join(asking)} needs a fixed goal; choose a single task"
         )
-    if cell.stage and (before := there(cell.stage).actions) != place.actions:
+    if cell.stage and (before := cell_view(cell.stage).actions) != place.actions:
         raise UserError(
             f"the policy of the pre-training stage {cell.stage.directory} does not fit {cell.names.suite}/"
             f"{cell.names.task}: it chooses {_chosen_from(before)}, and here are {_chosen_from(place.actions)}; let "

@@ -25,7 +25,7 @@ SPECIAL = " :,()[]{}'\"=\\"
 """Characters that have a meaning in Hydra's grammar."""
 
 
-class Given(NamedTuple):
+class Override(NamedTuple):
     """A command-line override: its key and its values (one, or the elements of a sweep)."""
 
     key: str
@@ -33,10 +33,11 @@ class Given(NamedTuple):
     sweep: bool
 
 
-def parse(overrides: Sequence[str]) -> list[Given]:
+def parse(overrides: Sequence[str]) -> list[Override]:
     """Parse overrides by Hydra's grammar and expand sweeps. Raise UserError for the first that cannot be read."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import Override, QuotedString, Transformer
+    from hydra.core.override_parser.types import Override as HydraOverride
+    from hydra.core.override_parser.types import QuotedString, Transformer
     from hydra.errors import HydraException
 
     parser = OverridesParser.create()
@@ -56,10 +57,10 @@ def parse(overrides: Sequence[str]) -> list[Given]:
             raise UserError(f"{text!r} is not of the form key=value; {_meant(overrides, index)}")
         key, _, value = text.partition("=")
         if key in PATHS:
-            result.append(Given(key, (_path(key, value),), False))
+            result.append(Override(key, (_path(key, value),), False))
             continue
         try:
-            override: Override = parser.parse_override(text)
+            override: HydraOverride = parser.parse_override(text)
             if override.is_delete() or override.is_add() or override.package is not None:
                 raise UserError(f"{text!r}: write key=value, without +, ~ or @")
             if override.is_sweep_override():
@@ -73,7 +74,7 @@ def parse(overrides: Sequence[str]) -> list[Given]:
             raise UserError(f"{text[:200]!r} cannot be read: {str(error).splitlines()[0][:200]}") from None
         if not values:
             raise UserError(f"{text!r} expands to no value")
-        result.append(Given(override.key_or_group, values, override.is_sweep_override()))
+        result.append(Override(override.key_or_group, values, override.is_sweep_override()))
     return result
 
 

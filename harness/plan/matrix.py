@@ -24,7 +24,7 @@ from guidebench.harness.parts import LauncherPart
 from guidebench.harness.plan import config, roles, unknown_words
 from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.contents import Digests
-from guidebench.harness.plan.grammar import KINDS, NAME_KEYS, Given, parse
+from guidebench.harness.plan.grammar import KINDS, NAME_KEYS, Override, parse
 from guidebench.harness.plan.names import Names, StandIns
 from guidebench.harness.plan.unknown_words import methods_of, roles_of
 from guidebench.harness.records.schema import STAGES, label
@@ -45,12 +45,12 @@ class InMatrix(NamedTuple):
     """Name of the cell within its matrix."""
     reference: str
     """Id of the reference cell; the cell's own id if it is the reference."""
-    given: str
+    overrides: str
     """Overrides that the command line set in every cell of the matrix."""
 
     @property
     def variant(self) -> str:
-        return f"{self.name}; {self.given}" if self.given else self.name
+        return f"{self.name}; {self.overrides}" if self.overrides else self.name
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,18 @@ class Plan:
 class Words:
     """The overrides of a command that describe cells, by what they say."""
 
-    names: Mapping[str, Given]
+    names: Mapping[str, Override]
     """`NAME_KEYS`: what to run."""
-    parts: Mapping[str, Given]
+    parts: Mapping[str, Override]
     """Role -> the part in it."""
-    settings: Mapping[str, Given]
+    settings: Mapping[str, Override]
     """`section.field` or `role.name.field` -> values."""
     stage: Words | None = None
     """The words with the prefix `pretraining.`, without it; None if there are none."""
 
-    def said(self) -> list[str]:
+    def override_keys(self) -> list[str]:
         """Return the keys of the parts and settings, and all of the stage with its prefix."""
-        before = [*self.stage.names, *self.stage.said()] if self.stage else []
+        before = [*self.stage.names, *self.stage.override_keys()] if self.stage else []
         return [*self.parts, *self.settings, *(f"{PREFIX}{key}" for key in before)]
 
 
@@ -125,7 +125,7 @@ OF_CELLS = ("suite", *config.PLAIN, "drawing", *(kind for kind in KINDS if kind 
 def plan(overrides: Sequence[str]) -> Plan:
     """Return the plan that `overrides` describe. Raise UserError for the first invalid override."""
     given = parse(overrides)
-    by_key: dict[str, Given] = {}
+    by_key: dict[str, Override] = {}
     for item in given:
         if item.key in by_key:
             raise unknown_words.twice(item.key, [*by_key[item.key].values, *item.values])
@@ -143,7 +143,7 @@ def plan(overrides: Sequence[str]) -> Plan:
     if "suite" not in by_key:
         if not (found := home(by_key)):
             raise unknown_words.suite_missing(words.parts, _names(words.names, "task", ()))
-        words = replace(words, names={"suite": Given("suite", (found,), False), **words.names})
+        words = replace(words, names={"suite": Override("suite", (found,), False), **words.names})
     models = settings.build(Models, nested["models"], "models")
     execution = Execution(**execution_values, models=models, launching=nested["launcher"])
     cells = _expand(words, Digests(execution))
@@ -189,11 +189,11 @@ def launcher_of(execution: Execution) -> LauncherPart:
     return built
 
 
-def _words(by_key: Mapping[str, Given], others: Sequence[str] = (), prefix: str = "") -> Words:
+def _words(by_key: Mapping[str, Override], others: Sequence[str] = (), prefix: str = "") -> Words:
     """Sort overrides by what they say. Raise UserError for a word that says nothing of a cell; `others` are further
     words that a command may have."""
-    names, parts, given = dict[str, Given](), dict[str, Given](), dict[str, Given]()
-    before: dict[str, Given] = {}
+    names, parts, given = dict[str, Override](), dict[str, Override](), dict[str, Override]()
+    before: dict[str, Override] = {}
     for key, item in by_key.items():
         if key.startswith(PREFIX):
             before[key.removeprefix(PREFIX)] = item._replace(key=key.removeprefix(PREFIX))
@@ -214,12 +214,12 @@ def _words(by_key: Mapping[str, Given], others: Sequence[str] = (), prefix: str 
     return Words(names, parts, given, _words(before, (), f"{prefix}{PREFIX}") if before else None)
 
 
-def _present(by_key: Mapping[str, Given]) -> list[str]:
+def _present(by_key: Mapping[str, Override]) -> list[str]:
     """Return the settings of the cells that a command names whose other words are in error; [] if they are unknown."""
     parts = {*KINDS, *registry.roles()}
     named = {key: item for key, item in by_key.items() if key in NAME_KEYS or key in parts}
     with contextlib.suppress(UserError):
-        words = _words({"suite": Given("suite", (home(named),), False)} | named)
+        words = _words({"suite": Override("suite", (home(named),), False)} | named)
         present: dict[str, None] = {}
         for suite in _names(words.names, "suite", ()):
             for method in _names(words.names, "method", (registry.get("suite", suite).method,)):
@@ -230,13 +230,13 @@ def _present(by_key: Mapping[str, Given]) -> list[str]:
     return []
 
 
-def home(by_key: Mapping[str, Given]) -> str:
+def home(by_key: Mapping[str, Override]) -> str:
     """Return the suite named by the recipes of the given methods, or "" unless there is exactly one."""
     homes = {registry.get("method", name).suite for name in _names(by_key, "method", ())} - {None}
     return homes.pop() if len(homes) == 1 else ""
 
 
-def parse_seeds(given: Given) -> tuple[int, ...]:
+def parse_seeds(given: Override) -> tuple[int, ...]:
     """Return the seeds: `seeds=5` means 0..4; `seeds=[0,3,7]`, `seeds=0,3,7` and `seeds=range(10,15)` list them."""
     value = list(given.values) if given.sweep else given.values[0]
     if isinstance(value, float) and value.is_integer():  # 1e3 on the command line
@@ -322,7 +322,7 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
             f"{config.PRETRAINING}={stages[0]} is given, but none of the chosen methods ({methods_of(cells.values())}) "
             f"learns anything that a stage could begin; leave it out"
         )
-    for key in words.said():
+    for key in words.override_keys():
         if key not in met.used and key not in words.parts:
             sets = _names(words.names, config.MODELS, ())
             of_other = unknown_words.of_other_model(key, cells.values(), next(iter(sets), ""), words.parts)
@@ -436,20 +436,20 @@ def _begun(
     own, usual = words.stage or Words({}, {}, {}), {**cell.staged, "": method}
     kept = {part.role for part in cell.names.of(*config.CARRIED)}
     inherited = {
-        key: Given(key, (value.value,), False)
+        key: Override(key, (value.value,), False)
         for key, value in cell.settings.items()
         if value.layer == COMMAND and key.partition(".")[0] in ("suite", *kept)
     }
     lacked = {key: item for key, item in words.settings.items() if left(key)}
     parts = {role: item for role, item in words.parts.items() if left(role)}
-    taken = {role: Given(role, (name,), False) for role, name in combination.chosen.items() if role in kept}
-    sets = {config.MODELS: Given(config.MODELS, (combination.models,), False)} if combination.models else {}
+    taken = {role: Override(role, (name,), False) for role, name in combination.chosen.items() if role in kept}
+    sets = {config.MODELS: Override(config.MODELS, (combination.models,), False)} if combination.models else {}
     given = Words(own.names, {**taken, **parts, **own.parts}, {**inherited, **lacked, **own.settings}, own.stage)
     for suite in _names(own.names, "suite", (usual["suite"],)):
         task = config.stage_task(registry.get("method", cell.names.method), suite, cell.names.task)
         names = {
-            "profile": Given("profile", (usual["profile"],), False),
-            "task": Given("task", (task,), False),
+            "profile": Override("profile", (usual["profile"],), False),
+            "task": Override("task", (task,), False),
             **sets,
             **own.names,
         }
@@ -464,13 +464,13 @@ def _begun(
         except UserError as error:
             raise _in_stage(error, method) from None
         met.known |= inner.known
-        met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.said()})}
+        met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.override_keys()})}
         met.used |= inner.used & ({*lacked, *parts, *sets} - {*own.settings, *own.parts, *own.names})
         for stage, keeps in itertools.product(stages, _kept(own.names)):
             yield met.digests.identified(replace(cell, stage=stage, keeps=keeps))
 
 
-def _kept(names: Mapping[str, Given]) -> Iterable[tuple[str, ...]]:
+def _kept(names: Mapping[str, Override]) -> Iterable[tuple[str, ...]]:
     """Yield what runs keep of their stage's policy, for each of the values that a command sweeps."""
     for value in names[config.KEEPS].values if config.KEEPS in names else ([],):
         each = value if isinstance(value, list) else [value]
@@ -493,7 +493,7 @@ def _too_many() -> UserError:
 
 
 def _named(
-    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Given], sets: Iterable[str]
+    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Override], sets: Iterable[str]
 ) -> Iterable[_Combination]:
     """Return every combination of the parts and sets of models that the command line names for a method, on each
     task."""
@@ -513,7 +513,7 @@ def _named(
     return found.values()
 
 
-def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping[str, Given]) -> Iterable[Cell]:
+def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping[str, Override]) -> Iterable[Cell]:
     names, chosen = combination.names, combination.chosen
     # the row name shows a replaced model already
     models = {part.role: part.name for part in names.of(*registry.MODELS)}
@@ -530,14 +530,16 @@ def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping
             continue
         section, field = target.split(".", 1)
         known = config.cell_fields(names)[section][field]
-        axes.append([(target, settings.given(known, value, key)) for value in given.values])
+        axes.append([(target, settings.from_command(known, value, key)) for value in given.values])
     if math.prod(map(len, axes)) > MOST_CELLS:
         raise _too_many()
     for values in itertools.product(*axes):
         yield config.resolve(names, {**filled, **dict(values)}, named, combination.stand_ins)
 
 
-def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
+def _names(
+    by_key: Mapping[str, Override], key: str, default: Iterable[str], known: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the names that a word holds, or the default. Raise UserError for an empty name, with those that are
     `known`, or that any command may give."""
     if key not in by_key:
@@ -553,7 +555,7 @@ def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str], known:
     return tuple(dict.fromkeys(found))
 
 
-def _plain(given: Given) -> Any:
+def _plain(given: Override) -> Any:
     if given.sweep:
         return list(given.values)
     value = given.values[0]

@@ -15,7 +15,7 @@ from guidebench.harness import meanings, registry, settings
 from guidebench.harness.errors import UserError, a, count, nearest, unknown
 from guidebench.harness.plan import config, model_sets
 from guidebench.harness.plan.config import Cell
-from guidebench.harness.plan.grammar import KINDS, Given
+from guidebench.harness.plan.grammar import KINDS, Override
 from guidebench.harness.recipes import Method
 from guidebench.harness.spelling import close
 
@@ -217,7 +217,7 @@ def twice(word: str, values: Sequence[Any]) -> UserError:
     return UserError(f"{once}{hint}")
 
 
-def suite_missing(parts: Mapping[str, Given], tasks: Sequence[str]) -> UserError:
+def suite_missing(parts: Mapping[str, Override], tasks: Sequence[str]) -> UserError:
     """Return the error for a command that names no suite: what is wrong with its other words, if anything is, else
     the suites that have its task, or all."""
     for kind in KINDS:

@@ -250,7 +250,7 @@ def _enter(
         if cell_id in places:
             raise UserError(
                 f"{', '.join(names)} of {reference.names.method!r} ({reference.variant or 'as given'}) would be part "
-                f"of two matrices, also that of {places[cell_id].given or 'the unchanged method'}: "
+                f"of two matrices, also that of {places[cell_id].overrides or 'the unchanged method'}: "
                 f"do not sweep a setting that this command varies"
             )
         places[cell_id] = place

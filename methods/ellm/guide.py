@@ -45,7 +45,7 @@ class EllmGuide(BaseGuide):
     """
 
     columns: tuple[TransitionColumn, ...] = (REWARD,)
-    wants_told = True
+    wants_words = True
 
     def __init__(self, config: Ellm, build: Build) -> None:
         self.config, rows = config, build.rows
@@ -69,7 +69,7 @@ class EllmGuide(BaseGuide):
         """Write R_int of a transition, 0 for one without words, such as a demonstration's; ask about what is new. A
         seed that has stopped training is left out."""
         rewards = np.zeros(len(self.states), np.float32)
-        if (told := transition.told) is not None:
+        if (told := transition.words) is not None:
             training = np.flatnonzero(ctx.active).tolist()
             did = [row for row in training if told.captions[row] in self._done]
             asking = training if self.config.every_state else did

@@ -122,7 +122,7 @@ class WaypointGuide(SparseGuide):
 
     # What is observed
 
-    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+    def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
         """Keep where the episodes of a dataset began, for when they are relabelled."""
         if self._ways.asks:
             store = self._stores[name]
@@ -138,7 +138,7 @@ class WaypointGuide(SparseGuide):
                 mine = self._given[row]
                 if mine and mine[-1].first == number - int(self._clock[row]):
                     mine[-1] = mine[-1]._replace(length=number - mine[-1].first + 1)
-        super().given(slot, transition, name, ctx)
+        super().observed_dataset(slot, transition, name, ctx)
 
     def begun(self, rows: Array, store: Store, ctx: Context) -> None:
         """Ask about the episodes that begin, and once about those of the datasets."""

@@ -66,7 +66,7 @@ class SparseGuide(BaseGuide):
     def connect(self, stores: Mapping[str, Store], rewarded: Rewarded) -> None:
         self._stores, self._rewarded = stores, rewarded
 
-    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+    def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
         """Take the task's success for a classifier's answer, and have the returns computed from it."""
         self._known(slot, transition, self._stores[name])
         ended = transition.terminated | transition.truncated

@@ -238,7 +238,7 @@ def obtain(settings: Trained, suite: Any, task: str, drawing: Any) -> TrainedCla
     }
     file = files.root("classifiers") / f"{files.key(content)}.json"
     names = tuple(SuccessNetwork(1, 1).state_dict())
-    found = files.kept(file, names)
+    found = files.read(file, names)
     if found is None:
         network, words = fit(shown(settings, suite, tasks, drawing.spawn(tasks[0])), settings)
         weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}

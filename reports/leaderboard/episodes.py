@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, count
 from guidebench.reports.leaderboard.board import Film, Films, Pictures
 from guidebench.reports.leaderboard.rows import RankedRow
@@ -86,7 +86,7 @@ class Screening:
             what = f"decoding {episode.file[:60]}"
             try:
                 webp = galleries.animation(home, episode.file)
-                made = apart.call(what, SECONDS, galleries.remade, webp, episode.frames)
+                made = reader_process.call(what, SECONDS, galleries.remade, webp, episode.frames)
             except (UserError, OSError) as error:
                 self._note(row, f"episode {episode.episode} of {run.directory} is not shown: {error}")
                 continue

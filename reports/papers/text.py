@@ -110,7 +110,7 @@ def difference(found: Difference | None) -> str:
         return ""
     comparison = found.found
     digits = scoring.digits([comparison.difference])
-    said = tables.difference(comparison.difference, comparison.told, digits).replace("-", "−")
+    said = tables.difference(comparison.difference, comparison.interval_note, digits).replace("-", "−")
     p, needed = tables.p_value(comparison.p), tables.needed(comparison.needed)
     why = f" ({comparison.unknown})" if comparison.unknown else ""
     return f"final {found.score.name} {said} from {found.baseline}, p {p}, {needed} seeds needed{why}"

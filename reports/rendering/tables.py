@@ -218,7 +218,7 @@ def compared(line: Line, digits: int = 2) -> list[str]:
     found = line.comparison
     if found is None:
         return ["—"] * 3
-    return [difference(found.adjusted, found.told, digits), p_value(found.adjusted_p), needed(found.needed)]
+    return [difference(found.adjusted, found.interval_note, digits), p_value(found.adjusted_p), needed(found.needed)]
 
 
 def needed(value: float) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from guidebench import results
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.reports.runs import calls, episodes
 from guidebench.reports.runs.reading import brief, names, tail, within
@@ -89,11 +89,13 @@ def read(directory: str | Path) -> Record:
             notes.append(f"{what} is left out: the logs of the run have more than {ALL_ROWS:,} bytes together")
             continue
         rows_of = partial(_rows, _bare(study), home, what)
-        frame = _attempt(partial(apart.call, f"{home}: reading its {what}", PATIENCE, rows_of), notes)
+        frame = _attempt(partial(reader_process.call, f"{home}: reading its {what}", PATIENCE, rows_of), notes)
         if frame is not None and not frame.empty:
             rows[what] = frame
     asked = partial(calls.recorded, study.directory, f"{run.cell.id}/{run.seed}")
-    found = _attempt(partial(apart.call, "models/: reading the calls", CASSETTES, asked), notes) or calls.Calls()
+    found = (
+        _attempt(partial(reader_process.call, "models/: reading the calls", CASSETTES, asked), notes) or calls.Calls()
+    )
     seen = episodes.episodes(home)
     log = _attempt(partial(_log, study.directory, run), notes)
     said = [brief(note.replace(f"{study.directory}/", ""), 600) for note in notes]

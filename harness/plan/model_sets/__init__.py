@@ -43,7 +43,7 @@ class OpenRole(NamedTuple):
         return _home(self.suite)
 
     @property
-    def own(self) -> str:
+    def method_part(self) -> str:
         """Return the part that the method names, or ""."""
         return self.method.named(self.role, self.kind)
 

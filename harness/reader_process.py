@@ -45,8 +45,8 @@ LONGEST_GAP = 1.0
 GRACE = 10
 """Seconds beyond its time limit after which a process ends itself, in case its parent was killed."""
 
-Given = ParamSpec("Given")
-Found = TypeVar("Found")
+Params = ParamSpec("Params")
+Answer = TypeVar("Answer")
 
 
 class Caller(ServingProcess):
@@ -68,8 +68,14 @@ class Caller(ServingProcess):
         self._owner = os.getpid()
 
     def __call__(
-        self, what: str, seconds: float, function: Callable[Given, Found], /, *args: Given.args, **named: Given.kwargs
-    ) -> Found:
+        self,
+        what: str,
+        seconds: float,
+        function: Callable[Params, Answer],
+        /,
+        *args: Params.args,
+        **named: Params.kwargs,
+    ) -> Answer:
         """Return the result of `function` and repeat its warnings. Its UserErrors are raised unchanged, as are OSErrors
         for a full disk or a path without write permission. Other failures become UserErrors whose message begins with
         `what`, a description such as `FILE: reading its rows`. Within such a process, `function` is called directly."""
@@ -81,11 +87,11 @@ class Caller(ServingProcess):
         self,
         what: str,
         files: Path | Iterable[Path],
-        function: Callable[Given, Found],
+        function: Callable[Params, Answer],
         /,
-        *args: Given.args,
-        **named: Given.kwargs,
-    ) -> Found:
+        *args: Params.args,
+        **named: Params.kwargs,
+    ) -> Answer:
         """Return the result of a function that parses outside files, within limits on time and memory that grow with
         the bytes of the files; raise as `__call__` does."""
         bytes_ = total_bytes([files] if isinstance(files, Path) else files)
@@ -102,10 +108,10 @@ class Caller(ServingProcess):
         what: str,
         seconds: float,
         memory: int,
-        function: Callable[..., Found],
+        function: Callable[..., Answer],
         args: tuple[Any, ...],
         named: dict[str, Any],
-    ) -> Found:
+    ) -> Answer:
         """Make a call; repeat it if the process ends that had served earlier ones."""
         if _INSIDE.is_set():
             return function(*args, **named)
@@ -201,8 +207,8 @@ class _Raised:
 
 
 def call(
-    what: str, seconds: float, function: Callable[Given, Found], /, *args: Given.args, **named: Given.kwargs
-) -> Found:
+    what: str, seconds: float, function: Callable[Params, Answer], /, *args: Params.args, **named: Params.kwargs
+) -> Answer:
     """Call a function by the shared `Caller` of this process, which ends with this process."""
     return _SHARED(what, seconds, function, *args, **named)
 
@@ -210,11 +216,11 @@ def call(
 def read(
     what: str,
     files: Path | Iterable[Path],
-    function: Callable[Given, Found],
+    function: Callable[Params, Answer],
     /,
-    *args: Given.args,
-    **named: Given.kwargs,
-) -> Found:
+    *args: Params.args,
+    **named: Params.kwargs,
+) -> Answer:
     """Call a function that parses outside files by the shared `Caller` of this process, within limits on time and
     memory that grow with the bytes of the files."""
     return _SHARED.read_files(what, files, function, *args, **named)
@@ -237,7 +243,7 @@ def close() -> None:
     _SHARED.close()
 
 
-def asked(connection: Connection) -> Iterator[Any]:
+def requests(connection: Connection) -> Iterator[Any]:
     """Yield the requests in the separate process until the connection closes. Ctrl-C is ignored, since the parent
     handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -259,7 +265,7 @@ def _call(connection: Connection) -> None:
     for stream in (0, 1, 2):  # an aborting library could print text chosen by an attacker
         os.dup2(silent, stream)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    for place, what, seconds, function, args, named in asked(connection):
+    for place, what, seconds, function, args, named in requests(connection):
         os.chdir(place)
         signal.alarm(int(seconds) + GRACE)
         answer: Any
