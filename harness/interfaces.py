@@ -56,8 +56,15 @@ class Observations:
 
     def __post_init__(self) -> None:
         if self.parts:
-            own = (self.shape, self.dtype, self.categories is not None, self.stack != 1, self.encoder, self.mask)
-            if any(own):
+            array_fields = (
+                self.shape,
+                self.dtype,
+                self.categories is not None,
+                self.stack != 1,
+                self.encoder,
+                self.mask,
+            )
+            if any(array_fields):
                 raise ValueError("a record of named parts has no shape, dtype, stack, encoder or mask of its own")
             if nested := [name for name, part in self.parts.items() if part.parts]:
                 raise ValueError(

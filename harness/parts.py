@@ -125,12 +125,12 @@ class FilePart(Part, ABC):
 
     def verify(self) -> None:
         """Raise UserError, with both digests, if the files on this machine are not those of the setting `digest`."""
-        here = self.content() if self.digest is not None else None
-        if here is not None and here != self.digest:
+        present_digest = self.content() if self.digest is not None else None
+        if present_digest is not None and present_digest != self.digest:
             named = " ".join(f"{name}={getattr(self, name)}" for name in self.file_settings if getattr(self, name))
             raise UserError(
-                f"{named}: its files have the digest {here}, and the digest on record is {self.digest}; restore the "
-                f"files, or run the study anew with these in another output=…"
+                f"{named}: its files have the digest {present_digest}, and the digest on record is {self.digest}; "
+                f"restore the files, or run the study anew with these in another output=…"
             )
 
 
