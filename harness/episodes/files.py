@@ -52,16 +52,16 @@ def keep(
     `per_episode`: name -> [E, …], one row for each episode."""
     from safetensors.numpy import save
 
-    together = {name: packed(np.concatenate([each[name] for each in arrays])) for name in arrays[0]}
-    together |= {name: packed(each) for name, each in per_episode.items()}
+    together = {name: packed(np.concatenate([episode[name] for episode in arrays])) for name in arrays[0]}
+    together |= {name: packed(array) for name, array in per_episode.items()}
     stored = save({name: raw for name, (raw, _) in together.items()})
-    fields = {name: each for name, (_, each) in together.items() if each is not None}
+    fields = {name: dtype for name, (_, dtype) in together.items() if dtype is not None}
     write_bytes(file.with_suffix(".safetensors"), stored)
-    lengths = [len(next(iter(each.values()))) for each in arrays]
-    description = [{**each, "steps": length} for each, length in zip(described, lengths, strict=True)]
+    lengths = [len(next(iter(episode.values()))) for episode in arrays]
+    descriptions = [{**episode, "steps": length} for episode, length in zip(described, lengths, strict=True)]
     # Write the description last: arrays without it are ignored.
-    told = {"sha256": hashlib.sha256(stored).hexdigest(), "episodes": description}
-    write_json(file, {**content, **told, **({"fields": fields} if fields else {})})
+    summary = {"sha256": hashlib.sha256(stored).hexdigest(), "episodes": descriptions}
+    write_json(file, {**content, **summary, **({"fields": fields} if fields else {})})
     return file
 
 
@@ -82,8 +82,8 @@ def read(file: Path, names: Sequence[str]) -> CachedEpisodes | None:
         ends = np.cumsum([episode["steps"] for episode in described])
         parts = {name: np.split(together[name], ends[:-1]) for name in names}
         arrays = [{name: parts[name][number] for name in names} for number in range(len(described))]
-        whole = {name: each for name, each in together.items() if name not in names}
-        return CachedEpisodes(described, arrays, whole, description["sha256"])
+        per_episode = {name: array for name, array in together.items() if name not in names}
+        return CachedEpisodes(described, arrays, per_episode, description["sha256"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

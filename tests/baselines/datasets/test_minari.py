@@ -241,13 +241,13 @@ def test_episodes_that_come_in_parts_are_the_same(written: Path, monkeypatch: py
 
 def keeping_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the dataset gathered again although it is in the cache."""
-    kept, asked = datasets.keeping.read, []
+    kept, asked = datasets.files.read, []
 
     def missing_once(file: Path, names: Any) -> Any:
         asked.append(file)
         return None if len(asked) == 1 else kept(file, names)
 
-    monkeypatch.setattr(datasets.keeping, "read", missing_once)
+    monkeypatch.setattr(datasets.files, "read", missing_once)
 
 
 def sharing(file: Any) -> None:
