@@ -3,7 +3,7 @@
 Keepers are named after the directory of their study, so Ray finds them by it. A separate process makes every call to
 Ray (`ray_driver.py`). The study records to which cluster it was submitted, but `bench status` and `bench cancel`
 connect only to the cluster of this machine or of RAY_ADDRESS: Ray unpickles what its cluster sends, and a study may
-come from a stranger. """
+come from a stranger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the words of a command by Hydra's grammar: key=value, where a list sweeps; and says what a slip was to be."""
+"""Parses the overrides of a command by Hydra's grammar (key=value, where a list sweeps) and suggests corrections."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     from hydra.errors import HydraException
 
     parser = OverridesParser.create()
-    result = []
+    parsed = []
 
     def plain(value: Any) -> Any:
         if isinstance(value, QuotedString):
@@ -57,7 +57,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             raise UserError(f"{text!r} is not of the form key=value; {_meant(overrides, index)}")
         key, _, value = text.partition("=")
         if key in PATHS:
-            result.append(Override(key, (_path(key, value),), False))
+            parsed.append(Override(key, (_path(key, value),), False))
             continue
         try:
             override: HydraOverride = parser.parse_override(text)
@@ -74,17 +74,17 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             raise UserError(f"{text[:200]!r} cannot be read: {str(error).splitlines()[0][:200]}") from None
         if not values:
             raise UserError(f"{text!r} expands to no value")
-        result.append(Override(override.key_or_group, values, override.is_sweep_override()))
-    return result
+        parsed.append(Override(override.key_or_group, values, override.is_sweep_override()))
+    return parsed
 
 
 def single(overrides: Sequence[str]) -> dict[str, Any]:
     """Return key -> value for a command without sweeps. Raise UserError if a key has several values."""
-    given = parse(overrides)
-    for item in given:
-        if item.sweep or sum(other.key == item.key for other in given) > 1:
-            raise UserError(f"{item.key}= has several values; this command takes one")
-    return {item.key: item.values[0] for item in given}
+    parsed = parse(overrides)
+    for override in parsed:
+        if override.sweep or sum(other.key == override.key for other in parsed) > 1:
+            raise UserError(f"{override.key}= has several values; this command takes one")
+    return {override.key: override.values[0] for override in parsed}
 
 
 def _check_range(text: str, sweep: Any) -> None:
@@ -107,7 +107,7 @@ def _path(key: str, text: str) -> str | None:
 
 
 def _unreadable(text: str) -> str:
-    """Return why Hydra's grammar cannot read a word, in words of its user."""
+    """Describe for the user why Hydra's grammar cannot read the override `text`."""
     key, _, value = text.partition("=")
     waiting: list[str] = []
     for character in re.sub(r"'[^']*'|\"[^\"]*\"", "", value):
@@ -127,7 +127,7 @@ def _unreadable(text: str) -> str:
 
 
 class _Joined(NamedTuple):
-    """Words of a command that a space has split: from `first` to before `last`, and what they were to be."""
+    """The words `first` to `last` - 1 of a command, which a stray space has split, and the word that they form."""
 
     first: int
     last: int
@@ -136,7 +136,7 @@ class _Joined(NamedTuple):
 
 
 def _split(overrides: Sequence[str], index: int) -> _Joined | None:
-    """Return what a word was to be that a space has split into this one and its neighbours; None if none has."""
+    """Return the repair of the word at `index` if a stray space has split it from its neighbours, else None."""
     text, following = overrides[index], overrides[index + 1 : index + 2]
     after = following[0] if following and "=" not in following[0] else ""
     if "=" in text and ((text.endswith(",") and after) or after.startswith(",")):
@@ -167,7 +167,7 @@ def _open(text: str) -> bool:
 
 
 def _of_names(overrides: Sequence[str], index: int) -> _Joined | None:
-    """Return the key or the name that a space has split, or that is written with a space for its underscore."""
+    """Return the repair of a key or a name that contains a stray space, or a space for its underscore, else None."""
     from guidebench.harness import meanings
     from guidebench.harness.plan import unknown_words
 
@@ -195,7 +195,7 @@ def _of_names(overrides: Sequence[str], index: int) -> _Joined | None:
 
 
 def keys() -> list[str]:
-    """Return the words of a command that have no section."""
+    """Return the keys of a command that have no section: names, kinds of part, roles and execution settings."""
     from guidebench.harness import settings
     from guidebench.harness.execution import Execution
 
