@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.judged_training import served
 from guidebench.harness.execution import Models
-from guidebench.harness.interfaces import Question, Told, Transition
+from guidebench.harness.interfaces import Question, StepWords, Transition
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.models import study_models
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
@@ -154,7 +154,7 @@ def guided(rows: int, steps: int = 5_000) -> float:
         steps_of = [
             Transition(
                 seen, np.zeros(rows, np.int64), zeros, zeros > 0, zeros > 0, seen, np.zeros((rows, 15), bool), None,
-                zeros > 0, told=Told(tuple(f"you see tree and {n % 50}." for _ in range(rows)),
+                zeros > 0, words=StepWords(tuple(f"you see tree and {n % 50}." for _ in range(rows)),
                                      ("" if n % 10 else "chop tree",) * rows),
             )
             for n in range(500)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import apart, logs, outside
+from guidebench.harness import logs, outside, reader_process
 from guidebench.harness.errors import UserError, of_system, unknown
 from guidebench.harness.logs import UNDECLARED, WORDS, Column, Log
 from guidebench.harness.records import schema
@@ -148,7 +148,7 @@ def _apart(directory: Path, what: str, groups: list[Group], threads: int | None)
     files = [path for group in groups for path in group.paths]
     try:
         return reader()(f"{directory}: reading its {what}", _seconds(files), _read, what, groups, threads)
-    except apart.Broken:
+    except reader_process.Broken:
         if len(files) > 1:
             for group in groups:
                 for path in group.paths:
@@ -188,7 +188,7 @@ def undeclared(study: StudyRecord, run: RunRecord) -> list[str]:
 
 def required(declared: Mapping[str, Column]) -> dict[str, type]:
     """Return column name -> type of the required columns of a log."""
-    return Log("", declared).wanted
+    return Log("", declared).required
 
 
 def optional(declared: Mapping[str, Column]) -> dict[str, type]:

@@ -107,7 +107,7 @@ class DualAgent(RecallingAgent):
         self.config, self.streams, self.suite, self.task = config, build.streams, suite, build.task
         self.names, self.mask = suite.action_names(build.task), build.observations.masking
         self.deeds = Deeds(build.parts["suite"], build.task)
-        self.repeatable, self.wants_told = True, self.wants_told or config.trains
+        self.repeatable, self.wants_words = True, self.wants_words or config.trains
         self.vectors = TextVectors(config.width, build.directories)
         self.memories = [Memory() for _ in range(build.rows)]
         self._instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
@@ -216,7 +216,7 @@ class DualAgent(RecallingAgent):
         """Store a transition with the progressive reward and the learner's observations before and after it (lines 15
         to 18)."""
         before_step = self._present(transition.observation, ctx)
-        captions = transition.told.captions if transition.told is not None else ("",) * len(before_step)
+        captions = transition.words.captions if transition.words is not None else ("",) * len(before_step)
         caption_vectors = self.embedded(captions, self._places(), ctx)
         before, after = map(self.deeds.possible, (transition.observation, transition.next_observation))
         rewards = np.zeros(len(before_step), np.float32)

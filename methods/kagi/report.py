@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi import fields
@@ -190,7 +190,7 @@ def _decoded(png: bytes) -> Array:
     """Return a frame of one or two square views, uint8 [s, s or 2 * s, 3]; UserError for anything else."""
     if pixels(png) > 2 * LARGEST**2:
         raise UserError(f"its frame has {pixels(png):,} pixels; at most {2 * LARGEST**2:,} are drawn")
-    frame = apart.call("decoding a frame", apart.SECONDS, outside.picture, png)
+    frame = reader_process.call("decoding a frame", reader_process.SECONDS, outside.picture, png)
     if frame.shape[1] not in (len(frame), 2 * len(frame)):
         raise UserError(f"its frame is {frame.shape[1]} × {len(frame)} pixels; expected one or two square views")
     return frame
@@ -206,7 +206,9 @@ def drawings(all_scenes: Sequence[Scenes], source: Source) -> list[Drawing]:
             [figure.name for figure in row_figures],
         )
         row_figures.append(
-            drawing(f"{row_scenes.row.task_id}: {row_scenes.row.label}, seed {row_scenes.seed}", name, row_scenes.scenes)
+            drawing(
+                f"{row_scenes.row.task_id}: {row_scenes.row.label}, seed {row_scenes.seed}", name, row_scenes.scenes
+            )
         )
     return row_figures
 

@@ -19,7 +19,7 @@ import numpy as np
 from guidebench.harness.capabilities import Locates
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 from guidebench.methods.kagi.questions import COLOURED, SEGMENTER, TRACKER
@@ -50,13 +50,13 @@ class Scripted(ModelPart, ABC):
     suites: ClassVar[tuple[str, ...]] = COLOURED
     role: ClassVar[str]
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot answer in this cell, or "": it is in its role, and the task's instruction names nothing
         that it knows. Makes the task."""
-        if there[self.role] != self:
+        if view[self.role] != self:
             return ""
         try:
-            instruction = there.suite.make(there.task).instruction
+            instruction = view.suite.make(view.task).instruction
         except UserError:  # what this machine lacks is told by the suite itself
             return ""
         try:

@@ -145,7 +145,7 @@ class Watched:
             return "played again, the policy takes other actions"
         if episode.left_out:
             return "some of its captions are left out, so it cannot be drawn again"
-        drawn, frames = film(drawing, task, self._reels[number].shown, dict(episode.words))
+        drawn, frames = film(drawing, task, self._reels[number].all_moments, dict(episode.words))
         if frames != episode.frames:
             return f"it has {episode.frames:,} frames, and drawn again {frames:,}"
         return _differing(galleries.animation(run, episode.file), drawn, frames)

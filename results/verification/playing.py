@@ -14,12 +14,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness.apart import asked
 from guidebench.harness.companions import ServingProcess
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell, Value
+from guidebench.harness.reader_process import requests
 from guidebench.results import policies
 from guidebench.results.verification import pictures
 from guidebench.results.verification.pictures import GalleryRun
@@ -116,7 +116,7 @@ def serve(connection: Connection) -> None:
     wanted: RunEvaluations | GalleryRun
     answer: Played | dict[int, str] | Misfit | UserError
     _limit_memory()
-    for wanted in asked(connection):
+    for wanted in requests(connection):
         try:
             answer = pictures.replayed(wanted) if isinstance(wanted, GalleryRun) else play(wanted)
         except (Misfit, UserError) as error:
@@ -230,7 +230,7 @@ def check_policy(path: Path, cell: Cell) -> None:
 def _needed(cell: Cell) -> Mapping[str, tuple[int, ...]]:
     """Return name -> shape of the parameters with which the cell's learner acts, with the ensemble size as first axis;
     empty if the learner does not name its networks. No network is built."""
-    learner, place = cell.section("learner"), config.there(cell)
+    learner, place = cell.section("learner"), config.cell_view(cell)
     found: dict[str, tuple[int, ...]] = {}
     for kind in ("network", "actor", "critic"):
         network = getattr(learner, kind, None)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart, registry, settings
+from guidebench.harness import reader_process, registry, settings
 from guidebench.harness.errors import BudgetReached, UserError, unknown
 from guidebench.harness.execution import Models
 from guidebench.harness.models import cassette_checks, keys, single_calls, study_models
@@ -100,7 +100,7 @@ def checks(
         sound(file)
         names = [f"{cell.id}/{run}" for run in runs]
         put = [(_alike(cell, section), kinds(cell, section)) for section in asking]
-        drawn = apart.call(
+        drawn = reader_process.call(
             f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, put, names, count, seed
         )
     except UserError as error:
@@ -111,7 +111,7 @@ def checks(
 @functools.cache
 def sound(file: Path) -> None:
     """Raise UserError for a cassette that this program would not have written; checked once for all cells."""
-    apart.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
+    reader_process.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
 
 
 def _samples(
@@ -272,7 +272,7 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
     for name, value in own.items():
         if name not in fields:
             raise unknown(f"setting {section}.", name, fields)
-        values[name] = settings.given(fields[name], value, f"{section}.{name}")
+        values[name] = settings.from_command(fields[name], value, f"{section}.{name}")
     config = kind(**values)
     if config.backend == "openai":
         if "base_url" not in own:
@@ -348,7 +348,7 @@ def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
     for name in [*found]:
         section, _, field = name.partition(".")
         if section == "models" and field.removeprefix("budget_") in Limits._fields:
-            limits[field.removeprefix("budget_")] = settings.given(known[field], found.pop(name), name)
+            limits[field.removeprefix("budget_")] = settings.from_command(known[field], found.pop(name), name)
         elif not field or not any(kind in registry.MODELS for kind in registry.roles().get(section, (section,))):
             raise UserError(
                 f"{name!r}: only how models are reached (judge.base_url=…) and what asking them may take "

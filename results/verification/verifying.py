@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.gym import recorder
 from guidebench.harness.identity import provenance
@@ -187,7 +187,7 @@ def _examined(
         return Evidence((), "its runs were made elsewhere, so there is no checkpoint that this program could play")
     try:
         own = configuration(study.directory / cell.directory, cell.id)
-        rows = apart.call(
+        rows = reader_process.call(
             f"{study.directory}: reading the evaluations of cell {cell.id}", SECONDS, _rows, study, cell.id
         )
     except Altered as error:

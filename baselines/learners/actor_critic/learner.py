@@ -245,10 +245,10 @@ class ActorCriticLearner(BaseLearner, ABC):
         # one array, so that the GPU is synchronised once
         return UpdateStatistics(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
-        self._asked = step, asked
-        if asked is not None:
-            return asked
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
+        self._asked = step, phase_updates
+        if phase_updates is not None:
+            return phase_updates
         return self.config.utd if step >= self.config.learning_starts else 0
 
     def actor_due(self, step: int) -> bool:

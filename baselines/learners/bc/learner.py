@@ -134,9 +134,9 @@ class BcLearner(BaseLearner):
     def _drawn(self, block: int, observation: ObservationTensors, noise: Tensor) -> Tensor:
         return tanh_gaussian(*self._gaussian(self._output(block, observation)), noise)[0]
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
         """Return what the run phase sets, else 1 from `learning_starts` on."""
-        return int(step >= self.config.learning_starts) if asked is None else asked
+        return int(step >= self.config.learning_starts) if phase_updates is None else phase_updates
 
     def value(self, observation: Array, rows: Array) -> Array:
         """Return NaN [n]: it estimates no value."""

@@ -160,9 +160,9 @@ class QLearner(BaseLearner, ABC):
         may = seen[self.mask] != 0
         return values.masked_fill(~may & may.any(-1, keepdim=True), -torch.inf)
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
-        if asked is not None:
-            return asked
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
+        if phase_updates is not None:
+            return phase_updates
         due = step >= self.config.learning_starts and step % self.config.train_every == 0
         return self.config.gradient_steps if due else 0
 

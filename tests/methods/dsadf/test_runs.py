@@ -59,8 +59,8 @@ def test_a_run_asks_about_as_often_as_expected(directory: Path, words: tuple[str
     """Each episode of training lasts its whole length here, so reflections are as expected; others are bounds."""
     spent = results.load(directory, log="spending").groupby("role")["questions"].max()
     (cell,) = matrix.plan([*words, "profile=smoke"]).cells
-    agent, there = cell.section("agent"), config.there(cell)
-    expected = {part.role: agent.asked(there, part.role).calls for part in cell.models}
+    agent, there = cell.section("agent"), config.cell_view(cell)
+    expected = {part.role: agent.expected_usage(there, part.role).calls for part in cell.models}
     assert spent["reflector"] == expected["reflector"] == 7, "three episodes of 30 begin in 80 steps, four are tests"
     assert 7 <= spent["planner"] <= expected["planner"] and set(spent.index) == set(expected)
     assert all(count <= expected[role] for role, count in spent.items()), "texts, scores and actions are bounds"
