@@ -59,9 +59,10 @@ def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
     curves = {(run.cell.id, run.seed): _of_file(study, path, footers[path], run) for path, run in packed.items()}
     if growing:
         lines = rows.load(_only(study, growing), threads=1)
-        for (cell, seed), part in lines.groupby(["cell", "seed"], sort=False):
-            names = ("step", "episode", "return", "success", "length", schema.SCORE)
-            curves[cell, seed] = _evaluations(*(part[name].to_numpy() for name in names))
+        names = ("step", "episode", "return", "success", "length", schema.SCORE)
+        for run in growing:
+            part = lines[lines["directory"] == run.directory]
+            curves[run.cell.id, run.seed] = _evaluations(*(part[name].to_numpy() for name in names))
     if (count := sum(len(curve.steps) for curve in curves.values())) > MOST:
         raise UserError(f"{study.directory} has {count:,} evaluations; at most {MOST:,} are read")
     keys = ((run.cell.id, run.seed) for run in study.runs)

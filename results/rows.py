@@ -235,7 +235,7 @@ class _Reader:
     def __init__(self, what: str, group: Group, use_threads: bool) -> None:
         self._claimed = _claimed(what)
         self._group, self._use_threads = group, use_threads
-        self._declared = {**group.wanted, **(group.optional or {})}
+        self._declared = {**group.required, **(group.optional or {})}
 
     def read(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows without the columns that name their run, and separately the first row of each distinct run
@@ -265,7 +265,7 @@ class _Reader:
 
         codes = np.repeat(np.arange(len(numbers)), [len(of_file) for of_file in numbers])
         flat = np.fromiter(itertools.chain.from_iterable(numbers), np.int64, len(codes))
-        rows.insert(0, "filename", pd.Categorical.from_codes(codes, categories=self._group.paths))
+        rows.insert(0, "filename", pd.Categorical.from_codes(codes, categories=pd.Index(self._group.paths)))
         rows.insert(1, "row", flat)
         return rows
 
