@@ -30,7 +30,7 @@ from guidebench.harness.interfaces import (
     Question,
     Response,
     State,
-    Told,
+    StepWords,
     Transition,
     TransitionColumn,
     Update,
@@ -351,8 +351,8 @@ def _of(transition: Transition, row: int) -> Transition:
     fields: dict[str, Any] = {
         name: None if values is None else values[row : row + 1] for name, values in transition._asdict().items()
     }
-    texts = transition.told
-    return Transition(**fields | {"told": texts and Told(*(words[row : row + 1] for words in texts))})
+    texts = transition.words
+    return Transition(**fields | {"words": texts and StepWords(*(words[row : row + 1] for words in texts))})
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

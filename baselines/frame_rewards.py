@@ -22,16 +22,16 @@ from guidebench.harness.interfaces import (
     Transition,
     TransitionColumn,
 )
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 
 REWARD = ArraySpec("frame_reward")
 """Answers about a stretch: one number per frame."""
 
 
-def most_stretches(there: There, length: int) -> int:
+def most_stretches(view: CellView, length: int) -> int:
     """Return the most questions about stretches of so many transitions in a run, its demonstrations included."""
-    collected = lengths.stretches(there, length, int(there["training"].steps))
-    return lengths.demonstrated_stretches(there, length) + collected
+    collected = lengths.stretches(view, length, int(view["training"].steps))
+    return lengths.demonstrated_stretches(view, length) + collected
 
 
 class RewardTally:

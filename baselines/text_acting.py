@@ -26,7 +26,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 
 if TYPE_CHECKING:
     from guidebench.baselines.experience import Drawn, Experience, Uneven
@@ -46,12 +46,12 @@ def room(observations: Observations) -> int:
     return int(math.prod(observations.parts[TEXT].shape))
 
 
-def readings(there: There) -> int:
+def readings(view: CellView) -> int:
     """Return the most texts that an agent reads in a run: those of the first state of each episode and of the states
     after each step, of demonstrations, training and evaluations."""
-    steps = int(there["training"].steps)
-    begun = 1 + lengths.ended(there, steps) + int(there["training"].demonstrations)
-    return begun + steps + lengths.demonstrated(there) + lengths.tested_steps(there)
+    steps = int(view["training"].steps)
+    begun = 1 + lengths.ended(view, steps) + int(view["training"].demonstrations)
+    return begun + steps + lengths.demonstrated(view) + lengths.tested_steps(view)
 
 
 def sentences(observation: Array) -> list[str]:

@@ -1,7 +1,7 @@
 """The gallery of a run (`bench eval RUN --gallery`), untrusted like all its files: gallery.json, and animations.
 
 `check` and `remade` decode an animation completely with Pillow, so call them in a separate process
-(`guidebench.harness.apart`).
+(`guidebench.harness.reader_process`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.records.files import open_regular
@@ -101,7 +101,7 @@ def read(run: Path) -> Gallery | None:
     that does not fit."""
     if not (directory(run) / CONTENTS).is_file():
         return None
-    return apart.call(f"{CONTENTS}: reading it", apart.SECONDS, _read, run)
+    return reader_process.call(f"{CONTENTS}: reading it", reader_process.SECONDS, _read, run)
 
 
 def _read(run: Path) -> Gallery:

@@ -94,7 +94,7 @@ def footer(path: Path) -> Any:
     """Return pyarrow's metadata of a Parquet file; raise UserError if it exceeds a limit.
 
     A damaged footer can crash the library and its process, so untrusted files must be read in a separate process
-    (`guidebench.harness.apart`).
+    (`guidebench.harness.reader_process`).
     """
     import pyarrow.parquet as pq
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guidebench.harness.episodes.datasets import Dataset, Wanted
+    from guidebench.harness.episodes.datasets import Dataset, DatasetSpec
 
 HELP = "gather the datasets that runs learn from, and export one for Minari"
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     plan = matrix.plan(args.overrides)
     requests = dict.fromkeys(
-        request for cell in plan.trained for seed in plan.seeds for request in datasets.wanted(cell, seed)
+        request for cell in plan.trained for seed in plan.seeds for request in datasets.specs(cell, seed)
     )
     if not requests:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(id: str, requests: Mapping[Wanted, None]) -> None:
+def _check(id: str, requests: Mapping[DatasetSpec, None]) -> None:
     """Raise UserError, before anything is gathered, for an export that cannot be written."""
     from importlib.util import find_spec
 
@@ -81,14 +81,14 @@ def _check(id: str, requests: Mapping[Wanted, None]) -> None:
         raise UserError(f"{home() / id} is there already; choose another id, or remove it")
 
 
-def _export(id: str, request: Wanted, dataset: Dataset, command: str) -> str:
+def _export(id: str, request: DatasetSpec, dataset: Dataset, command: str) -> str:
     from guidebench.baselines.datasets.minari import home, writing
 
     about = f"Episodes of the suite {type(request.suite).__name__}, written by guidebench: {command}"
     return str(writing.write(dataset, request.suite, request.task, home() / id, id, about))
 
 
-def _described(request: Wanted, dataset: Dataset) -> dict[str, Any]:
+def _described(request: DatasetSpec, dataset: Dataset) -> dict[str, Any]:
     episodes = dataset.episodes
     return {
         "role": request.role,

@@ -255,9 +255,9 @@ def _take(file: Path, runs: Sequence[Waiting]) -> None:
 
 def _rows(file: Path) -> list[tuple[int, dict[str, Any] | None]]:
     """Return line number and content of each table row, None for an unreadable one."""
-    from guidebench.harness import apart
+    from guidebench.harness import reader_process
 
-    return apart.read(f"{file}: reading its answers", file, _parsed_rows, file)
+    return reader_process.read(f"{file}: reading its answers", file, _parsed_rows, file)
 
 
 def _parsed_rows(file: Path) -> list[tuple[int, dict[str, Any] | None]]:

@@ -98,7 +98,7 @@ def _drawn(directory: Path) -> Iterator[str]:
             continue
         first = min(runs, key=lambda run: run.seed).directory
         try:
-            message = gallery.draw(directory / first).told
+            message = gallery.draw(directory / first).message
         except UserError as error:
             message = str(error)
         yield f"{first}: {message}"

@@ -64,7 +64,7 @@ def replayed(gallery_run: GalleryRun) -> dict[int, str]:
     from guidebench.harness.loop.building import make_build
     from guidebench.harness.loop.evaluation import Evaluator, solving
     from guidebench.harness.loop.job import Job
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
     from guidebench.harness.playback.reevaluation import SHIFT, load_agent
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.streams import Streams
@@ -84,7 +84,7 @@ def replayed(gallery_run: GalleryRun) -> dict[int, str]:
         raise UserError(f"{gallery.played:,} episodes are more than {MOST_EPISODES:,}")
     policy = run.path / "policy.safetensors"
     check_policy(policy, cell)
-    asked_roles = [role for role in sorted(cell.consulted) if keeping.recorded(cell.section(role))]
+    asked_roles = [role for role in sorted(cell.consulted) if study_models.is_recorded(cell.section(role))]
     if asked_roles and (gallery_run.cassette is None or not gallery.from_run):
         raise UserError(f"its agent asks its {' and '.join(asked_roles)} while it acts, and the answers are not there")
     models = Models(mode="replay", cassette=str(gallery_run.cassette)) if asked_roles else Models()
@@ -147,7 +147,7 @@ class Watched:
             return "played again, the policy takes other actions"
         if episode.left_out:
             return "some of its captions are left out, so it cannot be drawn again"
-        animation, frames = film(drawing, task, self._reels[number].shown, dict(episode.words))
+        animation, frames = film(drawing, task, self._reels[number].all_moments, dict(episode.words))
         if frames != episode.frames:
             return f"it has {episode.frames:,} frames, and drawn again {frames:,}"
         return _differing(galleries.animation(run, episode.file), animation, frames)

@@ -14,12 +14,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness.apart import asked
 from guidebench.harness.companions import ServingProcess
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell, Value
+from guidebench.harness.reader_process import requests
 from guidebench.results import policies
 from guidebench.results.verification import pictures
 from guidebench.results.verification.pictures import GalleryRun
@@ -116,7 +116,7 @@ def serve(connection: Connection) -> None:
     request: RunEvaluations | GalleryRun
     answer: Played | dict[int, str] | Misfit | UserError
     _limit_memory()
-    for request in asked(connection):
+    for request in requests(connection):
         try:
             answer = pictures.replayed(request) if isinstance(request, GalleryRun) else play(request)
         except (Misfit, UserError) as error:
@@ -148,7 +148,7 @@ def play(request: RunEvaluations) -> Played:
     from guidebench.harness.loop.building import make_build
     from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody, solving
     from guidebench.harness.loop.job import Job
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
     from guidebench.harness.playback.reevaluation import POLICY, load_agent
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.streams import Streams
@@ -173,7 +173,7 @@ def play(request: RunEvaluations) -> Played:
         renewed: list[Result] = []
         unplayed, consulted = "", cell.consulted
         build = make_build(cell, [request.seed], "cpu", [Path(scratch)])
-        asked_roles = [role for role in sorted(consulted) if keeping.recorded(cell.section(role))]
+        asked_roles = [role for role in sorted(consulted) if study_models.is_recorded(cell.section(role))]
         if asked_roles and request.cassette is None:
             raise UserError(
                 f"its agent asks its {' and '.join(asked_roles)} while it acts, and the submission holds no recorded "
@@ -230,7 +230,7 @@ def check_policy(path: Path, cell: Cell) -> None:
 def _needed(cell: Cell) -> Mapping[str, tuple[int, ...]]:
     """Return name -> shape of the parameters with which the cell's learner acts, with the ensemble size as first axis;
     empty if the learner does not name its networks. No network is built."""
-    learner, place = cell.section("learner"), config.there(cell)
+    learner, place = cell.section("learner"), config.cell_view(cell)
     shapes: dict[str, tuple[int, ...]] = {}
     for kind in ("network", "actor", "critic"):
         network = getattr(learner, kind, None)

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.gym import recorder
 from guidebench.harness.identity import provenance
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.budget import Limits
 from guidebench.harness.models.cassette import MERGED
 from guidebench.harness.plan.config import Cell as Configured
@@ -91,10 +91,14 @@ def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path 
     complete record is replaced, whoever wrote it.
     """
     empty, evidence = _begun(study, digest, options, leaderboard)
-    cassette = keeping.folder(study.directory) / MERGED
+    cassette = study_models.folder(study.directory) / MERGED
     player = Player(options.limit)
     spent = Path(tempfile.mkdtemp(prefix="guidebench-"))
-    account = None if options.allowed is None else ReaskingCost(keeping.folder(spent) / keeping.BUDGET, options.allowed)
+    account = (
+        None
+        if options.allowed is None
+        else ReaskingCost(study_models.folder(spent) / study_models.BUDGET, options.allowed)
+    )
     cells = len({run.cell.id for run in study.runs if _playable(study, run)})
     try:
         for cell in study.cells:
@@ -187,7 +191,7 @@ def _examined(
         return Evidence((), "its runs were made elsewhere, so there is no checkpoint that this program could play")
     try:
         configured = configuration(study.directory / cell.directory, cell.id)
-        rows = apart.call(
+        rows = reader_process.call(
             f"{study.directory}: reading the evaluations of cell {cell.id}", SECONDS, _rows, study, cell.id
         )
     except Altered as error:
@@ -318,7 +322,7 @@ def _model_fields(
 ) -> dict[str, Any]:
     """Return the fields of `RunEvaluations` for an agent that calls foundation models while it acts: recorded answers,
     and the verifier's models if they may be called about new layouts. Empty for other agents."""
-    roles = [role for role in configured.consulted if keeping.recorded(configured.section(role))]
+    roles = [role for role in configured.consulted if study_models.is_recorded(configured.section(role))]
     if not roles:
         return {}
     try:

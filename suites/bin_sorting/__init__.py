@@ -11,7 +11,7 @@ import numpy as np
 
 from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, ReadsPrompts, Task
-from guidebench.harness.parts import DatasetPart, ModelPart, SuitePart, There
+from guidebench.harness.parts import CellView, DatasetPart, ModelPart, SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite, cited
 from guidebench.suites.bin_sorting.words import COLOURS, PLACES
@@ -95,9 +95,9 @@ class BinSortingData(DatasetPart):
     def __post_init__(self) -> None:
         check_settings(self, "dataset")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot be gathered for this suite, or ""."""
-        return "" if isinstance(there.suite, BinSorting) else "it holds episodes of the suite bin_sorting alone"
+        return "" if isinstance(view.suite, BinSorting) else "it holds episodes of the suite bin_sorting alone"
 
     @property
     def count(self) -> int:
@@ -389,13 +389,13 @@ class ScriptedClassifier(ModelPart):
     suites: ClassVar[tuple[str, ...]] = ("bin_sorting",)
     title: ClassVar[str] = "hand-written for bin_sorting: the block's colour in its place"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if not isinstance(there.suite, BinSorting):
+        if not isinstance(view.suite, BinSorting):
             return "it is hand-written for the suite bin_sorting"
-        if not there.worded(self):
+        if not view.worded(self):
             return "it answers about single states, in the words of a dialogue; choose it as classifier=scripted"
-        if there["drawing"].camera != "both":
+        if view["drawing"].camera != "both":
             return "it reads two views side by side; set drawing.camera=both"
         return ""
 

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 
 MOST_BYTES = 100_000_000
@@ -340,7 +340,7 @@ def convert(source: Path, target: Path) -> str:
         raise UserError(f"{target} ends in {target.suffix!r}; name a file that ends in .parquet or .csv")
     if target.exists():
         raise UserError(f"{target} exists; name a file that does not, or remove it")
-    table_rows = apart.call(f"{source}: reading its annotations", SECONDS, _rows, source)
+    table_rows = reader_process.call(f"{source}: reading its annotations", SECONDS, _rows, source)
     columns = dict(zip(COLUMNS, zip(*table_rows, strict=True), strict=True))
     import pandas as pd
 

@@ -154,7 +154,7 @@ def test_a_part_adds_optional_columns_to_a_log_of_another_whichever_comes_first(
     parts = [("guide 'a'", {"places": PLACES}), ("teacher 'b'", {"places": more}), ("judge 'c'", {"places": alone})]
     for order in (parts, parts[::-1]):
         (found,) = logs.together(order).values()
-        assert set(found.columns) == {"step", "x", "at", "mood"} and found.wanted == {"step": int, "x": float}
+        assert set(found.columns) == {"step", "x", "at", "mood"} and found.required == {"step": int, "x": float}
     assert logs.together(parts)["places"].meaning == PLACES.meaning
     assert logs.together([parts[2], parts[0]])["places"].meaning == PLACES.meaning
 

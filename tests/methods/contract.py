@@ -301,7 +301,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
 
 def reported(study: Path, names: list[str]) -> None:
     """Check that the report has each section whose logs the study has, these among them."""
-    report = report_files.report(study, report_files.Asked(resamples=100))
+    report = report_files.report(study, report_files.ReportOptions(resamples=100))
     logs = {EVALUATIONS, *results.study(study).logs}
     possible = [section.name for section in sections([]) if {*section.needs} <= logs]
     assert {*names} <= {*possible}

@@ -124,10 +124,10 @@ def test_the_learner_is_asked_about_the_observations_with_vectors() -> None:
 
     given = ("text_embedder=scripted", "text_embedder.width=384")
     with_goal, without = planned("suite.observation=text", *given), planned("agent.goal=false", *given, TEXT)
-    seen = config.there(with_goal).observations
+    seen = config.cell_view(with_goal).observations
     assert [*seen.parts] == ["local", "inventory", "status", "daylight", "text", "goal"]
     assert all((seen.parts[name].shape, seen.parts[name].dtype) == ((384,), "float32") for name in ("text", "goal"))
-    assert [*config.there(without).observations.parts] == ["local", "inventory", "status", "daylight", "text"]
+    assert [*config.cell_view(without).observations.parts] == ["local", "inventory", "status", "daylight", "text"]
     slots = ring_bytes(with_goal) / (146 + 2 * 4 * 384 + 2 + 7)
     assert slots == 300 and ring_bytes(without) == slots * (146 + 4 * 384 + 2 + 7)
     check_refused(

@@ -28,7 +28,7 @@ def batch(seen: np.ndarray) -> Batch:
                  np.zeros(seen.shape[:2], bool), None)  # fmt: skip
 
 
-LEARNER: Any = SimpleNamespace(updates_due=lambda step, asked=None: 1)
+LEARNER: Any = SimpleNamespace(updates_due=lambda step, phase_updates=None: 1)
 CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
 
 

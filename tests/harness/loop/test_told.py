@@ -42,16 +42,16 @@ LISTENING = textwrap.dedent(
 
     class Listener(BaseGuide):
         def __init__(self, wants):
-            self.wants_told = wants
+            self.wants_words = wants
 
         def begun(self, rows, store, ctx):
-            for row in rows.tolist() if self.wants_told else ():
+            for row in rows.tolist() if self.wants_words else ():
                 ctx.note("first", row, {"text": ctx.tasks[row].text()})
 
         def observed(self, slot, transition, store, ctx):
-            assert (transition.told is not None) == (self.wants_told and ctx.step > 0)
-            for row in range(len(transition.reward) if transition.told else 0):
-                told = {"before": transition.told.before[row], "caption": transition.told.captions[row]}
+            assert (transition.words is not None) == (self.wants_words and ctx.step > 0)
+            for row in range(len(transition.reward) if transition.words else 0):
+                told = {"before": transition.words.before[row], "caption": transition.words.captions[row]}
                 ctx.note("heard", row, told)
 
 

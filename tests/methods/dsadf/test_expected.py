@@ -25,8 +25,8 @@ def planned(*words: str) -> Cell:
 
 def asked(cell: Cell) -> dict[str, int]:
     """Role -> the calls that the agent expects."""
-    agent, there = cell.section("agent"), config.there(cell)
-    return {part.role: agent.asked(there, part.role).calls for part in cell.models}
+    agent, there = cell.section("agent"), config.cell_view(cell)
+    return {part.role: agent.expected_usage(there, part.role).calls for part in cell.models}
 
 
 @pytest.mark.parametrize(

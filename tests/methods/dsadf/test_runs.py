@@ -59,8 +59,8 @@ def test_a_run_asks_about_as_often_as_expected(directory: Path, words: tuple[str
     """Each episode of training lasts its whole length here, so reflections are as expected; others are bounds."""
     spent = results.load(directory, log="spending").groupby("role")["questions"].max()
     (cell,) = matrix.plan([*words, "profile=smoke"]).cells
-    agent, there = cell.section("agent"), config.there(cell)
-    expected = {part.role: agent.asked(there, part.role).calls for part in cell.models}
+    agent, there = cell.section("agent"), config.cell_view(cell)
+    expected = {part.role: agent.expected_usage(there, part.role).calls for part in cell.models}
     assert spent["reflector"] == expected["reflector"] == 7, "three episodes of 30 begin in 80 steps, four are tests"
     assert 7 <= spent["planner"] <= expected["planner"] and set(spent.index) == set(expected)
     assert all(count <= expected[role] for role, count in spent.items()), "texts, scores and actions are bounds"
@@ -111,7 +111,7 @@ def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: 
     seen = [make_build(run.cell, [0], "cpu", [tmp_path]).suite(0).make("wood_sword").reset(3) for run in (first, last)]
     rng, rows = np.random.default_rng(0), np.zeros(4, np.int64)
     vectors = rng.standard_normal((4, 16)).astype(np.float32)
-    values = dual.learner.value(dual.seen(np.stack([seen[1]] * 4), vectors), rows)
+    values = dual.learner.value(dual.learner_observation(np.stack([seen[1]] * 4), vectors), rows)
     assert values == pytest.approx([explorer.value(np.stack([seen[0]]), rows[:1])[0]] * 4, abs=1e-6)
     assert not dual.memories[0].skills
     transfer = [word for word in words if word != "method=dsadf"]

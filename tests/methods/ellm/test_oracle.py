@@ -41,7 +41,7 @@ def test_a_suite_that_does_not_measure_a_deed_is_refused() -> None:
             return {"chop tree": "1 if so", "sleep": "1 if so"}
 
     (cell,) = matrix.plan(["method=ellm_exploration", "profile=smoke", *ORACLE]).cells
-    chat, there = cell.section("goals"), config.there(cell)
+    chat, there = cell.section("goals"), config.cell_view(cell)
     assert chat.fits(there) == ""
     for suite, deed in ((Unmeasured(), "chop tree"), (Partly(), "eat cow")):
         reason = chat.fits(replace(there, parts={**there.parts, "suite": suite}))

@@ -53,11 +53,11 @@ def test_the_papers_embedder_and_a_served_chat_are_the_default() -> None:
 def test_the_estimate_of_calls_is_what_random_play_measured() -> None:
     short, long = (planned(f"training.steps={steps}") for steps in (50_000, 1_000_000))
     often = planned("training.steps=1000000", "guide.every_state=true")
-    calls = [cell.section("guide").asked(cell.sections, "goals").calls for cell in (short, long, often)]
+    calls = [cell.section("guide").expected_usage(cell.sections, "goals").calls for cell in (short, long, often)]
     assert calls == [1_952, 29_814, 77_621], "1,952 · 20^.91 and 5,560 · 20^.88"
-    usage = short.section("guide").asked(short.sections, "goals")
+    usage = short.section("guide").expected_usage(short.sections, "goals")
     assert (usage.tokens_in, usage.tokens_out) == (400 * 1_952, 40 * 1_952)
-    assert short.section("guide").asked(short.sections, "text_embedder").calls == 50
+    assert short.section("guide").expected_usage(short.sections, "text_embedder").calls == 50
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,20 @@ def test_settings_out_of_bounds_are_refused_by_name(word: str) -> None:
 
 
 def test_a_task_that_tells_nothing_is_refused_before_training() -> None:
-    from guidebench.harness.parts import There
+    from guidebench.harness.parts import CellView
 
     class Mute:
         def make(self, task: str) -> object:
             return object()
 
     cell = planned()
-    there = There({**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation"))
+    there = CellView(
+        {**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation")
+    )
     check_refused(r"task 'deforestation' does not tell both", cell.section("guide").ready, there)
-    cell.section("guide").ready(There(cell.sections, "deforestation", *cell.section("suite").spaces("deforestation")))
+    cell.section("guide").ready(
+        CellView(cell.sections, "deforestation", *cell.section("suite").spaces("deforestation"))
+    )
 
 
 def test_the_hand_written_chat_is_for_this_guide_alone() -> None:

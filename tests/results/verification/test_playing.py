@@ -41,6 +41,6 @@ def test_the_parameters_needed_are_those_of_what_the_learner_observes() -> None:
     """An agent that reads sentences as vectors gives its learner other observations than the task's."""
     words = ["suite=crafter", "profile=smoke", "suite.observation=text", "agent=language_conditioned"]
     (cell,) = matrix.plan([*words, "text_embedder=scripted", "agent.width=16", "text_embedder.width=16"]).cells
-    place = config.there(cell)
+    place = config.cell_view(cell)
     network = cell.section("learner").network(place.observations, place.actions)
     assert _needed(cell) == {name: spec.shape for name, spec in network.specs().items()}
