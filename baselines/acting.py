@@ -198,7 +198,7 @@ class GuidedAgent(BaseAgent):
     def __init__(
         self, build: Build, learner: Learner, guide: Guide, experience: Experience, *others: Experience
     ) -> None:
-        """`others` are experiences of which the guide's columns are part, such as a dataset's."""
+        """`others` are further experiences with the guide's columns, such as a dataset's."""
         named = {stream.name: stream for stream in (experience, *others)}
         super().__init__(build, {"": learner}, named)
         self.learner, self.guide, self.experience = learner, guide, experience

@@ -120,7 +120,7 @@ class Memory:
         return np.zeros(self._width, np.float32) if number is None else self._arrays[number]
 
     def add(self, text: bytes, array: Array | None) -> None:
-        """Keep the array of a new text; None for one about which there was no answer."""
+        """Keep the array of a new text; None if the model gave no answer."""
         number = len(self._numbers)
         if number == len(self._arrays):
             self._arrays = np.concatenate([self._arrays, np.zeros_like(self._arrays)])

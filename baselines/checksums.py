@@ -87,8 +87,8 @@ class Checksums:
 
 
 class LateChecksums:
-    """Checksums of one column of one seed whose values arrive late and in any order: one per segment of slots, over its
-    valid values. At a checkpoint only changed segments are read."""
+    """Checksums of a column whose values arrive late and in any order, for one seed: one checksum per segment of slots,
+    over its valid values. At a checkpoint only changed segments are read."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots

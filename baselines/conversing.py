@@ -53,7 +53,7 @@ def filled(prompt: str, values: Mapping[str, object]) -> str:
 
 def size(*contents: Any) -> int:
     """Return the bytes of the texts in messages' contents, images left out."""
-    return sum(len(part.encode()) for content in contents for part in content if isinstance(part, str))
+    return sum(len(part.encode()) for message_parts in contents for part in message_parts if isinstance(part, str))
 
 
 def longest_instruction(suite: Any, task: str) -> str:
@@ -82,15 +82,15 @@ def objects(reply: str) -> Iterator[tuple[int, int, dict[str, Any] | Exception]]
     for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
         begin = brace.start()
         try:
-            content, end = JSON.raw_decode(reply, begin)
-            yield begin, end, dict(each_text(content, mended))
+            decoded, end = JSON.raw_decode(reply, begin)
+            yield begin, end, dict(each_text(decoded, mended))
         except (ValueError, RecursionError) as error:
             yield begin, begin, error
 
 
 def first_object(reply: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return the first JSON object in a reply that has one of the names, else the first one; text around it is ignored.
-    Raise Misread without any, and where JSON before it cannot be parsed."""
+    """Return the first JSON object in a reply that has one of the names, or else the first object; text around it is
+    ignored. Raise Misread if the reply holds no object, or if JSON before it cannot be parsed."""
     others, fault = [], "it holds no JSON object"
     for _, _, json_object in objects(reply[:LONGEST]):
         if isinstance(json_object, Exception):
@@ -156,7 +156,7 @@ async def converse(
 
 
 def chance(*texts: str) -> float:
-    """Return a number in [0, 1), uniform and independent for different texts: the draw of a hand-written model, whose
-    answers are functions of what it is asked."""
+    """Return a number in [0, 1) computed from the texts, uniform and independent for different texts: the random draw
+    of a hand-written model, whose answers depend on its input alone."""
     hashed = hashlib.blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=8)
     return int.from_bytes(hashed.digest(), "big") / 2**64

@@ -119,7 +119,7 @@ class Experience:
         return slot
 
     def _ended(self, row: int) -> None:
-        """Notify the learners of a stored episode, as far as it is still in the store."""
+        """Pass an ended episode's slots, as far as they are still in the store, to the learners."""
         written = self.store.written
         first = max(int(self._begun[row]), written - self.store.live.count)
         for learner in self._learners:
@@ -242,8 +242,8 @@ class Uneven:
         n_step: NStep | None = None,
         least: int | None = None,
     ) -> Drawn:
-        """Return `count` transitions of each seed that has stored `least` (None: as many), and zeros for the others,
-        which draw no random number. `n_step` as of `Experience.sample`."""
+        """Return `count` transitions of each seed that has stored at least `least` (None: `count`); the other seeds get
+        zeros and draw no random number. `n_step`: as for `Experience.sample`."""
         ready = self.stored >= (count if least is None else least)
         current = ctx.observation if observation is None else observation
         nothing = np.zeros((1, count), np.int64)

@@ -66,10 +66,10 @@ class Frames:
             for back in range(count):
                 at = (count - 1 - back) * depth
                 into[..., at : at + depth] = frames[earlier[:, back]]
-            for item in np.flatnonzero(since < count - 1):  # its oldest frames are only in the opening's stack
-                steps = int(since[item])
-                stack = stacks[earlier[item, steps]]
-                into[item][..., : (count - 1 - steps) * depth] = stack[..., steps * depth : (count - 1) * depth]
+            for position in np.flatnonzero(since < count - 1):  # its oldest frames are only in the opening's stack
+                steps = int(since[position])
+                stack = stacks[earlier[position, steps]]
+                into[position][..., : (count - 1 - steps) * depth] = stack[..., steps * depth : (count - 1) * depth]
 
 
 def _parts(*arrays: Array) -> Iterator[tuple[Any, ...]]:

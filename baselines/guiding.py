@@ -64,7 +64,7 @@ class BaseGuide:
         return batch
 
     def unguided(self, batch: Batch) -> Batch:
-        """Return the batch as it was drawn."""
+        """Return the batch unchanged."""
         return batch
 
     def losses(self, batch: Tensors, networks: Any) -> Mapping[str, Tensor]:

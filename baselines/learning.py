@@ -21,6 +21,6 @@ class BaseLearner:
         """Do nothing."""
 
     def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:
-        """Raise UserError: this learner takes added losses with its own alone."""
+        """Raise UserError: this learner cannot take a gradient step on added losses without its own loss."""
         who = " and ".join(loss.who for loss in losses)
         raise UserError(f"{type(self).__name__} takes no gradient step on the losses of {who} alone")

@@ -85,10 +85,11 @@ def check_groups(losses: Iterable[Loss], groups: Sequence[str]) -> None:
 def added(
     losses: Iterable[Loss], batch: Tensors, networks: object, groups: Mapping[str, Sequence[Tensor]]
 ) -> dict[str, Added]:
-    """Return what `losses` add for the seeds of one block, for each group that one of them may add to.
+    """Return the sum of the added `losses` for the seeds of one block, for each group of networks in `groups` to which
+    a loss may add.
 
-    `groups` are those that the update changes, name -> their parameters. A loss that may add to none of them is not
-    called. UserError, naming the part that adds it, for a term that cannot be added.
+    `groups`: group -> parameters that the update changes. A loss that may add to none of these groups is not called.
+    UserError, naming the part that adds the loss, for a term that cannot be added.
     """
     sums: dict[str, Added] = {}
     for loss in losses:

@@ -45,8 +45,8 @@ def conv2d(
     grouped = inputs.permute(1, 0, 4, 2, 3).reshape(batch, seeds * channels, height, width)
     filters = weight.reshape(seeds * out, kernel, kernel, channels).permute(0, 3, 1, 2)
     padding = dilation * (kernel // 2) if padding is None else padding
-    result = F.conv2d(grouped, filters, bias.reshape(-1), stride, padding, dilation, seeds)
-    return result.view(batch, seeds, out, *result.shape[2:]).permute(1, 0, 3, 4, 2)
+    outputs = F.conv2d(grouped, filters, bias.reshape(-1), stride, padding, dilation, seeds)
+    return outputs.view(batch, seeds, out, *outputs.shape[2:]).permute(1, 0, 3, 4, 2)
 
 
 class ToOne(torch.autograd.Function):
@@ -226,8 +226,8 @@ def one_hot(codes: Tensor, categories: Sequence[int]) -> Tensor:
     Multiplying it by a weight matrix sums the K embeddings. Unlike for a lookup, the gradient is a matrix product too,
     faster on a CPU and deterministic on a GPU.
     """
-    result = torch.zeros(*codes.shape[:-1], sum(categories), device=codes.device)
-    return result.scatter_(-1, codes + _starts(tuple(categories), codes.device), 1.0)
+    encoded = torch.zeros(*codes.shape[:-1], sum(categories), device=codes.device)
+    return encoded.scatter_(-1, codes + _starts(tuple(categories), codes.device), 1.0)
 
 
 @functools.cache
@@ -263,8 +263,8 @@ class Chain:
     def __call__(self, parameters: Mapping[str, Tensor], inputs: Any) -> Tensor:
         for part in self.parts:
             inputs = part(parameters, inputs)
-        result: Tensor = inputs
-        return result
+        outputs: Tensor = inputs
+        return outputs
 
 
 class Relu:

@@ -144,7 +144,7 @@ class Parameters:
         places: list[list[int]] = [[] for _ in range(self.rows)]
         for position, row in enumerate(rows.tolist()):
             places[row].append(position)
-        results: Array | None = None
+        by_input: Array | None = None
         for number, block in enumerate(self.blocks):
             positions = places[block.rows]
             longest = max(map(len, positions))
@@ -155,12 +155,12 @@ class Parameters:
             padded = [tensors(array[chosen], self.device) for array in (inputs, *more)]
             with torch.no_grad():
                 outputs = function(number, *padded).cpu().numpy()
-            if results is None:
-                results = np.empty((len(rows), *outputs.shape[2:]), outputs.dtype)
+            if by_input is None:
+                by_input = np.empty((len(rows), *outputs.shape[2:]), outputs.dtype)
             for index, output in zip(positions, outputs, strict=True):
-                results[index] = output[: len(index)]
-        assert results is not None, "no inputs"
-        return results
+                by_input[index] = output[: len(index)]
+        assert by_input is not None, "no inputs"
+        return by_input
 
     def gradient(self, losses: Sequence[Tensor], out: Parameters) -> Tensor:
         """Write the gradients of `losses`, one loss [seeds] per block, into `out`; return `out.flat` [S, P].
@@ -172,9 +172,8 @@ class Parameters:
         return out.flat
 
     def block_gradient(self, block: int, loss: Tensor, out: Parameters, partial: bool = False) -> Tensor:
-        """Write the gradient of one block, as `gradient` does; return its rows of `out.flat`.
-
-        With `partial`, parameters on which the loss does not depend have the gradient 0; else they are an error."""
+        """Write the gradient of one block into `out`, as `gradient` does; return the block's rows of `out.flat`. With
+        `partial`, parameters on which the loss does not depend get the gradient 0; otherwise they are an error."""
         gradients_of(block, loss, (self, out), partial=partial)
         return out.flat[self.blocks[block].rows]
 

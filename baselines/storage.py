@@ -193,7 +193,7 @@ class Storage:
         opens = self._take("opens", earlier.reshape(len(index), -1)).reshape(earlier.shape)
         # Number of steps before a slot for which single frames are stored; older frames are in the opening's stack.
         since = np.where(opens.any(-1), opens.argmax(-1), self._frames.most)
-        observations = np.empty(index.shape + self._frames.whole[0], self._frames.whole[1])
+        observations = np.empty(index.shape + self._frames.layout[0], self._frames.layout[1])
         for row, stacks in enumerate(observations):
             self._frames.fill(
                 stacks, self._columns["observation"][row], self._columns["opening"][row], earlier[row], since[row]

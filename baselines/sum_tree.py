@@ -140,8 +140,8 @@ def _highest(nodes: Array, size: int, highest: Array, first_row: int, index: Arr
     """Recompute the maxima of the blocks that contain leaves index [n, B] of rows first_row … first_row + n - 1."""
     for line in range(len(index)):
         row = first_row + line
-        for item in range(index.shape[1]):
-            block = index[line, item] // BLOCK
+        for place in range(index.shape[1]):
+            block = index[line, place] // BLOCK
             best = 0.0
             for leaf in range(block * BLOCK, min(size, (block + 1) * BLOCK)):
                 best = nodes[row, leaf] if nodes[row, leaf] > best else best
@@ -173,8 +173,8 @@ def _total(nodes: Array, starts: Array) -> Array:
 def _get(nodes: Array, index: Array) -> Array:
     priorities = np.empty(index.shape)
     for row in range(len(index)):
-        for item in range(index.shape[1]):
-            priorities[row, item] = nodes[row, index[row, item]]
+        for place in range(index.shape[1]):
+            priorities[row, place] = nodes[row, index[row, place]]
     return priorities
 
 
@@ -183,13 +183,13 @@ def _set(nodes: Array, starts: Array, first_row: int, index: Array, priority: Ar
     """Set leaves index [n, B] of rows first_row … first_row + n - 1, then recompute their ancestors, level by level."""
     for line in range(len(index)):
         row = nodes[first_row + line]
-        for item in range(index.shape[1]):
-            row[index[line, item]] = priority[line, item]
+        for place in range(index.shape[1]):
+            row[index[line, place]] = priority[line, place]
         width = 1
         for level in range(1, len(starts) - 1):
             width *= FAN
-            for item in range(index.shape[1]):
-                parent = index[line, item] // width
+            for place in range(index.shape[1]):
+                parent = index[line, place] // width
                 row[starts[level] + parent] = _sum(row, starts[level - 1] + parent * FAN, FAN)
 
 
@@ -211,9 +211,9 @@ def _find(nodes: Array, starts: Array, mass: Array) -> Array:
         row = nodes[line]
         for level in range(top, -1, -1):
             count = starts[level + 1] - starts[level] if level == top else FAN
-            for item in range(mass.shape[1]):
-                first = starts[level] + slots[line, item] * FAN
-                share = remaining[line, item]
+            for place in range(mass.shape[1]):
+                first = starts[level] + slots[line, place] * FAN
+                share = remaining[line, place]
                 end, before, child = 0.0, 0.0, 0
                 for node in range(first, first + count):
                     end += row[node]
@@ -225,8 +225,8 @@ def _find(nodes: Array, starts: Array, mass: Array) -> Array:
                     child -= 1
                     while child > 0 and row[first + child] == 0.0:
                         child -= 1
-                    remaining[line, item] = np.nextafter(row[first + child], 0.0)
+                    remaining[line, place] = np.nextafter(row[first + child], 0.0)
                 else:
-                    remaining[line, item] = share - before
-                slots[line, item] = slots[line, item] * FAN + child
+                    remaining[line, place] = share - before
+                slots[line, place] = slots[line, place] * FAN + child
     return slots

@@ -42,13 +42,13 @@ def tells(observations: Observations) -> bool:
 
 
 def room(observations: Observations) -> int:
-    """Return the most bytes of the sentences in observations that `tells` accepts."""
+    """Return the size in bytes of the sentences' part of observations that `tells` accepts."""
     return int(math.prod(observations.parts[TEXT].shape))
 
 
 def readings(view: CellView) -> int:
-    """Return the most texts that an agent reads in a run: those of the first state of each episode and of the states
-    after each step, of demonstrations, training and evaluations."""
+    """Return the most texts that an agent reads in a run: one for the first state of each episode and one after each
+    step, over demonstrations, training and evaluations."""
     steps = int(view["training"].steps)
     begun = 1 + lengths.ended(view, steps) + int(view["training"].demonstrations)
     return begun + steps + lengths.demonstrated(view) + lengths.tested_steps(view)
@@ -56,7 +56,7 @@ def readings(view: CellView) -> int:
 
 def sentences(observation: Array) -> list[str]:
     """Return the sentences of observations [n, …] that `tells` accepts."""
-    return [item.tobytes().rstrip(b"\0").decode("utf-8", "replace") for item in observation[TEXT]]
+    return [sentence.tobytes().rstrip(b"\0").decode("utf-8", "replace") for sentence in observation[TEXT]]
 
 
 def untold(observations: Observations) -> str:
@@ -71,15 +71,16 @@ def untold(observations: Observations) -> str:
 
 
 class RecallingAgent(StandardAgent):
-    """The standard agent whose learner reads arrays of texts, which diagnostics take from memory and never ask for."""
+    """The standard agent whose learner reads arrays of texts; for diagnostics the arrays come from memory, and no model
+    is asked."""
 
     @abstractmethod
     def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
-        """Return the learner's observations for the task's, [n, …], of seed rows `rows` [n], without asking, and of
-        which of them the texts are known, bool [n]."""
+        """Return the learner's observations, from the task's observations [n, …] of seed rows `rows` [n], without
+        asking a model; and whether the arrays of their texts are known, bool [n]."""
 
     def value(self, observation: Array, rows: Array) -> Array | None:
-        """Return value estimates [n]; NaN for observations whose texts the seed has not met, since nothing is asked."""
+        """Return value estimates [n]; NaN for observations with texts that the seed has not yet asked about."""
         learner_observation, are_known = self.recall(observation, rows)
         estimates = super().value(learner_observation, rows)
         return None if estimates is None else np.where(are_known, estimates, np.nan)
@@ -104,22 +105,24 @@ class TextAgent(RecallingAgent):
         guide: Guide,
         adds: tuple[str, ...] = (),
     ) -> None:
-        """`text_arrays`: what the model says of each text; `build.observations`: those of the learner; the others as of
-        StandardAgent."""
+        """`text_arrays`: a model's array for each text; `build.observations`: the learner's observations; other
+        arguments as for StandardAgent."""
         super().__init__(build, learner, experience, guide, adds)
         self._sees, self.text_arrays = build.observations, text_arrays
 
     @abstractmethod
     def join_arrays(self, observation: Array, arrays: Array) -> Array:
-        """Return the learner's observations for the task's, [n, …], and the arrays [k·n, width] of their `texts`."""
+        """Return the learner's observations, joined from the task's, [n, …], and the arrays [k·n, width] of their
+        `texts`."""
 
     def texts(self, observation: Array, rows: Sequence[int]) -> list[bytes]:
-        """Return the texts that are read for observations [n, …] of seed rows `rows`: their n sentences, and after all
-        of them any other n texts."""
-        return [item.tobytes().rstrip(b"\0") for item in observation[TEXT]]
+        """Return the texts to read for observations [n, …] of seed rows `rows`: their n sentences, then any further
+        texts, n at a time."""
+        return [sentence.tobytes().rstrip(b"\0") for sentence in observation[TEXT]]
 
     def read(self, observation: Array, places: Sequence[Place], ctx: Context) -> Array:
-        """Return the learner's observations for the task's, [n, …], made at these places; ask about new texts."""
+        """Return the learner's observations for the task's, [n, …], which were made at these places; ask the model
+        about new texts."""
         texts = self.texts(observation, [place.row for place in places])
         return self.join_arrays(
             observation, self.text_arrays.of(texts, [*places] * (len(texts) // len(places)), self.active, ctx)
@@ -171,8 +174,8 @@ class TextAgent(RecallingAgent):
 
 
 class Reader:
-    """The agent in an evaluation. The answers that it asks for stay known in training; they change no action there,
-    since a text has one array wherever it is read."""
+    """Acts in an evaluation. Answers that it requests stay known in training but change no action there, since a text
+    has the same array wherever it is read."""
 
     def __init__(self, agent: TextAgent, places: Sequence[Place]) -> None:
         self._agent, self._places = agent, places
@@ -189,5 +192,5 @@ class Reader:
 
 
 def _training(rows: Array) -> list[Place]:
-    """Return the places of questions that training asks for these seed rows."""
+    """Return the places (row, episode 0) of questions that training asks for these seed rows."""
     return [Place(row, 0) for row in rows.tolist()]

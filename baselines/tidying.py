@@ -93,7 +93,7 @@ class Spot(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What sentences say."""
+    """The content of Housekeep's sentences about a state."""
 
     receptacles: tuple[Spot, ...]
     objects: tuple[tuple[str, Spot], ...]
@@ -123,8 +123,8 @@ class Room(NamedTuple):
         )
 
     def way(self, spot: Spot) -> str:
-        """Return the action that leads to grabbing, or releasing, what is seen there; the first that applies: turn to
-        it, walk to within `NEAR`, tilt the head to its height, `grab or release`."""
+        """Return the next action towards grabbing the thing at a spot, or releasing something there: turn to it, walk
+        to within `NEAR`, tilt the head to its height, `grab or release`; the first of these that is needed."""
         if spot.side != "ahead":
             return f"turn {spot.side}"
         if spot.metres > NEAR:

@@ -15,7 +15,8 @@ QUOTED = 80
 
 
 def field(content: Mapping[str, Any], name: str, kind: type) -> Any:
-    """Return a field of exactly this type. Raise UserError for another type, and if it is missing."""
+    """Return a field of a JSON object, whose type must be exactly `kind`. Raise UserError for another type or a missing
+    field."""
     value = content.get(name)
     if type(value) is not kind:
         raise UserError(f"{name} is {repr(value)[:QUOTED]}; expected {kind.__name__}")

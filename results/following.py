@@ -24,7 +24,7 @@ from guidebench.results.store import CellRecord, Listing, RunRecord, StudyRecord
 
 
 class Live(NamedTuple):
-    """What the worker of a run in training says of it."""
+    """Progress that the worker of a run in training reports."""
 
     step: int
     rate: float | None
@@ -86,7 +86,7 @@ class Following:
         self._reader.close()
 
     def look(self) -> set[str]:
-        """Read what has changed; return the ids of the cells whose record, runs or evaluations did."""
+        """Read what has changed; return the ids of the cells whose record, runs or evaluations changed."""
         before, listed = set(self._cells), self._listing
         if not self._list():
             return before
@@ -119,7 +119,7 @@ class Following:
 
     @property
     def live(self) -> dict[str, Live]:
-        """Run directory -> what its worker says, of the runs in training."""
+        """Run directory -> progress reported by its worker, for the runs in training."""
         return {directory: run.live for directory, run in self._runs.items() if run.live is not None}
 
     @property
@@ -130,8 +130,8 @@ class Following:
         return [fault for fault in dict.fromkeys(messages) if fault]
 
     def stamp(self, directory: str) -> tuple[object, ...] | None:
-        """Return what changes when a run's record or evaluations change, or None if there is no such run, or it has
-        not begun."""
+        """Return a value that changes whenever a run's record or evaluations change; None if there is no such run, or
+        it has not begun."""
         run = self._runs.get(directory)
         if run is None or run.written == "waiting":
             return None
@@ -210,7 +210,7 @@ class Following:
         return self._evaluations(run, beside, packed) or (run.record, run.fault, run.unread) != before
 
     def _worker(self, run: _Run, home: Path) -> None:
-        """Look whether a worker trains the run, and what it says."""
+        """Update whether a worker trains the run, and the progress that it reports."""
         run.live = None
         if run.written != "running":
             return
@@ -269,7 +269,7 @@ class Following:
 
 
 def _live(content: Mapping[str, Any]) -> Live | None:
-    """Return the content of a run's file of progress, or None if it is not as workers write it."""
+    """Return the progress in a run's progress file; None if the content is not as workers write it."""
     step, time, rate, score = (_number(content.get(name)) for name in ("step", "time", "rate", "score"))
     if step is None or time is None or step < 0:
         return None

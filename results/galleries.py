@@ -65,7 +65,7 @@ class Episode(NamedTuple):
 
 
 class Gallery(NamedTuple):
-    """What gallery.json says."""
+    """Content of a run's gallery.json."""
 
     suite: str
     task: str
@@ -97,8 +97,8 @@ def directory(run: Path) -> Path:
 
 
 def read(run: Path) -> Gallery | None:
-    """Return what a run's gallery says, read in the separate process, or None without one. Raise UserError for a file
-    that does not fit."""
+    """Return a run's gallery, read in the separate process; None if it has none. Raise UserError for a file that does
+    not fit the schema."""
     if not (directory(run) / CONTENTS).is_file():
         return None
     return reader_process.call(f"{CONTENTS}: reading it", reader_process.SECONDS, _read, run)
@@ -149,22 +149,22 @@ def animation(run: Path, file: str) -> bytes:
     if Path(file).name != file or not path.is_file() or not path.resolve().is_relative_to(run.resolve()):
         raise UserError(f"there is no file {file[:60]!r} in the gallery")
     with open_regular(path) as stream:
-        content = stream.read(LARGEST + 1)
-    if len(content) > LARGEST:
+        webp = stream.read(LARGEST + 1)
+    if len(webp) > LARGEST:
         raise UserError(f"{file[:60]!r} has more than {LARGEST:,} bytes")
-    return content
+    return webp
 
 
 def check(webp: bytes, frames: int) -> None:
-    """Raise UserError unless these bytes are an animation that can be decoded completely, of at most `frames` frames,
-    with nothing besides."""
+    """Raise UserError unless these bytes are an animation that can be decoded completely, of at most `frames` frames
+    and without other data."""
     for _ in _decoded(webp, frames):
         pass
 
 
 def remade(webp: bytes, frames: int) -> bytes:
-    """Return an animation encoded anew from its decoded frames, so that no byte of it is a stranger's; raise UserError
-    as `check` does, or if the new one is too large."""
+    """Return an animation encoded anew from its decoded frames, so that no byte of the untrusted file remains; raise
+    UserError as `check` does, or if the new animation is too large."""
     encoded = animated([*_decoded(webp, frames)], effort=2)
     if len(encoded) > 2 * LARGEST:
         raise UserError(f"its frames take {len(encoded):,} bytes at quality {QUALITY}")
@@ -218,15 +218,15 @@ def _check_parts(webp: bytes) -> None:
         raise UserError("it is cut short")
 
 
-def _episode(entry: Mapping[str, Any]) -> Episode:
+def _episode(record: Mapping[str, Any]) -> Episode:
     words = tuple(
-        (_count(caption, "step"), field(caption, "text", str)[: 2 * CAPTION]) for caption in _objects(entry, "words")
+        (_count(caption, "step"), field(caption, "text", str)[: 2 * CAPTION]) for caption in _objects(record, "words")
     )
     return Episode(
-        _count(entry, "episode"), field(entry, "success", bool), number(entry, "return"), _count(entry, "length"),
-        number(entry, "score"), _count(entry, "moves"), _count(entry, "frames"), field(entry, "file", str),
-        words[:CAPTIONS], _count(entry, "words_left_out") + len(words[CAPTIONS:]),
-        field(entry, "actions", str)[:64] if "actions" in entry else "",
+        _count(record, "episode"), field(record, "success", bool), number(record, "return"), _count(record, "length"),
+        number(record, "score"), _count(record, "moves"), _count(record, "frames"), field(record, "file", str),
+        words[:CAPTIONS], _count(record, "words_left_out") + len(words[CAPTIONS:]),
+        field(record, "actions", str)[:64] if "actions" in record else "",
     )  # fmt: skip
 
 

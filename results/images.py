@@ -54,8 +54,8 @@ def pictures(study: StudyRecord) -> list[Picture]:
             raise UserError(f"{path} has {path.stat().st_size:,} bytes; at most {LARGEST:,} are read")
         if sum(len(picture.png) for picture in images.values()) + path.stat().st_size > TOGETHER:
             raise UserError(f"{study.directory}: its sample frames have more than {TOGETHER:,} bytes; leave some out")
-        content = read_regular(path)
-        if not content.startswith(SIGNATURE):
+        png = read_regular(path)
+        if not png.startswith(SIGNATURE):
             raise UserError(f"{path} is not a PNG; delete it, and the command that made the study draws it anew")
-        images[task, name] = Picture(task, name, content)
+        images[task, name] = Picture(task, name, png)
     return list(images.values())

@@ -146,9 +146,9 @@ def record(log: ImportedLog, output: Path, suite: str, profile: str, steps: int 
         with Recorder(
             output, suite=suite, task=task, method=method, seed=seed, steps=longest[method, task], profile=profile
         ) as recorder:
-            for entry in episodes:
-                worth = entry.score if recorder.score.recorded else None
+            for episode in episodes:
+                worth = episode.score if recorder.score.recorded else None
                 recorder.episode(
-                    step=entry.step, ret=entry.ret, success=entry.success, length=entry.length, score=worth
+                    step=episode.step, ret=episode.ret, success=episode.success, length=episode.length, score=worth
                 )
     return len(log.runs)

@@ -173,8 +173,8 @@ def _check_same(row: _Row, cell: CellRecord, study: str) -> None:
 
 
 def _agreeing(rows: Sequence[_Row], runs: Mapping[int, _Run]) -> str:
-    """Return the id of the first row with which runs of the same cell agree; "" if there is none. Raise UserError for a
-    run with other rows under equal conditions."""
+    """Return the id of the first row that agrees with the `runs` of the same cell; "" if none does. Raise UserError if
+    a run differs from a row's run that was made under equal conditions."""
     recorded_rows = [{seed: run.record for seed, run in row.runs.items()} for row in rows]
     decision = replications.decide(recorded_rows, {seed: run.record for seed, run in runs.items()})
     if decision.contradiction is not None:

@@ -51,13 +51,13 @@ _THRIFT = 2**20  # bytes of a text, and entries of a list, in a Parquet footer
 def check(directory: Path) -> None:
     """Raise UserError if a study's directory contains links or irregular files, or exceeds a limit."""
     together = dict.fromkeys(BOUNDS, 0)
-    for entry in _files(directory):
-        name = entry.name
+    for file in _files(directory):
+        name = file.name
         if name in BOUNDS:
-            size = entry.stat(follow_symlinks=False).st_size
+            size = file.stat(follow_symlinks=False).st_size
             together[name] += size
             for total, most, subject in (
-                (size, BOUNDS[name].per_file, f"{entry.path} has"),
+                (size, BOUNDS[name].per_file, f"{file.path} has"),
                 (together[name], BOUNDS[name].together, f"{directory}: its files {name} together have"),
             ):
                 if total > most:
@@ -73,19 +73,19 @@ def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
         if depth > DEPTH:
             raise UserError(f"{directory}: its directories lie more than {DEPTH} deep")
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
+            with os.scandir(folder) as dir_entries:
+                for dir_entry in dir_entries:
                     count += 1
                     if count > ENTRIES:
                         raise UserError(f"{directory} holds more than {ENTRIES:,} files; that is no study")
-                    if entry.is_symlink():
-                        raise UserError(f"{entry.path} is a link; a study holds its files itself")
-                    if entry.is_file(follow_symlinks=False):
-                        yield entry
-                    elif entry.name in BOUNDS:
-                        raise UserError(f"{entry.path} is no regular file")
-                    elif entry.is_dir(follow_symlinks=False):
-                        waiting.append((entry.path, depth + 1))
+                    if dir_entry.is_symlink():
+                        raise UserError(f"{dir_entry.path} is a link; a study holds its files itself")
+                    if dir_entry.is_file(follow_symlinks=False):
+                        yield dir_entry
+                    elif dir_entry.name in BOUNDS:
+                        raise UserError(f"{dir_entry.path} is no regular file")
+                    elif dir_entry.is_dir(follow_symlinks=False):
+                        waiting.append((dir_entry.path, depth + 1))
         except OSError as error:
             raise UserError(f"{folder} cannot be read ({error.strerror})") from None
 

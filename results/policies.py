@@ -58,7 +58,7 @@ def table(path: Path) -> dict[str, ArrayPlace]:
     if not isinstance(head, dict) or len(head) > MOST:
         raise ValueError(f"its table is no JSON object of at most {MOST:,} arrays")
     head.pop("__metadata__", None)
-    places = {name: _place_of(name, entry, 8 + length) for name, entry in head.items()}
+    places = {name: _place_of(name, description, 8 + length) for name, description in head.items()}
     at = 8 + length
     for name, place in sorted(places.items(), key=lambda pair: pair[1].start):
         if place.start != at:
@@ -96,9 +96,9 @@ def digests(path: Path) -> dict[str, str]:
     return by_name
 
 
-def _place_of(name: str, entry: Any, begin: int) -> ArrayPlace:
+def _place_of(name: str, description: Any, begin: int) -> ArrayPlace:
     """Return the place in a table entry; raise ValueError if the entry is inconsistent."""
-    match entry:
+    match description:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [start, end], **rest} if not rest:
             numbers = [*shape, start, end]
             if dtype not in DTYPES:

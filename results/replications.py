@@ -95,8 +95,8 @@ def decide(recorded_rows: Sequence[Mapping[int, Record]], runs: Mapping[int, Rec
 
 
 def is_further(first: Record, second: Record) -> bool:
-    """Return whether of two records that agree the second counts: it is longer, or it alone says that the run
-    finished."""
+    """Return whether the second of two agreeing records is to be used instead of the first: it is longer, or only it is
+    marked as finished."""
     if first.length != second.length:
         return second.length > first.length
     return second.finished and not first.finished
@@ -111,8 +111,8 @@ def altered_field(first: CellRecord, second: CellRecord) -> str:
 
 
 def _difference(first: Record, second: Record) -> tuple[int, str]:
-    """Return the first place at which two records differ, as far as both go, and the first column that does there; ""
-    if they agree."""
+    """Return the index of the first difference of two records, over their common length, and the first column that
+    differs there; "" as the column if they agree."""
     count = min(first.length, second.length)
     differing = {
         name: np.asarray(values[:count]) != np.asarray(second.columns[name][:count])

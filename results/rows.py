@@ -230,7 +230,7 @@ def file_of(directory: Path, log: str, finished: bool) -> Path | None:
 
 
 class _Reader:
-    """Collects the rows of files with equal columns as Arrow tables, and which runs they name as theirs."""
+    """Reads files with equal columns into Arrow tables, and collects the runs that the rows name as theirs."""
 
     def __init__(self, log: str, group: Group, use_threads: bool) -> None:
         self._claimed = _claimed(log)
@@ -367,7 +367,7 @@ def _undeclared_types(tables: Sequence[Any], declared: Collection[str]) -> dict[
 
 
 def _with_types(path: str, table: Any, types: Mapping[str, Any]) -> Any:
-    """Return a table with exactly these columns and types; one that it lacks holds no values."""
+    """Return a table with exactly these columns and types; columns that it lacks are filled with nulls."""
     import pyarrow as pa
 
     columns = {}
@@ -406,8 +406,8 @@ def check_columns(
 
 
 def misfit(row: Any, required: Mapping[str, type], optional: Mapping[str, type] | None) -> str:
-    """Return what is wrong with a decoded line of a log, as it follows the file and row in a message; "" if it fits.
-    `required`, `optional`: as in `Group`."""
+    """Return what is wrong with a decoded line of a log, as the end of a message that begins with file and row; "" if
+    it fits. `required`, `optional`: as in `Group`."""
     others = optional or {}
     if not isinstance(row, dict):
         return f": {str(row)[:80]!r}; expected a JSON object"

@@ -88,7 +88,7 @@ class CellRecord:
 
     @property
     def answering(self) -> tuple[RecordedPart, ...]:
-        """Models and whatever else answers in it or in a stage."""
+        """Models, and other parts that answer questions, of the cell and its stages."""
         every = (self.parts, *(stage.parts for stage in self.stages))
         return tuple(part for parts in every for part in parts.values() if part.answers)
 
@@ -178,12 +178,12 @@ def _study(root: Path) -> StudyRecord:
     listed = listing(path)
     cells: list[CellRecord] = []
     run_records: list[RunRecord] = []
-    for cell_id, entry in listed.cells.items():
-        cell = cell_record(root, path, cell_id, entry)
+    for cell_id, cell_entry in listed.cells.items():
+        cell = cell_record(root, path, cell_id, cell_entry)
         if cell.matrix is not None and cell.matrix.reference not in listed.cells:
             raise UserError(f"{path}: cell {cell_id} is compared with {cell.matrix.reference!r}, which is not listed")
         cells.append(cell)
-        run_records.extend(run_record(root, cell, seed) for seed in seeds(root, path, cell, entry))
+        run_records.extend(run_record(root, cell, seed) for seed in seeds(root, path, cell, cell_entry))
     present = {path.parent.relative_to(root).as_posix() for path in root.glob("*/*/*/cell.json")}
     strays = sorted(present - {cell.directory for cell in cells})
     if strays:
@@ -206,9 +206,9 @@ def listing(path: Path) -> Listing:
     cells = _field(path, content, "cells", dict)
     if not cells:
         raise UserError(f"{path} names no cells, so there is nothing to read; run the study first")
-    for cell_id, entry in cells.items():
-        if not isinstance(entry, dict):
-            raise UserError(f"{path}: cells.{cell_id} is {entry!r}; expected an object with directory and seeds")
+    for cell_id, cell_entry in cells.items():
+        if not isinstance(cell_entry, dict):
+            raise UserError(f"{path}: cells.{cell_id} is {cell_entry!r}; expected an object with directory and seeds")
     command = tuple(str(word) for word in _field(path, content, "command", list, []))
     return Listing(_field(path, content, "study", str, path.parent.name), command, cells)
 
@@ -269,13 +269,13 @@ def identity(run: RunRecord) -> dict[str, Any]:
     return {**named, "seed": run.seed, "variant": cell.variant, "label": cell.label, "directory": run.directory}
 
 
-def cell_record(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) -> CellRecord:
-    """Return the record of a cell; `entry`: what study.json says of it."""
-    directory = _field(study_path, entry, "directory", str)
+def cell_record(root: Path, study_path: Path, cell_id: str, cell_entry: Mapping[str, Any]) -> CellRecord:
+    """Return the record of a cell; `cell_entry`: its entry in study.json."""
+    directory = _field(study_path, cell_entry, "directory", str)
     inside = (root / directory).resolve()
     if not inside.is_relative_to(root.resolve()) or inside == root.resolve() or not directory.isprintable():
         raise UserError(f"{study_path}: the directory {directory!r} of cell {cell_id} lies outside the study")
-    place = _place(study_path, entry)
+    place = _place(study_path, cell_entry)
     path = root / directory / "cell.json"
     if not path.is_file():  # planned but not started: only the directory's name is known
         suite, task, name = [*Path(directory).parts, "", "", ""][:3]
@@ -285,7 +285,7 @@ def cell_record(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, 
     names = {name: _name(path, content, name) for name in IDENTITY if name != "seed"}
     if names.pop("cell") != cell_id:
         raise UserError(f"{path} is of cell {content['cell']!r} but study.json expects {cell_id!r}; restore the file")
-    variant = entry["label_variant"] if "label_variant" in entry else content.get("variant", "")
+    variant = cell_entry["label_variant"] if "label_variant" in cell_entry else content.get("variant", "")
     if not isinstance(variant, str) or not variant.isprintable():
         raise UserError(f"{path}: variant is {variant!r}; expected printable text")
     return CellRecord(
@@ -322,10 +322,10 @@ def _stages(path: Path, content: Mapping[str, Any]) -> Iterable[StageRecord]:
     return reversed(stages)
 
 
-def _place(path: Path, entry: Mapping[str, Any]) -> MatrixPlace | None:
-    if "matrix" not in entry:
+def _place(path: Path, cell_entry: Mapping[str, Any]) -> MatrixPlace | None:
+    if "matrix" not in cell_entry:
         return None
-    content = _field(path, entry, "matrix", dict)
+    content = _field(path, cell_entry, "matrix", dict)
     place = MatrixPlace(*(_name(path, content, name) for name in MatrixPlace._fields))
     if place.kind not in schema.MATRICES:
         raise UserError(f"{path}: matrix of kind {place.kind!r}; expected one of {', '.join(schema.MATRICES)}")
@@ -353,9 +353,9 @@ def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, RecordedPart]
         raise UserError(f"{path}: {error}; restore the file") from None
 
 
-def seeds(root: Path, study_path: Path, cell: CellRecord, entry: Mapping[str, Any]) -> list[int]:
+def seeds(root: Path, study_path: Path, cell: CellRecord, cell_entry: Mapping[str, Any]) -> list[int]:
     """Return the seeds of a cell in order: those that study.json lists and those of earlier commands."""
-    listed = _field(study_path, entry, "seeds", list)
+    listed = _field(study_path, cell_entry, "seeds", list)
     if not all(type(seed) is int and seed >= 0 for seed in listed):
         raise UserError(f"{study_path}: seeds of cell {cell.id} are {listed!r}; expected whole numbers of at least 0")
     present = (path.parent.name.removeprefix("seed-") for path in (root / cell.directory).glob("seed-*/run.json"))
@@ -363,8 +363,8 @@ def seeds(root: Path, study_path: Path, cell: CellRecord, entry: Mapping[str, An
 
 
 def run_record(root: Path, cell: CellRecord, seed: int, beside: str = "") -> RunRecord:
-    """Return the record of a run; `beside`: the directory in the run's that holds its run.json, if it is not the run's
-    own (`guidebench.harness.records.attempts`)."""
+    """Return the record of a run. `beside`: the attempt's directory inside the run's that holds run.json, or "" for the
+    run's own directory (`guidebench.harness.records.attempts`)."""
     directory = f"{cell.directory}/seed-{seed}"
     path = root / directory / beside / "run.json"
     if not path.is_file():

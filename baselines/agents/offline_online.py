@@ -128,8 +128,8 @@ class OfflineOnlineAgent(GuidedAgent):
         return metrics
 
     def _update(self, ctx: Context) -> Metrics:
-        """Take one gradient step on a batch of the dataset, and of what the run has collected once there is enough of
-        it: as many transitions as its part of a batch holds [choice]."""
+        """Take one gradient step on a batch of the dataset, mixed with transitions that the run has collected once it
+        has collected as many as their part of a batch [choice]."""
         size = self.learner.batch_size
         offline_count = int(size * self.config.mixing)
         if ctx.phase.source != "environment" or (self.experience.stored < size - offline_count).any():

@@ -41,8 +41,8 @@ class Random(AgentPart):
 
 
 class RandomAgent(FixedPolicyAgent):
-    """Acts uniformly at random: one of the actions of a discrete space, of those that a mask in the observation admits
-    if there is one, or a vector in [-1, 1]."""
+    """Acts uniformly at random: in a discrete space among the actions (if observations have a mask, among those that it
+    admits), else by a vector in [-1, 1]."""
 
     def __init__(self, build: Build) -> None:
         super().__init__(build)

@@ -250,8 +250,8 @@ class RelayAgent(StandardAgent):
         return {**metrics, **self._progress()} if metrics else metrics
 
     def _update_due(self, ctx: Context) -> tuple[Drawn, Metrics]:
-        """Update the learner, then the explorer on the same batch without guidance (`Guide.unguided`). Further gradient
-        steps that a guide asks for are the learner's alone."""
+        """Update the learner, then the explorer on the same batch without guidance (`Guide.unguided`). The extra
+        gradient steps that a guide requests update the learner only."""
         drawn, metrics = super()._update_due(ctx)
         relaying = self.active & drawn.ready & ~np.array([turns.over for turns in self.turns])
         if not relaying.any():

@@ -85,14 +85,14 @@ class Open(NamedTuple):
 
 
 def _waiting(study: StudyDirectory) -> list[Waiting]:
-    """Return the runs whose newest checkpoint holds questions to a person; UserError if no run of the study asks a
+    """Return the runs whose newest checkpoint waits for a person's answers; UserError if no run of the study asks a
     person."""
     from guidebench.baselines.teachers.human import files as questions
     from guidebench.harness.errors import UserError
     from guidebench.harness.loop import checkpoints
 
     waiting, asks_person = [], False
-    for entry, run in study.runs():
+    for cell_entry, run in study.runs():
         if not (run.path / questions.QUESTIONS).is_dir():
             continue
         asks_person = True
@@ -100,7 +100,7 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
         flying = checkpoint.state["loop"]["asks"].get("human", {}).get("asks", ()) if checkpoint else ()
         mine = {int(ask["ordinal"]): questions.read(run.path, int(ask["ordinal"])) for ask in flying}
         if mine:
-            waiting.append(Waiting(f"{entry['directory']}/{run.home.name}", run.home, run.path, mine))
+            waiting.append(Waiting(f"{cell_entry['directory']}/{run.home.name}", run.home, run.path, mine))
     if not asks_person:
         raise UserError(f"no run of {study.path} has asked a person; a study does with `bench run … teacher=human`")
     return waiting
@@ -108,7 +108,8 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
 
 @contextmanager
 def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
-    """Lock the runs that no other process writes, for the duration of the context; UserError if there is none."""
+    """Lock, for the duration of the context, the runs that no other process writes, and yield them; UserError if none
+    is left."""
     from guidebench.harness.errors import UserError
     from guidebench.harness.records import leases
     from guidebench.harness.records.leases import Lease
@@ -187,7 +188,9 @@ def _converse(open_questions: Sequence[Open], frames: bool) -> None:
         print(f"task: {one_line(pair.instruction)}")
         if pair.meanings != meanings:
             meanings = pair.meanings
-            print("\n".join(f"  {one_line(thing)}: {one_line(meanings[thing])}" for thing in meanings))
+            print(
+                "\n".join(f"  {one_line(object_name)}: {one_line(meanings[object_name])}" for object_name in meanings)
+            )
         print("\n".join(["", *pair.lines(), ""]))
         if pictures is not None:
             try:

@@ -42,15 +42,15 @@ class Reading:
         return Joined({name: encoder_of(part).network(part, self.sizes, f"encoder.{name}") for name, part in named})
 
     def span(self, name: str) -> slice:
-        """Return which of the features are those of a named part."""
+        """Return the slice of the features that encodes a named part."""
         widths = {part: encoder_of(space).width(space, self.sizes) for part, space in self.observations.parts.items()}
         before = sum(widths[part] for part in itertools.takewhile(lambda part: part != name, widths))
         return slice(before, before + widths[name])
 
     def widened(self, policy: Mapping[str, Array], parameters: Mapping[str, Array], name: str) -> Mapping[str, Array]:
-        """Return the parameters `policy` of a network that does not read a named part as those of one that does, whose
-        present parameters are `own`: layers that read the features have the weights 0 for the part's, so that both
-        networks give the same values."""
+        """Convert the parameters `policy` of a network that does not read the part `name` to those of a network that
+        does, whose present parameters are `parameters`. Layers that read the features get the weights 0 for the added
+        features, so that both networks compute the same values."""
         part = self.span(name)
         new, without = part.stop - part.start, self.width - (part.stop - part.start)
 
@@ -66,8 +66,8 @@ class Reading:
         return {key: wider(key, values) for key, values in policy.items()}
 
     def encoder(self, hidden: Sequence[int]) -> Network | None:
-        """Return the network whose output represents observations in comparisons: the features, or if no encoder
-        learns, a learner's `hidden` layers on top of them; None without any."""
+        """Return the network whose output represents observations in comparisons: the features, or, if no encoder
+        learns, a learner's `hidden` layers on top of them; None if there are no hidden layers either."""
         from guidebench.baselines.networks import MLP, Chain, Relu
 
         if self.learns:

@@ -48,8 +48,8 @@ def verdict(answer: str) -> int:
 
 
 def _stated(line: str, number: str) -> bool:
-    """Return whether a line gives its integer as a verdict: alone, after a word such as "answer", or as the name of the
-    one that it calls better."""
+    """Return whether a line gives its integer as a verdict: alone, after a word such as "answer", or naming the segment
+    that the line calls better."""
     line = ENUMERATED.sub("", line, count=1)
     if not re.sub(r"[\W_]", "", line.replace(number, "", 1)):
         return True

@@ -73,7 +73,7 @@ class NamedCoordinates(States):
 
 def entries(things: Sequence[Coordinates]) -> tuple[int, ...]:
     """Return the observation entries of all present positions, in ascending order."""
-    return tuple(sorted({entry for thing in things for entry in thing.entries}))
+    return tuple(sorted({index for named in things for index in named.entries}))
 
 
 class EntrySubset:

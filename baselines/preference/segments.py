@@ -23,7 +23,7 @@ class Recent(NamedTuple):
 
 
 def look_back(store: Store, rows: int, most: int) -> Recent:
-    """Return the last `most` live transitions of `rows` seeds, or as many as there are."""
+    """Return the last `most` live transitions of `rows` seeds, or all if there are fewer."""
     live = store.live
     slots = live.slots(np.arange(max(0, live.count - most), live.count))
     everywhere = np.tile(slots, (rows, 1))

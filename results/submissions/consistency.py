@@ -79,7 +79,8 @@ def verifiable(study: StudyRecord, files: Mapping[str, Any]) -> bool:
 
 
 def _check_layout(study: StudyRecord, files: set[str]) -> None:
-    """Raise UserError unless the files are exactly those that the study's cells and runs should have in their state."""
+    """Raise UserError unless `files` are exactly the files required or allowed for the study's cells and runs, given
+    their status."""
     required, allowed = {"study.json"}, {"models/cassette.sqlite"}
     started = {run.cell.id for run in study.runs if run.provenance or run.status != "waiting"}
     for cell in study.cells:
@@ -109,7 +110,7 @@ def _configuration(study: StudyRecord, cell: CellRecord) -> Iterator[str]:
     if not (study.directory / path).is_file():
         return
     content = json.loads((study.directory / path).read_bytes())
-    settings = {name: entry["value"] for name, entry in content["settings"].items()}
+    settings = {name: setting["value"] for name, setting in content["settings"].items()}
     if cell.backend == EXTERNAL:
         if cell.stages:
             raise UserError(f"{path} names a pre-training stage, which runs made elsewhere cannot have")
@@ -184,8 +185,8 @@ def _check_rows(study: StudyRecord) -> None:
 
 
 def _check_order(file: Path, run: RunRecord, name: str) -> None:
-    """Raise UserError unless the evaluation rows of a finished run are the required ones, in order. Read the rows
-    before."""
+    """Raise UserError unless a finished run's file has the evaluation rows that its configuration requires, in order.
+    Call `evaluations` first, which validates the rows."""
     import numpy as np
     import pyarrow.parquet as pq
 

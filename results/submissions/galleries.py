@@ -119,12 +119,12 @@ def check(study: StudyRecord, files: Iterable[str]) -> None:
             if name not in listed:
                 raise UserError(f"{path} names {episode.file}, which the archive lacks or names twice")
             listed.discard(name)
-            content = galleries.animation(study.directory / run.directory, episode.file)
-            together += len(content)
+            webp = galleries.animation(study.directory / run.directory, episode.file)
+            together += len(webp)
             if together > TOGETHER:
                 raise UserError(f"its animations together have more than {TOGETHER:,} bytes")
             try:
-                galleries.check(content, episode.frames)
+                galleries.check(webp, episode.frames)
             except UserError as error:
                 raise UserError(f"{name}: {error}") from None
     if besides := [path for path in listed if schemas.kind_of(path) == "animation"]:
@@ -132,7 +132,7 @@ def check(study: StudyRecord, files: Iterable[str]) -> None:
 
 
 def _check_claims(gallery: Gallery, run: RunRecord, root: Path, path: str) -> None:
-    """Raise UserError unless a gallery is of its run's task, and says of it nothing that its evaluations contradict."""
+    """Raise UserError unless a gallery is of its run's task and consistent with the run's evaluations."""
     cell, episodes = run.cell, gallery.episodes
     if (gallery.suite, gallery.task) != (cell.suite, cell.task):
         raise UserError(f"{path} shows {gallery.suite}/{gallery.task}, which is not the run's task")

@@ -78,7 +78,11 @@ def pull(repo: str, directory: Path) -> Pulled:
         commit = api.repo_info(repo, repo_type=TYPE).sha
         tree = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=TYPE)
         listed = list(itertools.islice(tree, MOST_LISTED + 1))
-    archives = {str(entry.path): int(getattr(entry, "size", 0)) for entry in listed if entry.path.endswith(".zip")}
+    archives = {
+        str(repo_file.path): int(getattr(repo_file, "size", 0))
+        for repo_file in listed
+        if repo_file.path.endswith(".zip")
+    }
     added, refused, remaining = [], [], LARGEST_PULL
     if len(listed) > MOST_LISTED:
         refused.append((repo, f"it has more than {MOST_LISTED:,} files; the others are not looked at"))
@@ -119,7 +123,7 @@ def _bounded(size: int) -> Any:
 
 @contextmanager
 def _faults_of(repo: str) -> Iterator[Any]:
-    """Yield the client; turn any error of it into a UserError that says what to do."""
+    """Yield the Hub's client; turn every error of the client into a UserError that names the remedy."""
     from huggingface_hub import HfApi
 
     try:

@@ -62,15 +62,15 @@ def read(content: bytes) -> Manifest:
     """Parse the bytes of a manifest.json; raise UserError if `pack` would not have written them."""
     document = parsed(content, MANIFEST, LARGEST_MANIFEST)
     fits(document, schemas.OF_MANIFEST, MANIFEST)
-    for path, entry in document["files"].items():
+    for path, file_record in document["files"].items():
         kind = schemas.kind_of(path)
         if kind is None:
             raise UserError(f"{MANIFEST} lists {printable(path)!r}, which is no file of a submission")
-        if entry["bytes"] > schemas.CONTENTS[kind][1]:
+        if file_record["bytes"] > schemas.CONTENTS[kind][1]:
             raise UserError(
-                f"{MANIFEST}: {path} has {entry['bytes']:,} bytes; at most {schemas.CONTENTS[kind][1]:,} fit"
+                f"{MANIFEST}: {path} has {file_record['bytes']:,} bytes; at most {schemas.CONTENTS[kind][1]:,} fit"
             )
-    files = {path: Packed(**entry) for path, entry in document["files"].items()}
+    files = {path: Packed(**file_record) for path, file_record in document["files"].items()}
     names = ("name", "by", "contact", "guidebench", "verifiable")
     manifest = Manifest(**{name: document[name] for name in names}, files=files)
     if manifest.encoded != content:

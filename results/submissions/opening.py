@@ -170,15 +170,17 @@ def _files(root: Path, advice: str) -> Iterator[str]:
     """Yield the paths of the files below a directory; raise UserError for a link or a device."""
     waiting, count = [root], 0
     while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                path, count = Path(entry.path), count + 1
-                if entry.is_dir(follow_symlinks=False):
+        with os.scandir(waiting.pop()) as dir_entries:
+            for dir_entry in dir_entries:
+                path, count = Path(dir_entry.path), count + 1
+                if dir_entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
-                elif entry.is_file(follow_symlinks=False):
+                elif dir_entry.is_file(follow_symlinks=False):
                     yield path.relative_to(root).as_posix()
                 else:
-                    raise UserError(f"{printable(entry.path)} is a link or a device, which no submission has; {advice}")
+                    raise UserError(
+                        f"{printable(dir_entry.path)} is a link or a device, which no submission has; {advice}"
+                    )
                 if count > 4 * schemas.MOST_FILES:
                     raise UserError(f"{root} holds more files than any submission; {advice}")
 
@@ -192,18 +194,18 @@ def _unpack(stream: IO[bytes], scratch: Path) -> tuple[Path, Manifest]:
     """Unpack an archive into a new directory below `scratch`, checking each entry against the manifest."""
     _check_end(stream)
     with zipfile.ZipFile(stream) as archive:
-        entries = archive.infolist()
-        _check_entries(entries, archive.start_dir)
-        manifest = read(archive.read(entries[0]))
-        _check_listed(entries[1:], manifest)
+        members = archive.infolist()
+        _check_entries(members, archive.start_dir)
+        manifest = read(archive.read(members[0]))
+        _check_listed(members[1:], manifest)
         directory = scratch / manifest.directory
         directory.mkdir()
         (directory / MANIFEST).write_bytes(manifest.encoded)
-        for entry in entries[1:]:
-            target = directory / entry.filename
+        for member in members[1:]:
+            target = directory / member.filename
             target.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(entry) as packed, open(target, "xb") as out:
-                _copy(packed, out, manifest.files[entry.filename], entry.filename)
+            with archive.open(member) as packed, open(target, "xb") as out:
+                _copy(packed, out, manifest.files[member.filename], member.filename)
     return directory, manifest
 
 
@@ -226,48 +228,48 @@ def _check_end(stream: IO[bytes]) -> None:
         raise UserError("it is no plain ZIP archive (its end does not fit its size)")
 
 
-def _check_entries(entries: list[zipfile.ZipInfo], end: int) -> None:
+def _check_entries(members: list[zipfile.ZipInfo], end: int) -> None:
     """Raise UserError naming the first entry that `bench submit` would not have written."""
     spelled: dict[str, str] = {}
-    names = {entry.orig_filename for entry in entries}
+    names = {member.orig_filename for member in members}
     earlier: set[str] = set()
     at = 0
-    for number, entry in enumerate(entries):
-        name = entry.orig_filename
+    for number, member in enumerate(members):
+        name = member.orig_filename
         subject = f"entry {printable(name)!r}"
         kind = schemas.kind_of(name)
         if (name == MANIFEST) != (number == 0):
             raise UserError(f"it does not begin with one {MANIFEST}")
         if number and kind is None:
             raise UserError(f"{subject} is no file of a submission, or lies outside it")
-        if entry.flag_bits & 1:
+        if member.flag_bits & 1:
             raise UserError(f"{subject} is encrypted")
-        if entry.external_attr != PLAIN_FILE or entry.create_system != 3:
+        if member.external_attr != PLAIN_FILE or member.create_system != 3:
             raise UserError(f"{subject} is no plain file (a link, a device, a directory)")
         if name in earlier:
             raise UserError(f"{subject} is there twice")
         earlier.add(name)
         most = schemas.CONTENTS[kind][1] if kind else LARGEST_MANIFEST
-        if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+        if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
             raise UserError(f"{subject} is compressed; a submission's are stored as they are")
-        if entry.file_size > most:
-            raise UserError(f"{subject} has {entry.file_size:,} bytes; at most {most:,} fit")
+        if member.file_size > most:
+            raise UserError(f"{subject} has {member.file_size:,} bytes; at most {most:,} fit")
         pieces = name.split("/")
         for length in range(1, len(pieces) + 1):
             part = "/".join(pieces[:length])
             if spelled.setdefault(part.casefold(), part) != part or (part in names and length < len(pieces)):
                 raise UserError(f"{subject} clashes with {spelled[part.casefold()]!r}")
-        if entry.header_offset != at or entry.flag_bits or entry.extra or entry.comment:
+        if member.header_offset != at or member.flag_bits or member.extra or member.comment:
             raise UserError(f"{subject} overlaps another or hides something between them")
-        at += _LOCAL_HEADER + len(name) + entry.file_size
+        at += _LOCAL_HEADER + len(name) + member.file_size
     if at != end:
         raise UserError("it hides something behind its last entry")
 
 
-def _check_listed(entries: list[zipfile.ZipInfo], manifest: Manifest) -> None:
+def _check_listed(members: list[zipfile.ZipInfo], manifest: Manifest) -> None:
     """Raise UserError unless an archive contains exactly the files of its manifest, in order and with the stated
     sizes."""
-    stored = [(entry.filename, entry.file_size) for entry in entries]
+    stored = [(member.filename, member.file_size) for member in members]
     listed = sorted((path, packed.bytes) for path, packed in manifest.files.items())
     if stored != listed:
         differs = min({*stored} ^ {*listed}, default=("", 0))[0]

@@ -202,13 +202,13 @@ def write(target: Path, manifest: Manifest, contents: Contents) -> None:
     size."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for path, content in [(MANIFEST, manifest.encoded), *contents.items()]:
-            entry = zipfile.ZipInfo(path, EPOCH)
-            entry.external_attr, entry.create_system = PLAIN_FILE, 3
+            member = zipfile.ZipInfo(path, EPOCH)
+            member.external_attr, member.create_system = PLAIN_FILE, 3
             if isinstance(content, bytes):
-                archive.writestr(entry, content)
+                archive.writestr(member, content)
             else:
-                entry.file_size = content.stat().st_size
-                with open(content, "rb") as source, archive.open(entry, "w") as out:
+                member.file_size = content.stat().st_size
+                with open(content, "rb") as source, archive.open(member, "w") as out:
                     shutil.copyfileobj(source, out, schemas.MIB)
 
 

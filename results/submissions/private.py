@@ -51,7 +51,8 @@ def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
     hidden: dict[str, Any] = {name: None for name in cell["settings"] if name.endswith(f".{_URL}")}
     hidden |= dict.fromkeys(_placed(cell["suite"])) | _located(cell)
     values = {
-        name: {**entry, "value": hidden[name]} if name in hidden else entry for name, entry in cell["settings"].items()
+        name: {**setting, "value": hidden[name]} if name in hidden else setting
+        for name, setting in cell["settings"].items()
     }
     public = {**cell, "settings": values}
     if "overrides" in cell:
@@ -62,8 +63,8 @@ def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _located(cell: Mapping[str, Any]) -> dict[str, str]:
-    """Return each setting with a path to files whose digest the record has, and the text that replaces it: the name of
-    the model, or nothing for a dataset."""
+    """Return setting -> replacement, for each setting that holds a path to files whose digest the record has: the
+    model's name, or "" for a dataset."""
     replacements = {}
     for role, part in cell.get("parts", {}).items():
         if cell["settings"].get(f"{role}.{settings.DIGEST}", {}).get("value") is None:
@@ -78,7 +79,7 @@ def _located(cell: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _placed(suite: str) -> list[str]:
-    """Return the settings of an installed suite that are excluded from cell ids."""
+    """Return the names of the installed suite's settings that are excluded from cell ids."""
     if suite not in registry.names("suite"):
         return []
     fields = settings.fields(registry.get("suite", suite))
@@ -88,8 +89,8 @@ def _placed(suite: str) -> list[str]:
 def places_in(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each setting of a cell and its stages that contains a path or an address, with the first one; they stay,
     because the cell's id hashes them."""
-    for name, entry in cell["settings"].items():
-        values = entry["value"] if isinstance(entry["value"], list) else [entry["value"]]
+    for name, setting in cell["settings"].items():
+        values = setting["value"] if isinstance(setting["value"], list) else [setting["value"]]
         for text in values:
             if isinstance(text, str) and (place := _ADDRESS.search(text) or _PATH.search(text)):
                 yield name, place[0]

@@ -60,9 +60,9 @@ def _look(value: Any, subject: str, depth: int = 0) -> None:
         if value in (float("inf"), float("-inf")):  # 1e999
             raise UserError(f"{subject} holds a number that is not finite")
     elif isinstance(value, dict):
-        for name, entry in value.items():
+        for name, element in value.items():
             _look(name, subject, depth)
-            _look(entry, subject, depth + 1)
+            _look(element, subject, depth + 1)
     elif isinstance(value, list):
-        for entry in value:
-            _look(entry, subject, depth + 1)
+        for element in value:
+            _look(element, subject, depth + 1)

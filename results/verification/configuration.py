@@ -60,7 +60,7 @@ def configuration(directory: Path, id: str) -> Cell:
 
 
 class _Examined(NamedTuple):
-    """The content of a cell.json, or why it is not used."""
+    """The content of a cell.json, or the reason for not using it."""
 
     content: Mapping[str, Any]
     altered: str = ""
@@ -115,7 +115,7 @@ def _checked(directory: Path, id: str) -> Mapping[str, Any]:
 
 def unheld(content: Mapping[str, Any]) -> str:
     """Return an override of a record that is not in its settings or parts, or ""."""
-    stated = {name: entry["value"] for name, entry in content["settings"].items()}
+    stated = {name: setting["value"] for name, setting in content["settings"].items()}
     stated |= {role: part["name"] for role, part in content["parts"].items()}
     return next((name for name, value in content.get("overrides", {}).items() if stated.get(name) != value), "")
 

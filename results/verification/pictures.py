@@ -43,8 +43,8 @@ class GalleryRun(NamedTuple):
 
 
 def check(seed: int, differences: Mapping[int, str]) -> Check:
-    """Return the check of a run's gallery. `differences`: episode -> how its replay differs, or "". A difference leaves
-    the run's numbers as they are, so the check is then one that could not be made."""
+    """Return the check of a run's gallery. `differences`: episode -> how its replay differs, or "". A difference does
+    not affect the run's numbers, so the check then counts as one that could not be made."""
     if wrong := next(
         (f"episode {number}: {difference}" for number, difference in differences.items() if difference), ""
     ):
@@ -100,8 +100,8 @@ def replayed(gallery_run: GalleryRun) -> dict[int, str]:
         build = make_build(cell, [gallery_run.seed], "cpu", [Path(scratch)])
         job = Job("verify", scratch, record(cell), (gallery_run.seed,), "cpu", models=asdict(models))
         with consultations(job, cell, build) as within:
-            results = evaluator(agent, step, [0], watched, within(scope))
-    by_number = {result.episode: result for result in results}
+            played_episodes = evaluator(agent, step, [0], watched, within(scope))
+    by_number = {played.episode: played for played in played_episodes}
     return {
         episode.episode: watched.difference(episode, by_number[episode.episode], run.path, drawing, task)
         for episode in gallery.episodes
@@ -109,7 +109,8 @@ def replayed(gallery_run: GalleryRun) -> dict[int, str]:
 
 
 def _check_origin(gallery: Gallery, opengl: str) -> None:
-    """Raise UserError if a gallery does not say how it was drawn, or was drawn otherwise than this machine does."""
+    """Raise UserError if a gallery does not record its actions and OpenGL backend, or was drawn with another backend
+    than this machine's."""
     if gallery.opengl is None or not all(episode.actions for episode in gallery.episodes):
         raise UserError("it does not say which actions it shows; `bench eval RUN --gallery` draws one that does")
     if gallery.opengl != opengl:

@@ -125,8 +125,8 @@ def _samples(
 
 
 def _alike(cell: Cell, section: str) -> list[str]:
-    """Return the role, and others whose model gets identical calls: a call of two roles is recorded once, under the
-    first."""
+    """Return the role, followed by the other roles whose models get identical calls: such a call is recorded only once,
+    under the first role."""
 
     def signature(role: str) -> list[Any]:
         config = cell.section(role)

@@ -50,7 +50,7 @@ def gallery_check(seed: int) -> str:
 
 
 def is_of_gallery(check: Check) -> bool:
-    """Return whether a check is one of a gallery, which says nothing of a run's numbers."""
+    """Return whether a check concerns a gallery and thus none of a run's numbers."""
     return check.what.endswith(": pictures")
 
 

@@ -299,8 +299,8 @@ def _pictures(
     player: Player,
     tell: Callable[[str], None],
 ) -> Check | None:
-    """Return the check of a run's gallery, None if it has none. It concerns what is shown of the run and none of its
-    numbers, so it never decides the standing of its cell."""
+    """Return the check of a run's gallery, None if it has none. It concerns the pictures and none of the run's numbers,
+    so it never decides the standing of its cell."""
     name = record.gallery_check(run.seed)
     try:
         gallery = galleries.read(study.directory / run.directory)
@@ -374,7 +374,7 @@ def _elsewhere(run: RunRecord) -> str:
 
 
 def _others(run: RunRecord) -> bool:
-    """Return whether a run was made with other packages than those here, but for this one."""
+    """Return whether a run was made with packages other than those installed, apart from guidebench itself."""
     packages = run.provenance.get("packages")
     packages = packages if isinstance(packages, dict) else {}
     return bool(packages != provenance.packages() | {"guidebench": packages.get("guidebench")})

@@ -341,7 +341,7 @@ class BinSorting(SuitePart):
         return np.array(actions, np.float32).reshape(-1, 7)
 
     def instruction_at(self, task: str, snapshot: Array) -> str:
-        """Return the instruction of a snapshot's episode, of whichever of the suite's tasks it is
+        """Return the instruction of a snapshot's episode, which may be of any task of the suite
         (`capabilities.InstructsBySnapshot`)."""
         check(task)
         from guidebench.suites.bin_sorting.task import instructed
@@ -349,8 +349,8 @@ class BinSorting(SuitePart):
         return instructed(snapshot)
 
     def located(self, task: str, snapshot: Array) -> Array:
-        """Return where the named block is and where the scripted policy would put it, metres, float64 [2, 3]
-        (`capabilities.Locates`). Privileged."""
+        """Return the position of the named block and the position at which the scripted policy would put it, metres,
+        float64 [2, 3] (`capabilities.Locates`). Privileged."""
         check(task)
         from guidebench.suites.bin_sorting.task import located
 
@@ -368,8 +368,8 @@ class BinSorting(SuitePart):
 @register.judge("scripted_classifier")
 @dataclass(frozen=True)
 class ScriptedClassifier(ModelPart):
-    """Hand-written for bin_sorting: says whether the block of the prompt's colour lies in its place, by its pixels in
-    both views, and errs at the configured rates besides."""
+    """Hand-written for bin_sorting: judges by pixels in both views whether the block of the prompt's colour lies in its
+    place, and errs at the configured rates in addition to its own mistakes."""
 
     false_positive: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
     """Probability of 1 for a frame in which it finds no success; the draw follows from frame and prompt (choice: no

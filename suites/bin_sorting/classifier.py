@@ -53,9 +53,9 @@ class ColourClassifier:
         self._settings = settings
 
     def judge(self, clip: Array, prompt: str) -> float:
-        """Return 1 where the last frame of a clip shows the named block in its place, else 0, wrongly at the configured
-        rates: the draw follows from frame and prompt. UserError for a frame without two views, or a prompt that names
-        no known colour or place."""
+        """Return 1 if the last frame of a clip shows the named block in its place, else 0. At the configured rates the
+        answer is reversed; that draw is a function of frame and prompt. UserError for a frame without two views, or a
+        prompt that names no known colour or place."""
         frame = clip[-1]
         height, width, _ = frame.shape
         if width != 2 * height:
@@ -69,8 +69,8 @@ class ColourClassifier:
 
 
 def named(prompt: str) -> tuple[str, str]:
-    """Return the colour and the place (`words.PLACES`) that a prompt names: its first colour, and the place that it
-    names last, since a block is taken out of the one before. UserError where it names none."""
+    """Return the first colour that a prompt names, and the last place (`words.PLACES`), since an earlier place is where
+    the block comes from. UserError if it names no colour or no place."""
     text = prompt.lower()
     colour = next((word for word in re.findall("[a-z]+", text) if word in words.COLOURS), "")
     places = [match.group(0).removesuffix(" of the tray") for match in PLACE.finditer(text)]

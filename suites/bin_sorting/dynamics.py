@@ -143,8 +143,8 @@ class Dynamics(ManipSpaceEnv):  # type: ignore[misc]
         self.refresh()
 
     def refresh(self) -> None:
-        """Restore the state from itself, which computes derived data as a task restored from it finds them. After a
-        step, those of the gripper are one physics step old, and `set_control` reads them."""
+        """Load the simulation's state from itself, so that derived data are the same as in a task restored from that
+        state. After a step, derived data of the gripper are one physics step old, and `set_control` reads them."""
         self.load_state(self.state())
 
     def begin(self) -> None:

@@ -43,8 +43,8 @@ class Aim(NamedTuple):
 
 
 def act(world: Dynamics, aim: Aim, done: bool) -> Array:
-    """Return the action, float32 [7] in [-1, 1], in the current state; `done`: whether the block lies where it is to
-    be, so that only the way up is left."""
+    """Return the scripted policy's action in the current state, float32 [7] in [-1, 1]. `done`: whether the block
+    already lies at its destination, so that the gripper only has to rise."""
     tip, block = world.tip, world.poses[aim.block, :3]
     at = block[:2] + aim.beside
     off = at - tip[:2]
@@ -75,8 +75,8 @@ def act(world: Dynamics, aim: Aim, done: bool) -> Array:
 
 
 def free(poses: Array, block: int, centre: Array, half: Array, near: Array) -> Array:
-    """Return the place (x, y) in a rectangle for a block that is apart from the others and nearest to `near`, on a grid
-    of 5 by 5; where none is apart, the one farthest from the others."""
+    """Return a place (x, y) for a block on a 5 by 5 grid in a rectangle: the nearest to `near` among places apart from
+    the other blocks, or else the place farthest from them."""
     steps = np.linspace(-1, 1, 5)
     grid = centre + np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2) * half
     others = np.delete(poses[:, :2], block, axis=0)

@@ -301,8 +301,8 @@ class BinTask:
 
 
 def spot(poses: Array, block: int, place: str) -> Array:
-    """Return where (x, y) at its place a block is to be put, given the blocks' positions [3, …]: apart from the others,
-    and else near the middle."""
+    """Return the point (x, y) of its place at which a block is to be put, given the blocks' positions [3, …]: apart
+    from the other blocks if possible, and near the middle of the place."""
     if place.endswith("bin"):
         centre, half = layout.BINS[place.removesuffix(" bin")], layout.BIN_HALF - layout.GRASP - 0.01
     elif place == "tray":
@@ -315,8 +315,8 @@ def spot(poses: Array, block: int, place: str) -> Array:
 
 
 def instructed_placement(snapshot: Array) -> tuple[int, str, str]:
-    """Return what the instruction of a snapshot's episode says: the block's number, its place, and the bin in which it
-    lies, or ""; UserError for a snapshot of another length, or one that says nothing of this suite."""
+    """Return the block's number, the place and the bin in which the block lies (or "") that a snapshot's instruction
+    names; UserError for a snapshot of another length or of another suite."""
     if snapshot.shape != (SNAPSHOT.itemsize,):
         raise UserError(f"a snapshot of shape {list(snapshot.shape)} is none of bin_sorting's, [{SNAPSHOT.itemsize}]")
     block, place, origin = (int(number) for number in _read(snapshot)["asked"])
@@ -337,8 +337,8 @@ def instructed(snapshot: Array) -> str:
 
 
 def located(snapshot: Array) -> Array:
-    """Return where the named block is and where the scripted policy would put it, metres, float64 [2, 3]; UserError as
-    for `instructed_placement`."""
+    """Return the position of the named block and the position at which the scripted policy would put it, metres,
+    float64 [2, 3]; UserError as for `instructed_placement`."""
     block, place, _ = instructed_placement(snapshot)
     poses = _read(snapshot)["qpos"][dynamics.blocks()[:, None] + np.arange(3)]
     return np.stack([poses[block], [*spot(poses, block, place), layout.BLOCK]])

@@ -99,7 +99,7 @@ class Crafter(WorldSettings, SuitePart):
         return tuple(name.replace("_", " ") for name in names)
 
     def deeds(self, task: str) -> tuple[str, ...]:
-        """Return the captions of what is no move, such as `chop tree`."""
+        """Return the captions of the steps that are more than a move, such as `chop tree`."""
         check(task)
         return DEEDS
 

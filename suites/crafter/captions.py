@@ -52,8 +52,8 @@ def before(player: Any, action: str) -> Before:
 
 
 def caption(was: Before, player: Any, action: str) -> str:
-    """Return what the player did in the step from `was` to now: an achievement, else a blow (`attack cow`), a sleep or
-    a move; "" for a step in which it did nothing or nothing came of it."""
+    """Return in words what the player did in the step from `was` to now: an achievement, else an attack (`attack cow`),
+    sleep or a move; "" if the step had no effect."""
     if player.achievements != was.achievements:
         achieved = [name for name, count in player.achievements.items() if count > was.achievements[name]]
         # a player that wakes up does its action in the same step

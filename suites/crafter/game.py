@@ -77,8 +77,8 @@ class World(engine.World):  # type: ignore[misc]
 
     @property
     def objects(self) -> list[Any]:
-        """Return the objects, in the package's order (that in which they entered the world); those within `around`
-        while it is set, which saves a step the distances to the others."""
+        """Return the objects in the order in which they entered the world, as the package does; while `around` is set,
+        only those within it, which saves computing distances to the others."""
         if self.around is None:
             return [thing for thing in self._objects if thing]
         x0, x1, y0, y1 = self.around

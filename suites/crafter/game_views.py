@@ -10,7 +10,7 @@ from guidebench.suites.crafter.snapshots import pack
 
 
 class GameViews:
-    """A task whose game is `_game`."""
+    """Text, measures and snapshot of a task's game, held in `_game`."""
 
     _game: Game
 

@@ -19,9 +19,9 @@ RIPE = "plant-ripe"
 
 
 def within_reach(game: Game) -> Array:
-    """Return which of `DEEDS` the player could do without any other deed before it, moves aside: what it consists of is
-    in view, and tools and materials for it are held. float32 [deeds], 1 or 0; the player's own amounts count, which
-    sentences do not tell."""
+    """Return float32 [deeds], 1 for each of `DEEDS` that the player could do next without any other deed but moves,
+    else 0: its object is in view and the tools and materials are in the inventory. The exact amounts count, which
+    sentences do not contain."""
     materials, things = game.visible_cells()
     sees = {name for name, code in CODE.items() if (materials == code).any()}
     sees |= {name for name, code in CODES.items() if (things == code).any()}

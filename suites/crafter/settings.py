@@ -81,7 +81,7 @@ class CrafterDrawing(DrawingPart):
 
 @dataclass(frozen=True, kw_only=True)
 class WorldSettings:
-    """The world, what is seen of it, and what is observed."""
+    """Settings of the world, of the part of it in view, and of observations."""
 
     observation: Kind = "symbols"
     """What an observation holds. `symbols`: codes of the cells in view, inventory, status, daylight. `text`: these and

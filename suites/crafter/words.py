@@ -61,8 +61,8 @@ def facing(game: Game) -> str:
 
 
 def nearby(local: Array, distance: int) -> list[frozenset[str]]:
-    """Return the names of the materials and objects within a Manhattan distance of the player, for each of the views
-    `local` [n, columns, rows, 2] of observations; the player itself is left out, what is outside the world too."""
+    """Return the names of materials and objects within a Manhattan distance of the player, for each view in `local` [n,
+    columns, rows, 2], a part of observations. The player itself and cells outside the world are left out."""
     columns, rows = np.indices(local.shape[1:3])
     distances = abs(columns - local.shape[1] // 2) + abs(rows - local.shape[2] // 2)
     cells = local[:, (distances > 0) & (distances <= distance)]

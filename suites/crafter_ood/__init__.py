@@ -139,7 +139,7 @@ class CrafterOod(WorldSettings, SuitePart):
         return nearby(observation["local"], distance)
 
     def deeds(self, task: str) -> tuple[str, ...]:
-        """Return the captions of what is no move, such as `chop tree`."""
+        """Return the captions of the steps that are more than a move, such as `chop tree`."""
         check(task)
         return DEEDS
 

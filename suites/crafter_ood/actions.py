@@ -82,20 +82,20 @@ def primitive(action: Action, game: Any) -> str | None:
     return "do" if _faces(verb, noun, game) else None
 
 
-def makes(game: Any, item: str) -> bool:
+def makes(game: Any, tool: str) -> bool:
     """Return whether a tool can be made here and now."""
     from crafter import constants
 
-    recipe = constants.make[item]
+    recipe = constants.make[tool]
     near, _ = game.world.nearby(game.player.pos, 1)
     return all(thing in near for thing in recipe["nearby"]) and _has(game, recipe["uses"])
 
 
-def places(game: Any, item: str) -> bool:
+def places(game: Any, block: str) -> bool:
     """Return whether something can be placed in front of the player."""
     from crafter import constants
 
-    recipe = constants.place[item]
+    recipe = constants.place[block]
     material, thing = facing(game)
     return thing is None and material in recipe["where"] and _has(game, recipe["uses"])
 

@@ -100,10 +100,10 @@ class Expert:
             return "do"
         return navigation.find(self._explored, self._game, noun, dig=True)
 
-    def _make(self, item: str) -> str | None:
-        if makes(self._game, item):
-            return f"make_{item}"
-        recipe = constants.make[item]
+    def _make(self, tool_name: str) -> str | None:
+        if makes(self._game, tool_name):
+            return f"make_{tool_name}"
+        recipe = constants.make[tool_name]
         if step := self._lacking(recipe["uses"]):
             return step
         standing_cells = navigation.near(self._explored.locate("table"))
@@ -117,7 +117,8 @@ class Expert:
         return step or self._table()
 
     def _lacking(self, uses: Mapping[str, int]) -> str | None:
-        """Get the first material of which there is too little."""
+        """Return an action towards collecting the first material of `uses` of which the inventory has too little; None
+        if it has enough of all."""
         for name, count in uses.items():
             if self._inventory[name] < count:
                 return self._get(SOURCE[name])
@@ -133,12 +134,12 @@ class Expert:
         tables = self._explored.locate("table")
         return self._place("furnace", navigation.near(tables)) if tables.any() else self._table()
 
-    def _place(self, item: str, standing_cells: Any) -> str | None:
+    def _place(self, block: str, standing_cells: Any) -> str | None:
         """Place something in front of the player, who stands in one of the `standing_cells` (None: anywhere)."""
         x, y = self._game.player.pos.tolist()
-        if places(self._game, item) and (standing_cells is None or standing_cells[x, y]):
-            return f"place_{item}"
-        ground = np.isin(self._explored.materials, [CODE[name] for name in constants.place[item]["where"]])
+        if places(self._game, block) and (standing_cells is None or standing_cells[x, y]):
+            return f"place_{block}"
+        ground = np.isin(self._explored.materials, [CODE[name] for name in constants.place[block]["where"]])
         goals = navigation.facing(ground & (self._explored.things == 0))
         if standing_cells is not None:
             goals &= _anyhow(standing_cells)

@@ -78,9 +78,9 @@ def beside(game: Any, noun: str) -> bool:
 
 
 def find(explored: ExploredMap, game: Any, noun: str, dig: bool = False) -> str | None:
-    """Return Crafter's next action on a shortest way, through what has been seen, to a cell that faces `noun`: a move
-    or, if it may `dig`, one that mines or builds. Where none is known it is a way to the nearest place from which more
-    can be seen. None if the player faces the noun already, or if there is no way."""
+    """Return Crafter's next action on a shortest path, through explored cells, to a cell that faces `noun`: a move or,
+    with `dig`, also mining or building. If no such cell is known, the path leads to the nearest cell at the border of
+    the explored part. None if the player faces the noun already, or if there is no path."""
     target = explored.locate(noun)
     if target.any():
         step = way(explored, game, facing(target), dig)
@@ -113,8 +113,8 @@ def frontier(explored: ExploredMap, game: Any, dig: bool) -> Array:
 
 
 def costs(explored: ExploredMap, game: Any, dig: bool) -> tuple[Array, Array, Array]:
-    """Return for each cell the steps to enter it, 0 where that is impossible; whether a move towards it only turns the
-    player; and whether it can be entered by one that faces it alone, because a turn towards it would be deadly."""
+    """Return per cell [area, area]: the steps to enter it (0 if impossible); whether a move towards it only turns the
+    player; and whether only a player that already faces it may enter, because a turn towards it would be deadly."""
     kinds, free = explored.materials, explored.things == 0
     inventory = game.player.inventory
     cost = np.where(np.isin(kinds, [CODE[name] for name in WALKABLE]) & free, 1, 0)

@@ -31,7 +31,7 @@ class VerbNounTask(GameViews, ABC):
     """One task; its name is a key of `guidebench.suites.crafter_ood.quests.QUESTS`.
 
     The reward is 1 in a step of success, which ends the episode, and else 0. Impossible actions do nothing and are
-    counted. A subclass says what progress is.
+    counted. Subclasses define progress (`_begun`, `_advance`, `completion`).
     """
 
     def __init__(self, name: str, settings: CrafterOod) -> None:
@@ -55,7 +55,8 @@ class VerbNounTask(GameViews, ABC):
         return self._with_admissible(self._observed.first(self._game))
 
     def _begin(self, seed: int | None) -> None:
-        """Begin in the first world from here on that holds what the task needs. UserError if there is none."""
+        """Begin an episode in the first world, from seed `seed` on (None: the next of the stream), that holds what the
+        task needs. UserError after `WORLDS` worlds without."""
         for attempt in range(WORLDS):
             self._game.begin(seed if attempt == 0 else None)
             if self._start():
@@ -160,7 +161,7 @@ class VerbNounTask(GameViews, ABC):
 
     @abstractmethod
     def completion(self) -> float:
-        """Return the share of what there is to do that has been done in this episode, in [0, 1]."""
+        """Return the share of the task that is done in this episode, in [0, 1]."""
 
     def outcomes(self) -> Mapping[str, float]:
         """Return `completion`; `alive`, 1 unless the player has died in this episode; and the number of its
@@ -178,8 +179,8 @@ class VerbNounTask(GameViews, ABC):
         return self._caption
 
     def find(self, noun: str) -> int | None:
-        """Return the action of the next step towards something, through what has been seen; None if the player faces
-        it, or there is no way (`guidebench.suites.crafter_ood.navigation.find`)."""
+        """Return the action of the next step towards `noun` through explored cells; None if the player faces it already
+        or there is no path (`guidebench.suites.crafter_ood.navigation.find`)."""
         name = find(self._explored, self._game, noun)
         return None if name is None else self.action_of(name)
 

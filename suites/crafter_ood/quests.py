@@ -47,8 +47,8 @@ def mine(noun: str, count: int = 1) -> Subgoal:
     return Subgoal(f"mine {noun}", f"collect_{noun}", count)
 
 
-def make(item: str) -> Subgoal:
-    return Subgoal(f"make {item.replace('_', ' ')}", f"make_{item}")
+def make(tool: str) -> Subgoal:
+    return Subgoal(f"make {tool.replace('_', ' ')}", f"make_{tool}")
 
 
 TABLE = Subgoal("place crafting table", "place_table")
@@ -92,7 +92,8 @@ class Quest:
 
     @property
     def sought(self) -> tuple[str, ...]:
-        """Return what the world must hold for the task to be possible, besides what every task needs."""
+        """Return the nouns that a world must hold for the task to be possible, apart from those that every task
+        needs."""
         return tuple(dict.fromkeys(step.find for step in self.subgoals if step.find))
 
     def check(self, area: int, view: int) -> None:

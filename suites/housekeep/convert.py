@@ -68,7 +68,7 @@ class Array:
         if self.dtype.name.startswith("U") and len(self.shape) == 1:
             import numpy as np
 
-            return [str(item) for item in np.frombuffer(self.content, self.dtype.order + self.dtype.name)]
+            return [str(element) for element in np.frombuffer(self.content, self.dtype.order + self.dtype.name)]
         raise UserError(f"a list of names is an array of {self.dtype.name}; expected texts")
 
 
@@ -163,12 +163,12 @@ class Reader:
         self._stack.append((self._pop(), middle, last))
 
     def _on_append(self, argument: Any) -> None:
-        item = self._pop()
-        self._top(list).append(item)
+        element = self._pop()
+        self._top(list).append(element)
 
     def _on_appends(self, argument: Any) -> None:
-        items = self._since_mark()
-        self._top(list).extend(items)
+        elements = self._since_mark()
+        self._top(list).extend(elements)
 
     def _on_setitem(self, argument: Any) -> None:
         value = self._pop()
@@ -177,9 +177,9 @@ class Reader:
     def _on_setitems(self, argument: Any) -> None:
         self._put(self._since_mark())
 
-    def _put(self, items: list[Any]) -> None:
+    def _put(self, pairs: list[Any]) -> None:
         dictionary = self._top(dict)
-        for key, value in zip(items[::2], items[1::2], strict=True):
+        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             if not isinstance(key, str):
                 raise UserError(
                     f"its pickle has a dictionary whose key is of type {type(key).__name__}; expected texts"

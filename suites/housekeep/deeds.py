@@ -45,11 +45,12 @@ def forms(receptacles: Sequence[str]) -> Forms:
 
 
 def doable(observation: Array, receptacles: Sequence[str]) -> list[dict[str, int]]:
-    """Return the deed that GRAB_RELEASE would do, with its number, for each of the observations, a record [n]: of what
-    they show within reach, the thing closest to the gaze, if the angle is at most 15 degrees. {} for nothing.
+    """Return, for each record of observations [n], the deed that GRAB_RELEASE would do and its action number; {} for
+    none. It concerns, of the things in reach, the one closest to the gaze, at an angle of at most 15 degrees.
 
-    That is the rule of `HousekeepTask.aimed`. A receptacle with no room for more is passed over there, which no
-    observation shows; at most 12 objects in a task's room, as with the default number of distractors, never fill one.
+    This is the rule of `HousekeepTask.aimed`, except that a full receptacle is passed over there, which observations do
+    not show. With at most 12 objects in a task's room, as with the default number of distractors, no receptacle is ever
+    full.
     """
     pitch = observation["pose"][:, 2].astype(float)
     aims = {kind: _aimed(observation[kind], pitch).tolist() for kind in ("objects", "receptacles")}
@@ -63,8 +64,8 @@ def doable(observation: Array, receptacles: Sequence[str]) -> list[dict[str, int
 
 
 def _aimed(numbers: Array, pitch: Array) -> Array:
-    """Return which of the things, whose numbers are float32 [n, things·5], is in the gaze and within reach, int [n]; -1
-    for none. `pitch`: of the camera, float [n], in radians."""
+    """Return the index of the thing in the gaze and within reach, int [n], or -1 for none. `numbers`: float32 [n,
+    things·5]; `pitch`: angle of the camera in radians, float [n]."""
     in_view, distance, sine, cosine, elevation = np.moveaxis(
         numbers.reshape(len(numbers), -1, NUMBERS).astype(float), 2, 0
     )

@@ -45,8 +45,7 @@ class Expert:
         return action
 
     def state(self) -> State:
-        """Return the plan, which decides the next actions with the task's state: another one found from here may go
-        another way."""
+        """Return the plan. It belongs to the state, since planning anew from here may find another way."""
         return {"plan": np.array(self._plan, np.int64), "expected": np.frombuffer(self._expected, np.uint8)}
 
     def load_state(self, state: State) -> None:
@@ -61,8 +60,8 @@ class Expert:
         return np.array((task.number, x, y, turns, tilts, task.held), float).tobytes() + task.place.tobytes()
 
     def _after(self, action: int) -> bytes:
-        """Return the state after an action that grabs and releases nothing; after one that does, nothing is expected,
-        since the plan has ended."""
+        """Return the task's state after an action that neither grabs nor releases. After a grab or release the plan has
+        ended, and the value is not used."""
         from guidebench.suites.housekeep import task as tasks
 
         task = self._task

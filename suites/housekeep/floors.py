@@ -151,8 +151,7 @@ def _at_wall(kind: Furniture, wall: int, along: float, width: float, depth: floa
 
 
 def _over(kind: Furniture, base: _Box, height: float) -> _Box:
-    """Return a box above another: in the middle of its width, with what is hung at its back and what stands on it at
-    its front."""
+    """Return a box above `base`, in the middle of its width: hung things at its back, standing things at its front."""
     (fx, fy), low, high = base.front, list(base.low), list(base.high)
     along, across = (0, 1) if fx == 0 else (1, 0)
     middle = (base.low[along] + base.high[along]) / 2

@@ -99,8 +99,8 @@ def rules(task: str, room: str, table: Preferences, distractors: int) -> Rules:
 
 
 def _alone(correct: Array, things: Iterable[int], items: Collection[int]) -> dict[int, int]:
-    """Return object -> receptacle, for those of `things` that can start on a single one: items where they do not
-    belong, others where they do."""
+    """Return object -> receptacle, for those of `things` with a single possible start: for items, an incorrect
+    receptacle; for other objects, a correct one."""
     possible = {thing: np.flatnonzero(~correct[thing] if thing in items else correct[thing]) for thing in things}
     return {thing: int(places[0]) for thing, places in possible.items() if len(places) == 1}
 

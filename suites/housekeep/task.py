@@ -156,9 +156,9 @@ class HousekeepTask:
         self._free = self._present & (self._distance <= RANGE) & self._sight(self.x, self.y, slice(None))
 
     def free_sight(self, x: float, y: float, things: Array) -> Array:
-        """Return which of the things, int [n], are in free sight from a place, in whatever direction: bool [n]. What is
-        open or closed is seen from its front, and so is what lies in it; what lies in something closed is seen within
-        reach of its front."""
+        """Return whether each of the things, int [n], can be seen from a place if one looks towards it, bool [n]. Open
+        and closed furniture, and its contents, are seen from the front only; contents of closed furniture, only within
+        reach of the front."""
         return self._present[things] & self._sight(x, y, things)
 
     def _sight(self, x: float, y: float, things: Any) -> Array:
@@ -234,7 +234,7 @@ class HousekeepTask:
         return right
 
     def _advance(self) -> None:
-        """Note which sub-goals are met now; each needs those of its item before it."""
+        """Update which sub-goals are met; each requires the earlier ones of its item."""
         self._new[:] = False
         met = self._met
         visible = self._visible
@@ -258,8 +258,8 @@ class HousekeepTask:
             ):
                 now += [(number, stage) for stage in (2, 3) if not stages[stage]]
                 stages[2:] = True
-        for entry in now:
-            self._new[entry] = True
+        for subgoal in now:
+            self._new[subgoal] = True
 
     def events(self) -> Array:
         """Return which sub-goals the last step met, bool [28]: four of each item in the order of the task; a task with
@@ -321,7 +321,7 @@ class HousekeepTask:
         ]
 
     def text(self) -> str:
-        """Return what is in view and held, in sentences (`guidebench.suites.housekeep.words`)."""
+        """Return sentences about what is in view and in the hand (`guidebench.suites.housekeep.words`)."""
         return words.text(self)
 
     def caption(self) -> str:
@@ -340,8 +340,8 @@ class HousekeepTask:
         return pack(self.floor, self.points[:SIZE], self.place, shut, self.held, at, self.heading, self.pitch)
 
     def position(self) -> bytes | None:
-        """Return place, heading, pitch, held object and the places of all objects, or None where the reward is not of
-        success alone."""
+        """Return place, heading, pitch, held object and the places of all objects; None if the reward is not 1 for
+        success alone, since a repeated position is then no failure."""
         if self._settings.reward != "success":
             return None
         pose = np.array((self.x, self.y, self.turns, self.tilts, self.held, self.number), float)

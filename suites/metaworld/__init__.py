@@ -257,7 +257,7 @@ class MetaWorld(SuitePart):
 
     def goal_snapshot(self, task: str, seed: int) -> Array | None:
         """Return the snapshot of the first success of the package's scripted policy in the episode of layout `seed`;
-        None where it never succeeds. The policy is told the target whether or not an observation tells it."""
+        None if it never succeeds. The policy knows the target even if observations hide it."""
         from guidebench.harness.episodes.demonstrations import first_success
 
         acting: Any = self.make(task)
@@ -277,7 +277,11 @@ class MetaWorld(SuitePart):
             Coordinates("obj", object_words(task), at(4), at(22), reach=REACH),
             Coordinates("target", target_words(task), at(36), constant=True),
         ]
-        return tuple(thing for thing in named if thing.entries and (thing.name, self.goal) != ("target", "hidden"))
+        return tuple(
+            coordinate
+            for coordinate in named
+            if coordinate.entries and (coordinate.name, self.goal) != ("target", "hidden")
+        )
 
     def rewards(self, task: str, observations: Array) -> Array:
         """Return the package's reward, float64 [n], of observations [n, D]; NaN where an observation lacks an input of
@@ -327,8 +331,8 @@ class MetaWorld(SuitePart):
         return self.instruction(names[number])
 
     def located(self, task: str, snapshot: Array) -> Array:
-        """Return where the task's object is (in `reach` the tip) and where it is to be, metres, float64 [2, 3]
-        (`capabilities.Locates`); UserError for tasks whose scene marks no such place. Privileged."""
+        """Return the position of the task's object (in `reach`, of the tip) and its target position, metres, float64
+        [2, 3] (`capabilities.Locates`); UserError for tasks whose scene marks no such place. Privileged."""
         self.ready(task)
         from guidebench.suites.metaworld.cameras import located
 

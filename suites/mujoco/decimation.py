@@ -9,12 +9,12 @@ from guidebench.harness.interfaces import Array
 
 
 def decimate(model: mujoco.MjModel, cell: float, groups: tuple[int, ...]) -> int:
-    """Coarsen, in a model made for drawing alone, the meshes of the geoms of these groups; return the number of
-    faces left in the whole model.
+    """Coarsen the meshes of the geoms of these groups, in a model that is only drawn; return the number of faces left
+    in the model.
 
-    Vertices within one cell of a grid, `cell` metres wide, become one of them, and faces that lose a corner or repeat
-    another are left out (vertex clustering, Rossignac and Borrel 1993). Positions on a mesh change by less than a
-    cell's diagonal. The model must not be simulated afterwards, since its collision data are those of the full meshes.
+    Vertices within one cell of a grid, `cell` metres wide, are merged, and faces that lose a corner or repeat another
+    are removed (vertex clustering, Rossignac and Borrel 1993). Positions on a mesh change by less than a cell's
+    diagonal. The model must not be simulated afterwards, since its collision data are those of the full meshes.
     """
     is_mesh = model.geom_type == mujoco.mjtGeom.mjGEOM_MESH
     for mesh in np.unique(model.geom_dataid[is_mesh & np.isin(model.geom_group, groups)]):

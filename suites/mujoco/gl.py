@@ -81,8 +81,8 @@ def finding() -> Finding:
 
 
 def before_mujoco() -> None:
-    """Do what must precede the import of MuJoCo. Raise UserError for values of MUJOCO_GL with which it cannot be
-    imported, because there is no such way to draw or its library is missing, and as `before_mesa` does."""
+    """Prepare this process for the import of MuJoCo. Raise UserError for values of MUJOCO_GL with which the import
+    would fail, because the backend does not exist or its library is missing, and as `before_mesa` does."""
     if (requested := requested_backend()) and ctypes.util.find_library(LIBRARIES[requested]) is None:
         raise UserError(
             f"MUJOCO_GL={requested}, and {LIBRARIES[requested]} is missing, so MuJoCo cannot be imported; unset the "

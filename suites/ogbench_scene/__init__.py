@@ -195,8 +195,8 @@ class OgbenchScene(SuitePart):
         return np.asarray(observations[..., TIP], float) / SCALE + CENTRE
 
     def located(self, task: str, snapshot: Array) -> Array:
-        """Return where the thing of a task is and where it is to be, metres, float64 [2, 3]: the button, the drawer's
-        handle, or the cube (`capabilities.Locates`). Privileged."""
+        """Return the position of a task's object (button, drawer's handle or cube) and its target position, metres,
+        float64 [2, 3] (`capabilities.Locates`). Privileged."""
         self.ready(task)
         from guidebench.suites.ogbench_scene.cameras import located
 

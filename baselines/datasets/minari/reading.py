@@ -90,26 +90,26 @@ class Reader:
             ) from error
 
     def _bytes(self, file: Any, episode: str, visited: set[Any]) -> int:
-        """Return the bytes of the arrays of an episode; UserError for an array stored outside the file, and for one
-        that is reached by two links. `visited`: the places of all groups and arrays so far."""
+        """Return the bytes of an episode's arrays; UserError for an array stored outside the file, and for an array
+        that two links reach. `visited`: the places of all groups and arrays so far."""
         total, waiting = 0, [(file, episode, episode)]
         while waiting:
             group, key, path = waiting.pop()
             link = group.get(key, getlink=True)
             if link is None:
                 raise UserError(f"{self.path} has no {path}; Minari counts episodes from 0")
-            item = group[key] if isinstance(link, h5py.HardLink) else None
-            if not isinstance(item, h5py.Group | h5py.Dataset) or (
-                isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)
+            node = group[key] if isinstance(link, h5py.HardLink) else None
+            if not isinstance(node, h5py.Group | h5py.Dataset) or (
+                isinstance(node, h5py.Dataset) and (node.external or node.is_virtual)
             ):
                 raise UserError(f"{self.path}: {path} lies elsewhere; a dataset holds its own arrays")
-            if (place := _place(item)) in visited:
+            if (place := _place(node)) in visited:
                 raise UserError(f"{self.path}: {path} is linked to twice; write the dataset anew, each array once")
             visited.add(place)
-            if isinstance(item, h5py.Group):
-                waiting += [(item, name, f"{path}/{name}") for name in item]
-            elif item.shape is not None:  # an empty one has no shape
-                total += max(item.size, math.prod(item.chunks or ())) * item.dtype.itemsize
+            if isinstance(node, h5py.Group):
+                waiting += [(node, name, f"{path}/{name}") for name in node]
+            elif node.shape is not None:  # an empty one has no shape
+                total += max(node.size, math.prod(node.chunks or ())) * node.dtype.itemsize
         return total
 
     def _episode(self, group: Any, location: str, scaling: tuple[Array, Array] | None) -> Trajectory:
@@ -139,9 +139,9 @@ class Reader:
         """Return the observations, [T + 1, …]."""
         if not self.observations.parts:
             return _as_task(_plain(group, "observations", location), self.observations, f"{location}: observations")
-        item = group.get("observations")
+        arrays = group.get("observations")
         parts = {
-            name: _as_task(_plain(item, name, f"{location}, observations"), part, f"{location}: observations/{name}")
+            name: _as_task(_plain(arrays, name, f"{location}, observations"), part, f"{location}: observations/{name}")
             for name, part in self.observations.parts.items()
         }
         record = np.zeros(len(next(iter(parts.values()))), self.observations.numpy)
@@ -214,22 +214,22 @@ def gathered(reader: Reader, most: int) -> Sequence[Trajectory]:
     return episodes
 
 
-def _place(item: Any) -> tuple[int, int]:
-    """Return what identifies a group or an array of an HDF5 file, by whichever link it is reached."""
-    info = h5py.h5o.get_info(item.id)
-    return info.fileno, info.addr
+def _place(node: Any) -> tuple[int, int]:
+    """Return the identity of an HDF5 group or array, the same for every link to it."""
+    object_info = h5py.h5o.get_info(node.id)
+    return object_info.fileno, object_info.addr
 
 
 def _plain(group: Any, name: str, location: str) -> Array:
     """Return an array of numbers; UserError for anything else."""
-    item = group.get(name) if isinstance(group, h5py.Group) else None
-    if not isinstance(item, h5py.Dataset) or not item.shape or item.dtype.kind not in "fiub":
-        description = f"{item.dtype} of shape {item.shape}" if isinstance(item, h5py.Dataset) else "not there"
+    dataset = group.get(name) if isinstance(group, h5py.Group) else None
+    if not isinstance(dataset, h5py.Dataset) or not dataset.shape or dataset.dtype.kind not in "fiub":
+        description = f"{dataset.dtype} of shape {dataset.shape}" if isinstance(dataset, h5py.Dataset) else "not there"
         raise UserError(
             f"{location}: {name} is {description}; expected an array of numbers (images have to be written with "
             f"jpeg_encoding=False)"
         )
-    values: Array = item[()]
+    values: Array = dataset[()]
     return values
 
 

@@ -30,9 +30,9 @@ def write(dataset: Dataset, suite: Suite, task: str, root: Path, id: str, about:
         raise UserError(f"{root} is there already; choose another id, or remove it")
     unfinished = root.with_name(f".{root.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    data = unfinished / "data"
-    data.mkdir(parents=True)
-    with h5py.File(data / ARRAYS, "w", track_order=True) as file:
+    folder = unfinished / "data"
+    folder.mkdir(parents=True)
+    with h5py.File(folder / ARRAYS, "w", track_order=True) as file:
         for number, episode in enumerate(dataset.episodes):
             group = file.create_group(f"episode_{number}")
             _put(group, number, episode)
@@ -48,10 +48,10 @@ def write(dataset: Dataset, suite: Suite, task: str, root: Path, id: str, about:
         "action_space": json.dumps(_action_space(actions)),
         "dataset_id": id,
         "minari_version": FORMAT,
-        "dataset_size": round((data / ARRAYS).stat().st_size / 1e6, 1),
+        "dataset_size": round((folder / ARRAYS).stat().st_size / 1e6, 1),
         "description": about,
     }
-    (data / METADATA).write_text(json.dumps(metadata), encoding="utf-8")
+    (folder / METADATA).write_text(json.dumps(metadata), encoding="utf-8")
     unfinished.rename(root)
     return root
 

@@ -130,7 +130,7 @@ class AptGuide(BaseGuide):
 
 
 def _numbers(batch: Batch) -> Array:
-    """Return the numbers of a batch's transitions [S, B], which tell equal ones apart from others."""
+    """Return the numbers of a batch's transitions, int [S, B]; transitions drawn twice have the same number."""
     if batch.number is not None:
         return batch.number
     return np.broadcast_to(np.arange(batch.reward.shape[1]), batch.reward.shape)

@@ -185,8 +185,8 @@ class Preference(AskingPart):
         return min(self.budget, sessions * self.queries)
 
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
-        """Return the bytes of a frame if the reward reads frames, plus those of a snapshot if the teacher is shown
-        any."""
+        """Return the bytes stored per transition: a frame if the reward reads frames, and a snapshot if the teacher
+        gets any."""
         frame = 3 * self.frame_size**2 if self.sees == "frame" else 0
         if not parts["teacher"].keeps_snapshots:
             return frame

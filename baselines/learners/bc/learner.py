@@ -135,7 +135,7 @@ class BcLearner(BaseLearner):
         return tanh_gaussian(*self._gaussian(self._output(block, observation)), noise)[0]
 
     def updates_due(self, step: int, phase_updates: int | None = None) -> int:
-        """Return what the run phase sets, else 1 from `learning_starts` on."""
+        """Return the number of updates that the run phase sets, or else 1 from `learning_starts` on."""
         return int(step >= self.config.learning_starts) if phase_updates is None else phase_updates
 
     def value(self, observation: Array, rows: Array) -> Array:

@@ -94,8 +94,8 @@ class CalQl(Sac):
         return unfit_offline(view)
 
     def multiplications_to_learn(self, observations: Observations, actions: Actions) -> float:
-        """Return the multiply-adds of one update per transition of its batch: those of SAC, with the gradient of N
-        critics for 3K actions, and K target values of each of M critics in place of one."""
+        """Return the multiply-adds of one update per transition of its batch: those of SAC, plus a gradient of N
+        critics for 3K actions, with K target values instead of one from each of M critics."""
         from guidebench.baselines import arithmetic
 
         critic = arithmetic.mlp((self.reading(observations).width + actions.shape[0], *self.hidden, 1))

@@ -52,8 +52,9 @@ class CalQlLearner(SacLearner):
         self.write_returns(row, slots, store.read("reward", row, slots), store)
 
     def write_returns(self, row: int, slots: Array, rewards: Array, store: Store) -> None:
-        """Store the returns of an ended episode of the seed in this row, at its `slots` [T] in time order, by `rewards`
-        [T]. Whoever relabels stored rewards calls it again with the new ones, before the settings' scale and bias."""
+        """Store the returns of an ended episode of the seed in this row, at its `slots` [T] in time order, computed
+        from `rewards` [T] (before the settings' scale and bias). A guide that relabels stored rewards has to call it
+        again with the new ones."""
         config = self.config
         rewards = self.scaled(rewards)
         lasts = config.tail == "last_reward" and not store.read("terminated", row, slots[-1:])[0]
@@ -61,7 +62,7 @@ class CalQlLearner(SacLearner):
         store.write(RETURN.name, row, slots, returns_to_go(rewards, config.discount, after))
 
     def scaled(self, rewards: Array) -> Array:
-        """Return rewards as it learns from them, float32."""
+        """Return rewards after the settings' scale and bias, float32."""
         scaled = np.float32(self.config.reward_scale) * rewards + np.float32(self.config.reward_bias)
         return np.asarray(scaled, np.float32)
 

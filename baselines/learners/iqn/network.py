@@ -30,8 +30,8 @@ class QuantileNetwork:
         """φ_j(τ) = relu(Σ_i cos(πiτ)·w_ij + b_j), i from 0: τ [S, B, N] -> [S, B, N, width] (Dabney et al., eq. 4)."""
         frequencies = math.pi * torch.arange(self.cosines, device=fractions.device)
         cosines = (fractions.unsqueeze(3) * frequencies).cos().flatten(1, 2)
-        result = linear(cosines, parameters["quantile.weight"], parameters["quantile.bias"]).relu_()
-        return result.view(*fractions.shape, self.width)
+        embedded = linear(cosines, parameters["quantile.weight"], parameters["quantile.bias"]).relu_()
+        return embedded.view(*fractions.shape, self.width)
 
     def quantiles(self, parameters: Mapping[str, Tensor], inputs: ObservationTensors, fractions: Tensor) -> Tensor:
         """Return the quantiles [S, B, N, A] of observations [S, B, …] at fractions τ [S, B, N], or [S, 1, N] for the

@@ -193,8 +193,8 @@ class QLearner(BaseLearner, ABC):
         return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
 
     def learn_together(self, sample: Sample, kind: Kind) -> UpdateStatistics:
-        """Take one gradient step of seeds that are one block, as on a GPU. It reads no value there, so that it can be
-        captured."""
+        """Take one gradient step of seeds that form a single block, as on a GPU, without reading a value from the GPU,
+        so that the step can be captured as a CUDA graph."""
         return self.learn((sample,), kind)
 
     def learn(self, samples: Iterable[Sample], kind: Kind, added: Sequence[Added] = ()) -> UpdateStatistics:

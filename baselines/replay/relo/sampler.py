@@ -96,7 +96,7 @@ class ReloSampler(BaseSampler):
 def _count(marked: Array, count: Array, index: Array, value: Array) -> None:
     """Set the marks of slots [rows, B] to `value` and update the count of marked slots [rows]; slots may repeat."""
     for row in range(len(index)):
-        for item in range(index.shape[1]):
-            slot = index[row, item]
-            count[row] += int(value[row, item]) - int(marked[row, slot])
-            marked[row, slot] = value[row, item]
+        for place in range(index.shape[1]):
+            slot = index[row, place]
+            count[row] += int(value[row, place]) - int(marked[row, slot])
+            marked[row, slot] = value[row, place]

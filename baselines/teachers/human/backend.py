@@ -46,7 +46,8 @@ class HumanBackend:
         return self._answer(self._questions[number]) is not None
 
     def wait(self, number: int) -> bool:
-        """Return at once whether the answer is there; if not, `halted` states how many answers are missing."""
+        """Return, without waiting, whether the answer has arrived; if not, set `halted` to a text with the number of
+        missing answers."""
         if self.arrived(number):
             return True
         missing = sum(self._answer(question) is None for question in self._questions.values())

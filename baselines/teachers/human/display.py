@@ -31,10 +31,10 @@ class Pair:
 
     def __init__(self, question: PendingQuestion) -> None:
         try:
-            content = question.content
-            self.instruction = str(content["instruction"])
-            self.meanings = {str(name): str(words) for name, words in content["meanings"].items()}
-            first, second = map(_points, content["segments"])
+            document = question.content
+            self.instruction = str(document["instruction"])
+            self.meanings = {str(name): str(words) for name, words in document["meanings"].items()}
+            first, second = map(_points, document["segments"])
             if first.keys() != second.keys() or not first:
                 raise ValueError("the segments tell of different things")
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -102,7 +102,8 @@ def _text(values: Array) -> str:
 
 
 class Pictures:
-    """Draws a question to ORDINAL.png beside it: the first segment above, the second below, time to the right."""
+    """Draws a question's segments to ORDINAL.png beside the question: the first segment above, the second below, time
+    to the right."""
 
     def __init__(self) -> None:
         self._drawers: dict[Path, Drawer] = {}

@@ -32,8 +32,8 @@ def imagined(
     settings: Llm, first: Most, things: Sequence[Coordinates], goal: str, around: Surroundings | None, length: int,
     model: Any,
 ) -> Most:  # fmt: skip
-    """Return the bound of the conversations in which segments are imagined, each of which goes on from one of `first`.
-    `model`: that which answers."""
+    """Return the bound of the calls that imagine a segment. Each continues a conversation of `first`; `model`: the
+    answering model's settings."""
     start = trajectories.beginning(trajectories.named_points(things, _segment(things, length)))
     message = prompts.better(settings, things, goal, around, start, length, 1)
     replies = first.calls * (int(getattr(model, "max_tokens", 0)) + MESSAGE) + MESSAGE
@@ -43,6 +43,6 @@ def imagined(
 
 
 def _segment(things: Sequence[Coordinates], length: int) -> Any:
-    """Return a segment [length, entries] whose coordinates take as much text as any."""
-    entries = 1 + max(entry for thing in things for entry in thing.entries)
-    return np.full((length, entries), FARTHEST)
+    """Return a segment [length, width] whose coordinates take the most text possible."""
+    width = 1 + max(index for named in things for index in named.entries)
+    return np.full((length, width), FARTHEST)

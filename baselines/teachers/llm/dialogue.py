@@ -32,12 +32,12 @@ class PairDialogue:
         self.calls = (1 + settings.retries) * (1 + settings.double_check + (settings.augment == "llm"))
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
-        """Answer a question with `content` {"segments": [2][H][D]}.
+        """Ask the model about a pair of segments, `content` {"segments": [2][H][D]}.
 
         Return `first` and `second` answer, `outcome` and `retries`; with a preference also `imagined`, the outcome of
-        the imagined trajectory, and, if it is usable, its `states` [H][D]. `Unusable` if a verdict could not be read,
-        or if nothing is learnt from the pair since only the imagined trajectory would be kept and it could not be used.
-        Return None if the first call got no answer.
+        the imagined trajectory, and, if it is usable, its `states` [H][D]. Return `Unusable` if a verdict could not be
+        read, or if only the imagined trajectory would be used for training and it is unusable. Return None if the first
+        call got no answer.
         """
         pair = np.asarray(content["segments"], np.float32)
 

@@ -45,7 +45,7 @@ def trajectory(
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects in a text, nested ones too, in the order in which they begin."""
+    """Yield the JSON objects in a text, nested ones included, in the order of their opening braces."""
     text = re.sub(r",(\s*[}\]])", r"\1", text[:LONGEST].replace(";", ","))
     decoder = json.JSONDecoder()
     for match, _ in zip(re.finditer(r"\{", text), range(PLACES), strict=False):

@@ -19,9 +19,9 @@ NamedPoints = Mapping[str, Array]
 def named_points(things: Sequence[Coordinates], segment: Array) -> dict[str, Array]:
     """Return the named coordinates of observations [H, D]; a constant object has its first position."""
     by_name = {}
-    for thing in things:
-        points = np.asarray(segment, np.float64)[:, list(thing.entries)]
-        by_name[thing.name] = points[0] if thing.constant else points
+    for named in things:
+        points = np.asarray(segment, np.float64)[:, list(named.entries)]
+        by_name[named.name] = points[0] if named.constant else points
     return by_name
 
 
@@ -50,12 +50,12 @@ def states(things: Sequence[Coordinates], preferred: Array, imagined: NamedPoint
     opening) are copied from the preferred segment, step by step, since the model was not asked for them (choice).
     """
     segment = np.array(preferred, np.float32)
-    for thing in things:
-        now = list(thing.entries)
-        if thing.constant:
+    for named in things:
+        now = list(named.entries)
+        if named.constant:
             segment[:, now] = segment[0, now]
         else:
-            segment[1:, now] = imagined[thing.name][1:]
-        if thing.former:
-            segment[1:, list(thing.former)] = segment[:-1, now]
+            segment[1:, now] = imagined[named.name][1:]
+        if named.former:
+            segment[1:, list(named.former)] = segment[:-1, now]
     return segment

@@ -102,8 +102,8 @@ class Vlm(TeacherPart):
 @register.chat("scripted_vlm")
 @dataclass(frozen=True)
 class ScriptedVlm(ModelPart):
-    """Hand-written: prefers of two frames the one whose coloured things lie closer together, and errs at the configured
-    rate. It knows no task and no goal, so it shows that everything runs."""
+    """Hand-written: of two frames, prefers the one whose coloured things lie closer together, and errs at the
+    configured rate. It knows neither task nor goal and serves to check that everything runs."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.1
     """Probability that it takes the worse frame of a pair for the better one, in both orders (choice: as the chat

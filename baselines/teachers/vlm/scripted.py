@@ -41,8 +41,8 @@ class FrameComparer:
         self._error, self._equal = error, equal
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
-        """Return the analysis of a message with two images uint8 [height, width, 3], or else the label that an analysis
-        in the conversation means."""
+        """Return an analysis if the messages hold two images uint8 [height, width, 3], or else the label that an
+        analysis in the conversation implies."""
         images = [part for message in messages for part in message.content if not isinstance(part, str)]
         if len(images) >= 2:
             return self._compared(images[0], images[1])
