@@ -118,15 +118,15 @@ class BaseAgent:
         training batch; if the learner has an `n_step`, it shapes every transition of the returns (`Drawn.shaped`).
         `losses` are added to the learner's own. `observation` is passed to `Experience.sample`.
         """
-        drawn = experience.sample(learner.batch_size, ctx, observation, learner.n_step)
-        moving = (self.active if learning is None else learning) & drawn.ready
+        sample = experience.sample(learner.batch_size, ctx, observation, learner.n_step)
+        moving = (self.active if learning is None else learning) & sample.ready
         at = ctx.step if step is None else step
-        update = self.learn_from(learner, drawn.shaped(shape), moving, at, experience.wants_reducible, losses)
-        experience.feedback(drawn, update)
-        if not drawn.ready.all():  # metrics of a batch of zeros are meaningless
-            metrics = {name: np.where(drawn.ready, values, np.nan) for name, values in update.metrics.items()}
+        update = self.learn_from(learner, sample.shaped(shape), moving, at, experience.wants_reducible, losses)
+        experience.feedback(sample, update)
+        if not sample.ready.all():  # metrics of a batch of zeros are meaningless
+            metrics = {name: np.where(sample.ready, values, np.nan) for name, values in update.metrics.items()}
             update = update._replace(metrics=metrics)
-        return drawn, update
+        return sample, update
 
     def learn_from(
         self,

@@ -322,9 +322,9 @@ def _stretched(store: Storage, draw: Draw, ready: Array, n_step: NStep) -> Drawn
 def _unready(store: Storage, nothing: Array, n_step: NStep | None) -> Drawn:
     """Return zeros at slots `nothing` [1, B], for one seed that has stored too little."""
     draw, ready = Draw(nothing, None), np.zeros(1, bool)
-    drawn = Drawn(draw, store.gather(nothing), ready) if n_step is None else _stretched(store, draw, ready, n_step)
-    stretch = drawn.stretch and drawn.stretch._replace(batch=_zeros(drawn.stretch.batch))
-    return drawn._replace(batch=_zeros(drawn.batch), stretch=stretch)
+    sample = Drawn(draw, store.gather(nothing), ready) if n_step is None else _stretched(store, draw, ready, n_step)
+    stretch = sample.stretch and sample.stretch._replace(batch=_zeros(sample.stretch.batch))
+    return sample._replace(batch=_zeros(sample.batch), stretch=stretch)
 
 
 def _phased(build: Build) -> bool:

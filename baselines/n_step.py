@@ -38,12 +38,12 @@ def reach(store: Store, index: Array, steps: int) -> tuple[Array, Array]:
     newest, size = store.slot(np.array(store.written - 1)), store.live.size
     slots = np.repeat(index[..., None].astype(np.int64), steps, axis=2)
     length = np.ones(index.shape, np.int64)
-    going = np.ones(index.shape, bool)
+    continues = np.ones(index.shape, bool)
     for step in range(1, steps):
         last = slots[..., step - 1]
-        going = going & ~store.column("ended", last) & (last != newest)
-        slots[..., step] = np.where(going, (last + 1) % size, last)
-        length += going
+        continues = continues & ~store.column("ended", last) & (last != newest)
+        slots[..., step] = np.where(continues, (last + 1) % size, last)
+        length += continues
     return slots, length
 
 

@@ -340,10 +340,10 @@ class Storage:
 
     def _take(self, name: str, index: Array) -> Array:
         columns = self._columns[name]
-        taken = np.empty((*index.shape, *columns[0].shape[1:]), columns[0].dtype)
-        for out, column, slots in zip(taken, columns, index, strict=True):
+        values = np.empty((*index.shape, *columns[0].shape[1:]), columns[0].dtype)
+        for out, column, slots in zip(values, columns, index, strict=True):
             column.take(slots, axis=0, out=out, mode="clip")  # under "raise" it would fill a copy of `out` first
-        return taken
+        return values
 
 
 FILLED = {"final_observation": "ended", "opening": "opens", "before": "breaks"}

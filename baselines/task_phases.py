@@ -39,10 +39,10 @@ class TaskPhases:
     def metrics(self, index: Array, store: Store) -> Metrics:
         """Return the share of each task phase among the draws [S, B] and among all drawable transitions."""
         phases = store.column("phase", index)
-        drawn = np.stack([np.bincount(row, minlength=len(self.events) + 1) for row in phases]) / index.shape[1]
-        stored = self._stored / self._stored.sum(axis=1, keepdims=True)
-        shares = {f"drawn/{event}": drawn[:, number] for number, event in enumerate(self.events)}
-        return shares | {f"stored/{event}": stored[:, number] for number, event in enumerate(self.events)}
+        draw_shares = np.stack([np.bincount(row, minlength=len(self.events) + 1) for row in phases]) / index.shape[1]
+        store_shares = self._stored / self._stored.sum(axis=1, keepdims=True)
+        shares = {f"drawn/{event}": draw_shares[:, number] for number, event in enumerate(self.events)}
+        return shares | {f"stored/{event}": store_shares[:, number] for number, event in enumerate(self.events)}
 
     def state(self, row: int) -> State:
         return {"seen": self._happened[row].copy(), "stored": self._stored[row].copy()}

@@ -50,8 +50,8 @@ def readings(view: CellView) -> int:
     """Return the most texts that an agent reads in a run: one for the first state of each episode and one after each
     step, over demonstrations, training and evaluations."""
     steps = int(view["training"].steps)
-    begun = 1 + lengths.ended(view, steps) + int(view["training"].demonstrations)
-    return begun + steps + lengths.demonstrated(view) + lengths.tested_steps(view)
+    episodes = 1 + lengths.ended(view, steps) + int(view["training"].demonstrations)
+    return episodes + steps + lengths.demonstrated(view) + lengths.tested_steps(view)
 
 
 def sentences(observation: Array) -> list[str]:

@@ -113,12 +113,12 @@ class Room(NamedTuple):
         """
         receptacles = re.findall(rf"([a-z ]+) {PLACE}", _part(state, r"^you see (.+?\))\."))
         lying = re.findall(rf"(?:^|\. )([a-z ]+?) (?:on|in) ([a-z ]+) {PLACE}", state)
-        held = _part(state, r"you hold (.+?)\.")
+        object_in_hand = _part(state, r"you hold (.+?)\.")
         degrees, way = (re.findall(r"you look (\d+) degrees (up|down)", state) or [("0", "up")])[0]
         return cls(
             tuple(Spot(float(metres), side, at.strip()) for at, metres, side in receptacles),
             tuple((name, Spot(float(metres), side, at.strip())) for name, at, metres, side in lying),
-            "" if held == "nothing" else held,
+            "" if object_in_hand == "nothing" else object_in_hand,
             float(degrees) if way == "up" else -float(degrees),
         )
 

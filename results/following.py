@@ -33,7 +33,7 @@ class Live(NamedTuple):
     """Score of its last evaluation."""
     phase: str
     time: float
-    """When it said so, in seconds since the epoch."""
+    """Time of the report, in seconds since the epoch."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class _Run:
     """Its record; the status of a run whose worker was killed is "stopped"."""
     sign: Sign | None = None
     written: str = "waiting"
-    """The status in its file."""
+    """Status in the run's file."""
     packed: Sign | None = None
     """The Parquet file that `curve` was read from."""
     row_log: RowLog | None = None
@@ -226,10 +226,10 @@ class Following:
     def _evaluations(self, run: _Run, directory: Path, packed: list[_Run]) -> bool:
         path = rows.file_of(directory, rows.EVALUATIONS, run.written == "finished")
         if path is None:
-            gone = run.curve is not None and run.written == "waiting"
-            if gone:
+            is_removed = run.curve is not None and run.written == "waiting"
+            if is_removed:
                 run.curve = run.row_log = run.packed = None
-            return gone
+            return is_removed
         if path.suffix == ".parquet":
             if directory.name.startswith(attempts.PREFIX) or sign(path) == run.packed:
                 return False  # an attempt's is about to be moved into the run

@@ -57,7 +57,7 @@ class Episode(NamedTuple):
     """Frames that are drawn of its moves + 1."""
     file: str
     words: tuple[tuple[int, str], ...]
-    """Steps of the episode, and what is said from there on."""
+    """(step, caption): the caption that is shown from this step on."""
     left_out: int
     """Captions left out for lack of room."""
     actions: str = ""

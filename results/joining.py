@@ -81,7 +81,7 @@ class _Run(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A cell with what one study, or several that agree, have recorded of it."""
+    """A cell and its runs, as recorded by one study or by several that agree."""
 
     cell: CellRecord
     studies: list[str]

@@ -1,4 +1,4 @@
-"""Decide what two studies of one cell are to each other: one row, a row and its replication, or a contradiction.
+"""Decide how two studies' records of one cell relate: one row, a row and its replication, or a contradiction.
 
 The unit is (cell, study). Two studies that agree in every run that both have are one row. Where they disagree and were
 made under different conditions (other sources, package versions, processor, device or OpenGL backend), the later one is
@@ -66,12 +66,12 @@ class Contradiction(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a study of a cell is to the known rows of the cell."""
+    """How a study's record of a cell relates to the rows of this cell that are known."""
 
     row: int | None
     """Index of the first row with which it agrees; None for a new row: the first one, or a replication."""
     contradiction: Contradiction | None = None
-    """Why it cannot stand beside them; `row` is then None."""
+    """Why the record cannot be listed beside the known rows; `row` is then None."""
 
 
 def decide(recorded_rows: Sequence[Mapping[int, Record]], runs: Mapping[int, Record]) -> Decision:

@@ -21,7 +21,7 @@ CHUNK, LONGEST = 2**24, 2**20
 TAIL = 512
 """Bytes before the place that was reached, by which a look recognises the file that it read before."""
 Sign = tuple[int, int, int]
-"""What changes when a file changes: inode, size and time of the last change in nanoseconds."""
+"""Inode, size and time of last change in nanoseconds of a file, by which a changed file is recognised."""
 
 
 def sign(path: Path) -> Sign | None:

@@ -139,7 +139,7 @@ class Group(NamedTuple):
 
 
 Read = list[tuple["pd.DataFrame", "pd.DataFrame"]]
-"""For each group: its rows, and the runs that the rows name as theirs."""
+"""For each group of files: a table of their rows, and a table of the runs to which the rows say that they belong."""
 
 
 def _read_separately(directory: Path, log: str, groups: list[Group], threads: int | None) -> Read:

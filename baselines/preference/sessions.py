@@ -16,7 +16,7 @@ from guidebench.harness.interfaces import Array, State
 
 @dataclass(eq=False)
 class Query:
-    """A pair sent to a teacher, with its verdict once that has arrived."""
+    """A pair that was sent to a teacher, and its verdict once this has arrived."""
 
     pair: Pair
     step: int
@@ -125,8 +125,8 @@ class Sessions:
 
     def finished(self) -> list[list[Query]]:
         """Remove and return the sessions whose answers are complete, the oldest first."""
-        done = [number for number, queries in self._open.items() if all(query.verdict for query in queries)]
-        sessions = [self._open.pop(number) for number in done]
+        complete = [number for number, queries in self._open.items() if all(query.verdict for query in queries)]
+        sessions = [self._open.pop(number) for number in complete]
         for query in [query for queries in sessions for query in queries]:
             self._count(query)
         return sessions

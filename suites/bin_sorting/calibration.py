@@ -90,8 +90,8 @@ def tip_pixels(camera: str, size: int, frames: int, seed: int) -> tuple[Array, A
         qpos[world.blocks + 2] = BELOW
         shot["qpos"] = qpos
     draw = drawing.draw_model(model, camera, DETAIL * size, hidden=(drawing.ARM,))
-    drawn = draw(shots.view(np.uint8).reshape(frames, -1)).astype(int)
-    red, green, blue = np.moveaxis(drawn, -1, 0)
+    pictures = draw(shots.view(np.uint8).reshape(frames, -1)).astype(int)
+    red, green, blue = np.moveaxis(pictures, -1, 0)
     marker = (red - green > 60) & (blue - green > 60)
     inner = marker[:, 1:-1, 1:-1].sum(axis=(1, 2))
     is_complete = (inner > 0) & (inner == marker.sum(axis=(1, 2)))  # the whole marker is in the frame

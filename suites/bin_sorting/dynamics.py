@@ -96,7 +96,7 @@ class Dynamics(ManipSpaceEnv):  # type: ignore[misc]
     def get_reset_info(self) -> dict[str, Any]:
         return {}
 
-    # What the world is like
+    # State of the world
 
     @property
     def tip(self) -> Array:
@@ -125,7 +125,7 @@ class Dynamics(ManipSpaceEnv):  # type: ignore[misc]
         poses: Array = self._data.qpos[self.blocks[:, None] + np.arange(7)]
         return poses
 
-    # What moves it
+    # Motion
 
     def set_control(self, action: Array) -> None:
         """Set the arm's and the gripper's commands by an action [7] in [-1, 1], given derived data that are fresh."""

@@ -28,11 +28,11 @@ FREE = 0.15
 FINGER = 0.05
 """Distance of an open finger's outside from the gripper's axis, metres."""
 GAIN = 1.4
-"""Commanded share of the distance left: the arm falls short of its target within an action."""
+"""Commanded motion as a multiple of the remaining distance: within one action the arm falls short of its target."""
 
 
 class Aim(NamedTuple):
-    """What a policy is after."""
+    """Target of a scripted policy: a block, and where to release it."""
 
     block: int
     """Number of the block to grasp."""

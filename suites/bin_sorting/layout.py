@@ -52,9 +52,9 @@ def places(rng: np.random.Generator, count: int, taken: Array) -> Array:
     [n, 2]; after 200 draws without success a place may be as near as the best of them."""
     spots = list(np.asarray(taken, float).reshape(-1, 2))
     for _ in range(count):
-        drawn = TRAY + rng.uniform(-1, 1, (200, 2)) * (TRAY_HALF - MARGIN)
+        candidates = TRAY + rng.uniform(-1, 1, (200, 2)) * (TRAY_HALF - MARGIN)
         others = np.array(spots).reshape(-1, 1, 2)
-        gaps = np.linalg.norm(drawn - others, axis=-1).min(axis=0, initial=np.inf)
+        gaps = np.linalg.norm(candidates - others, axis=-1).min(axis=0, initial=np.inf)
         enough = np.flatnonzero(gaps >= APART)
-        spots.append(drawn[enough[0] if len(enough) else gaps.argmax()])
+        spots.append(candidates[enough[0] if len(enough) else gaps.argmax()])
     return np.array(spots[len(spots) - count :]).reshape(count, 2)

@@ -170,7 +170,7 @@ class BinTask:
         """Set the instruction, which names a colour and a place."""
         self.instruction = words.instruction(self._colours[self._block], self._place, self._origin)
 
-    # What holds
+    # Conditions of success and of events
 
     def _success(self) -> bool:
         return not self._world.closing and is_at(self._world.poses[self._block], self._place)
@@ -200,7 +200,7 @@ class BinTask:
             "put_back": float(self._put_back),
         }
 
-    # What is observed
+    # Observations
 
     def _observation(self) -> Array:
         world = self._world
@@ -232,16 +232,16 @@ class BinTask:
 
     def snapshot(self) -> Array:
         """Return uint8 [331]; see `SNAPSHOT`."""
-        drawn = np.zeros((), SNAPSHOT)
-        drawn["qpos"] = self._world.data.qpos
-        drawn["geom_rgba"] = [words.RGBA[colour] for colour in self._colours]
-        drawn["asked"] = self._block, words.PLACES.index(self._place), ORIGINS.index(self._origin)
-        return np.frombuffer(drawn.tobytes(), np.uint8)
+        record = np.zeros((), SNAPSHOT)
+        record["qpos"] = self._world.data.qpos
+        record["geom_rgba"] = [words.RGBA[colour] for colour in self._colours]
+        record["asked"] = self._block, words.PLACES.index(self._place), ORIGINS.index(self._origin)
+        return np.frombuffer(record.tobytes(), np.uint8)
 
     def position(self) -> None:
         """Return None: a moving arm repeats no position."""
 
-    # What acts
+    # Actions
 
     def expert(self) -> Array:
         """Return the scripted policy's action in the current state, float32 [7]. Privileged."""
@@ -270,7 +270,7 @@ class BinTask:
     def _aim(self) -> Aim:
         return Aim(self._block, spot(self._world.poses, self._block, self._place))
 
-    # What is saved
+    # State
 
     def state(self) -> State:
         """Return the complete state, including the layouts of later episodes."""

@@ -23,13 +23,13 @@ DEEDS = tuple(
         (*sorted({*PHRASES.values()} - {"wake up"}), *(f"attack {name.lower()}" for name in ATTACKED), "sleep")
     )
 )
-"""Captions of what is no move and does not happen by itself."""
+"""Captions of the player's deeds: no moves, and no events that happen without the player."""
 MEASURES: Mapping[str, str] = {deed: f"1 if `{deed}` needs no other deed before it now, else 0" for deed in DEEDS}
 """The measures of tasks on Crafter (`guidebench.suites.crafter.measures.within_reach`)."""
 
 
 class Before(NamedTuple):
-    """What a caption needs to know of the moment before a step."""
+    """The game just before a step, as far as the step's caption depends on it."""
 
     achievements: dict[str, int]
     place: tuple[int, int]

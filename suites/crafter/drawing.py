@@ -94,11 +94,11 @@ class CrafterDrawer:
 
     def _inventory(self, scene: Scene) -> Array:
         """Return the picture of the inventory, uint8, by column and row, as the package draws it."""
-        drawn = self._inventories.get(scene.inventory)
-        if drawn is None:
+        picture = self._inventories.get(scene.inventory)
+        if picture is None:
             side = scene.materials.shape[0]
             view = engine.ItemView(self._textures, [side, -(-len(ITEMS) // side)])
-            drawn = view(dict(zip(ITEMS, scene.inventory, strict=True)), (self._unit, self._unit))
+            picture = view(dict(zip(ITEMS, scene.inventory, strict=True)), (self._unit, self._unit))
             if len(self._inventories) < CACHED_INVENTORIES:
-                self._inventories[scene.inventory] = drawn
-        return drawn
+                self._inventories[scene.inventory] = picture
+        return picture

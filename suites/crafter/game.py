@@ -158,7 +158,7 @@ class Game(Env):  # type: ignore[misc]
             self.noise = stream["key"], int(stream["pos"])
             self._world.random.random_sample(self._draws)
 
-    # What is seen
+    # Views and text
 
     @property
     def player(self) -> Any:
@@ -287,7 +287,7 @@ class Game(Env):  # type: ignore[misc]
 
     def _things(self, state: State) -> list[Any]:
         """Return the objects of a state, in order; the player becomes this game's."""
-        made = []
+        objects_made = []
         columns = (np.asarray(state[name]).tolist() for name in ("kinds", "places", "health", "counters", "facing"))
         for kind, place, health, counter, facing in zip(*columns, strict=True):
             cls = KINDS[kind]
@@ -302,8 +302,8 @@ class Game(Env):  # type: ignore[misc]
             thing.inventory["health"] = health
             if cls in COUNTERS:
                 setattr(thing, COUNTERS[cls], counter)
-            made.append(thing)
-        return made
+            objects_made.append(thing)
+        return objects_made
 
     def _restored(self, place: list[int], facing: tuple[int, ...], state: State) -> Any:
         player = objects.Player(self._world, place)

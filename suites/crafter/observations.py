@@ -61,7 +61,7 @@ def space(kind: Kind, area: int, view: int, size: int) -> Observations:
 
 
 class Observed(Protocol):
-    """Makes observations of a game; one object follows one game."""
+    """Makes the observations of one game."""
 
     def first(self, game: Any) -> Array:
         """Return the first observation of an episode."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SOURCE = {"wood": "tree", "stone": "stone", "coal": "coal", "iron": "iron", "diamond": "diamond"}
 """Item -> what it is collected from."""
 LOW = 4
-"""Level of food or drink at which the player sees to it."""
+"""Level of food or drink at which the player looks for more."""
 TIRED = 2
 """Level of energy at which the player goes to sleep."""
 HURT = 3

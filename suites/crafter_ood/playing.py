@@ -172,7 +172,7 @@ class VerbNounTask(GameViews, ABC):
             "impossible actions": float(self.impossible),
         }
 
-    # What is seen
+    # Observations
 
     def caption(self) -> str:
         """Return what the player did in the last step, such as `chop tree` (`guidebench.suites.crafter.captions`)."""

@@ -78,11 +78,11 @@ class Quest:
             return
         if not self.subgoals:
             raise UserError(f"the task {self.instruction!r} has no sub-goals; its last one is its goal")
-        made = self.goal.achievement.removeprefix("collect_").removeprefix("make_")
-        if self.inventory.get(made, 0) >= self.goal.times:
+        product = self.goal.achievement.removeprefix("collect_").removeprefix("make_")
+        if self.inventory.get(product, 0) >= self.goal.times:
             raise UserError(
                 f"the goal of the task {self.instruction!r}, {self.goal.name}, is satisfied at the start, whose "
-                f"inventory has {made}: {self.inventory[made]}; start without it"
+                f"inventory has {product}: {self.inventory[product]}; start without it"
             )
 
     @property

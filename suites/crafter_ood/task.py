@@ -39,10 +39,10 @@ class OodTask(VerbNounTask):
         self._new[:] = False
         for number, subgoal in enumerate(self.quest.subgoals):
             if not self._met[number]:
-                met = self._reached(subgoal)
-                if subgoal.find and not met:
-                    met = bool(self._met[:number].all()) and beside(self._game, subgoal.find)
-                self._met[number] = self._new[number] = met
+                is_met = self._reached(subgoal)
+                if subgoal.find and not is_met:
+                    is_met = bool(self._met[:number].all()) and beside(self._game, subgoal.find)
+                self._met[number] = self._new[number] = is_met
 
     def subgoals(self) -> Mapping[str, bool]:
         """Return which sub-goals have been met in this episode, by number and name."""

@@ -116,9 +116,9 @@ class Reader:
         if not self._marks:
             raise UserError("its pickle takes values back to a mark that it never set")
         start = self._marks.pop()
-        taken = self._stack[start:]
+        arguments = self._stack[start:]
         del self._stack[start:]
-        return taken
+        return arguments
 
     # Instructions: `_on_` and the name that `pickletools` gives them, in lower case
 

@@ -50,7 +50,7 @@ class HousekeepDrawer:
             u, v = np.meshgrid(face, face)
             picture[-edge:, -edge:] = self._face(np.full(u.shape, KIND + scene.held), u, v)
             if self._labels:
-                picture = _written(
+                picture = _write_labels(
                     picture, [(self._looks.names[KIND + scene.held], self._size - edge, self._size - edge)]
                 )
         return picture
@@ -110,12 +110,12 @@ class HousekeepDrawer:
 
     def _named(self, picture: Array, hit: Array, looks: Array) -> Array:
         """Write the name of each thing in the middle of what is seen of it."""
-        written = []
+        labels = []
         for number in np.unique(hit[hit >= 0]).tolist():
             rows, columns = np.nonzero(hit == number)
             if len(rows) >= NAMED_SHARE * hit.size:
-                written.append((self._looks.names[looks[number]], columns.mean(), rows.mean()))
-        return _written(picture, written)
+                labels.append((self._looks.names[looks[number]], columns.mean(), rows.mean()))
+        return _write_labels(picture, labels)
 
     # From above
 
@@ -124,7 +124,7 @@ class HousekeepDrawer:
         picture = np.full((self._size, self._size, 3), WALL, np.uint8)
         width, depth = (round(side * scale) for side in scene.size)
         picture[self._size - depth :, :width] = FLOOR
-        written = []
+        labels = []
         order = np.argsort(boxes[:, 1, 2] + 10 * (looks >= KIND), kind="stable")
         for number in order.tolist():
             (x0, y0, _), (x1, y1, _) = (boxes[number] * scale).tolist()
@@ -133,7 +133,7 @@ class HousekeepDrawer:
             area = picture[rows, columns]
             u, v = np.meshgrid(*((np.arange(n) + 0.5) / max(n, 1) for n in area.shape[1::-1]))
             area[:] = self._face(np.full(u.shape, looks[number]), u, v)
-            written.append((self._looks.names[looks[number]], (x0 + x1) / 2, self._size - (y0 + y1) / 2))
+            labels.append((self._looks.names[looks[number]], (x0 + x1) / 2, self._size - (y0 + y1) / 2))
         x, y, heading, _ = scene.pose
         corners = [
             (
@@ -145,7 +145,7 @@ class HousekeepDrawer:
         image = Image.fromarray(picture)
         ImageDraw.Draw(image).polygon(corners, fill=(200, 30, 30), outline=(60, 0, 0))
         picture = np.asarray(image).copy()
-        return _written(picture, written) if self._labels else picture
+        return _write_labels(picture, labels) if self._labels else picture
 
 
 def _boxes(scene: Scene, visible: Array) -> tuple[Array, Array]:
@@ -157,7 +157,7 @@ def _boxes(scene: Scene, visible: Array) -> tuple[Array, Array]:
     return boxes, np.concatenate([scene.kinds, KIND + scene.things[visible]])
 
 
-def _written(picture: Array, names: list[tuple[str, float, float]]) -> Array:
+def _write_labels(picture: Array, names: list[tuple[str, float, float]]) -> Array:
     """Return the picture with names, each in the middle of its place."""
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)

@@ -51,19 +51,20 @@ class Floor(NamedTuple):
     front: Array
     """Unit vectors from the back of each box to its front, float32 [B, 2]."""
     point: Array
-    """What one aims at: the middle of the top, or of the front of what is open or closed, float32 [B, 3]."""
+    """Point at which the agent aims: the middle of the top, or of the front of open and closed furniture, float32
+    [B, 3]."""
     slots: Array
     """Places of objects, float32 [B, 12, 3]."""
     inside: Array
     """Whether objects lie in it and are seen from the front only, bool [B]."""
     closed: Array
-    """Whether it shows its content only within reach, bool [B]."""
+    """Whether the objects inside are seen only within reach, bool [B]."""
     blocks: Array
-    """Whether it blocks the view, bool [B]; what lies flat does not."""
+    """Whether the box blocks the view, bool [B]; a receptacle that lies flat does not."""
     walls: tuple[tuple[float, float, float, float], ...]
-    """Rectangles that the agent's middle cannot enter: x and y from and to."""
+    """Rectangles that the agent's centre cannot enter: smallest x and y, then largest x and y, in metres."""
     free: Array
-    """Middle points of a grid of 25 cm where the agent can stand and get to, float64 [n, 2]."""
+    """Points of a grid of 25 cm at which the agent can stand and which it can reach, float64 [n, 2]."""
 
 
 @functools.lru_cache(maxsize=256)

@@ -71,7 +71,7 @@ class HousekeepTask:
         self._met[:] = self._new[:] = False
         self._steps, self._share, self._caption = 0, 0.0, ""
         self._expert = None
-        self._turned()
+        self._update_view()
         self._advance()
         self._new[:] = False
         return self._observation()
@@ -99,7 +99,7 @@ class HousekeepTask:
         self._closed = np.zeros(SIZE + count, bool)
         for thing in range(SIZE):
             self.put(thing, int(start.place[thing]), int(start.slot[thing]))
-        self._went()
+        self._update_sight()
 
     def step(self, action: Any) -> Step:
         action = int(action)
@@ -108,7 +108,7 @@ class HousekeepTask:
             to = moved(self.floor, self.x, self.y, self.heading)
             if to != (self.x, self.y):
                 self.x, self.y = to
-                self._went()
+                self._update_sight()
         elif action == TURN_LEFT:
             self.turns = (self.turns + 1) % 18
         elif action == TURN_RIGHT:
@@ -121,7 +121,7 @@ class HousekeepTask:
             self._grab_release()
         else:
             raise ValueError(f"action {action} is none of Housekeep's six, 0 to 5")
-        self._turned()
+        self._update_view()
         self._steps += 1
         self._advance()
         reward, success = 0.0, False
@@ -142,9 +142,9 @@ class HousekeepTask:
         """Return the camera's angle above the horizon, in radians."""
         return self.tilts * TILT
 
-    # What is in view: `_went` after a change of place, `_turned` after any step
+    # What is in view: `_update_sight` runs after a change of place, `_update_view` after every step
 
-    def _went(self) -> None:
+    def _update_sight(self) -> None:
         """Compute distance, direction and free sight of all things from the agent's place. Things are the 24 objects
         and then the receptacles."""
         points = self.points
@@ -170,7 +170,7 @@ class HousekeepTask:
             free &= ~closed | (np.hypot(x - face[:, 0], y - face[:, 1]) <= REACH)
         return free
 
-    def _turned(self) -> None:
+    def _update_view(self) -> None:
         """Compute which things are in view: in the field of view, in free sight and not held."""
         sine, cosine = math.sin(self.heading), math.cos(self.heading)
         self._aside_sine = self._sine * cosine - self._cosine * sine
@@ -209,11 +209,11 @@ class HousekeepTask:
             self._caption = deeds.grab(at)
         else:
             receptacle = at - SIZE
-            taken = set(self.slot[self.place == receptacle].tolist())
+            occupied = set(self.slot[self.place == receptacle].tolist())
             thing, self.held = self.held, -1
-            self.put(thing, receptacle, next(slot for slot in range(SLOTS) if slot not in taken))
+            self.put(thing, receptacle, next(slot for slot in range(SLOTS) if slot not in occupied))
             self._caption = deeds.put(thing, self.floor.names[receptacle])
-        self._went()
+        self._update_sight()
 
     def put(self, thing: int, receptacle: int, slot: int) -> None:
         """Move an object to a receptacle's place; -1, -1 takes it out of the room."""
@@ -230,35 +230,35 @@ class HousekeepTask:
     def placed(self) -> Array:
         """Return which items lie on a correct receptacle, bool [items]."""
         at = self.place[self._items]
-        right: Array = (at >= 0) & self.rules.correct[self._items, at]
-        return right
+        is_placed: Array = (at >= 0) & self.rules.correct[self._items, at]
+        return is_placed
 
     def _advance(self) -> None:
         """Update which sub-goals are met; each requires the earlier ones of its item."""
         self._new[:] = False
-        met = self._met
+        progress = self._met
         visible = self._visible
-        now: list[tuple[int, int]] = []
+        subgoals: list[tuple[int, int]] = []
         for number, thing in enumerate(self.rules.items):
-            stages = met[number]
+            stages = progress[number]
             if not stages[0]:
                 if not (visible[thing] or self.held == thing):
                     continue
                 stages[0] = True
-                now.append((number, 0))
+                subgoals.append((number, 0))
             if self.held == thing:
                 if not stages[1]:
                     stages[1] = True
-                    now.append((number, 1))
+                    subgoals.append((number, 1))
                 if not stages[2] and (visible[SIZE:] & self.rules.correct[thing]).any():
                     stages[2] = True
-                    now.append((number, 2))
+                    subgoals.append((number, 2))
             elif (
                 stages[1] and not stages[3] and self.place[thing] >= 0 and self.rules.correct[thing, self.place[thing]]
             ):
-                now += [(number, stage) for stage in (2, 3) if not stages[stage]]
+                subgoals += [(number, stage) for stage in (2, 3) if not stages[stage]]
                 stages[2:] = True
-        for subgoal in now:
+        for subgoal in subgoals:
             self._new[subgoal] = True
 
     def events(self) -> Array:
@@ -290,7 +290,7 @@ class HousekeepTask:
             self._expert = Expert(self)
         return self._expert.act()
 
-    # What is seen
+    # Observations
 
     def _observation(self) -> Array:
         record = np.zeros((), self._space)
@@ -330,7 +330,7 @@ class HousekeepTask:
 
     def side(self, thing: int) -> tuple[float, float]:
         """Return a thing's direction from the gaze in radians, to the left positive, and its distance in metres. Things
-        are numbered as in `_went`."""
+        are numbered as in `_update_sight`."""
         return math.atan2(self._aside_sine[thing], self._aside_cosine[thing]), float(self._distance[thing])
 
     def snapshot(self) -> Array:
@@ -381,5 +381,5 @@ class HousekeepTask:
         if state["solver"] is not None:
             self._expert = Expert(self)
             self._expert.load_state(state["solver"])
-        self._went()
-        self._turned()
+        self._update_sight()
+        self._update_view()

@@ -1,4 +1,4 @@
-"""Where MetaWorld's cameras that stand still show points of the world, and where a task's object and its place are."""
+"""Where MetaWorld's fixed cameras show points of the world, and where a task's object and its target are."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def located(names: Sequence[str], snapshot: Array) -> Array:
             f"the scene of {name!r} marks no place to which its object is to be brought; choose another task"
         )
     env = _scene(name)
-    drawn = record(env.model)
-    if len(shot) < drawn.itemsize:
-        raise UserError(f"a snapshot of {len(shot)} bytes is none of {name!r}, which has {drawn.itemsize}")
-    held = np.frombuffer(shot[: drawn.itemsize].tobytes(), drawn)[0]
-    for field in drawn.names or ():
+    layout = record(env.model)
+    if len(shot) < layout.itemsize:
+        raise UserError(f"a snapshot of {len(shot)} bytes is none of {name!r}, which has {layout.itemsize}")
+    fields = np.frombuffer(shot[: layout.itemsize].tobytes(), layout)[0]
+    for field in layout.names or ():
         target = env.data if hasattr(env.data, field) else env.model
-        getattr(target, field)[:] = held[field]
+        getattr(target, field)[:] = fields[field]
     mujoco.mj_kinematics(env.model, env.data)
     hand = env.data.body("hand").xpos + FINGERS
     thing = hand if name.startswith("reach") else np.asarray(env._get_pos_objects())[:3]

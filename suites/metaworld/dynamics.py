@@ -168,8 +168,8 @@ class Scene(NamedTuple):
 def scene(path: str) -> Scene:
     """Return the scene of that file."""
     model = mujoco.MjModel.from_xml_path(path)
-    drawn = model.vis.global_
-    drawn.offwidth, drawn.offheight = max(SIDE, drawn.offwidth), max(SIDE, drawn.offheight)
+    view = model.vis.global_
+    view.offwidth, view.offheight = max(SIDE, view.offwidth), max(SIDE, view.offheight)
     return Scene(model, {name: getattr(model, name).copy() for name in WRITTEN})
 
 

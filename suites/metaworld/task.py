@@ -101,12 +101,12 @@ class MetaWorldTask:
 
     def snapshot(self) -> Array:
         """Return uint8 [n]: the task's index if there are several, and the bytes of its `record`."""
-        env, drawn = self._env, np.zeros((), self._records[self._number])
+        env, fields = self._env, np.zeros((), self._records[self._number])
         for field in PLACED:
-            drawn[field] = getattr(env.data, field)
+            fields[field] = getattr(env.data, field)
         for field, values in env.written.items():
-            drawn[field] = values
-        content = np.frombuffer(drawn.tobytes(), np.uint8)
+            fields[field] = values
+        content = np.frombuffer(fields.tobytes(), np.uint8)
         if len(self._names) == 1:
             return content
         shot = np.zeros(1 + self._length, np.uint8)

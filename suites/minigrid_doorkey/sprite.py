@@ -105,6 +105,6 @@ def _coloured(color: str) -> Iterator[Sprite]:
 def _shows_progress(kinds: Array) -> bool:
     """Return whether tiles [L, rows, columns] show one of the three events."""
     key_visible = (kinds == KEY).any(axis=(1, 2))
-    taken = key_visible.any() and not key_visible[key_visible.argmax() :].all()
-    opened = (np.logical_or.accumulate(kinds == SHUT, axis=0) & (kinds == OPEN)).any()
-    return bool(taken or opened or (kinds == REACHED).any())
+    key_taken = key_visible.any() and not key_visible[key_visible.argmax() :].all()
+    door_opened = (np.logical_or.accumulate(kinds == SHUT, axis=0) & (kinds == OPEN)).any()
+    return bool(key_taken or door_opened or (kinds == REACHED).any())

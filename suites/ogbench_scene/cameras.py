@@ -1,4 +1,4 @@
-"""The calibrated cameras, where they show points of the world, and where a task's thing and its place are."""
+"""The calibrated cameras, where they show points of the world, and where a task's object and its target are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOVY = 45.0
 
 
 class View(NamedTuple):
-    """A camera as MuJoCo's free cameras are placed."""
+    """Pose of one of MuJoCo's free cameras."""
 
     target: tuple[float, float, float]  # metres
     distance: float  # metres
@@ -63,12 +63,12 @@ def located(task: str, snapshot: Array) -> Array:
     length."""
     if snapshot.shape != (SNAPSHOT.itemsize,):
         raise UserError(f"a snapshot of shape {list(snapshot.shape)} is none of ogbench_scene's, [{SNAPSHOT.itemsize}]")
-    held = np.frombuffer(snapshot.tobytes(), SNAPSHOT)[0]
+    fields = np.frombuffer(snapshot.tobytes(), SNAPSHOT)[0]
     model, data = _scene()
-    data.qpos[:] = held["qpos"]
+    data.qpos[:] = fields["qpos"]
     mujoco.mj_kinematics(model, data)
     if task not in dynamics.ADDED:
-        return np.stack([data.body("object_0").xpos, held["mocap_pos"][0]])
+        return np.stack([data.body("object_0").xpos, fields["mocap_pos"][0]])
     if task == "button":
         top = data.site("btntop_0").xpos
         return np.stack([top, top])

@@ -78,8 +78,8 @@ class Scene:
         self._keep()
         potential = self._potential(self._met)
         reward = -1.0 + DISCOUNT * potential - self._potential(before)
-        done = potential == 1.0
-        return Step(np.asarray(observation, np.float32), reward, done, self._elapsed >= self.max_steps, done)
+        is_solved = potential == 1.0
+        return Step(np.asarray(observation, np.float32), reward, is_solved, self._elapsed >= self.max_steps, is_solved)
 
     def _potential(self, met: Array) -> float:
         """Return φ, the share of the task's subgoals that hold, in [0, 1]."""
@@ -106,11 +106,11 @@ class Scene:
 
     def snapshot(self) -> Array:
         """Return uint8 [352]; see `SNAPSHOT`."""
-        data, drawn = self._env.data, np.zeros((), SNAPSHOT)
-        drawn["qpos"], drawn["mocap_pos"], drawn["mocap_quat"] = data.qpos, data.mocap_pos, data.mocap_quat
-        drawn["geom_rgba"] = self._saved_fields["geom_rgba"][self._geoms]
-        drawn["mat_rgba"] = self._saved_fields["mat_rgba"][self._materials]
-        return np.frombuffer(drawn.tobytes(), np.uint8)
+        data, record = self._env.data, np.zeros((), SNAPSHOT)
+        record["qpos"], record["mocap_pos"], record["mocap_quat"] = data.qpos, data.mocap_pos, data.mocap_quat
+        record["geom_rgba"] = self._saved_fields["geom_rgba"][self._geoms]
+        record["mat_rgba"] = self._saved_fields["mat_rgba"][self._materials]
+        return np.frombuffer(record.tobytes(), np.uint8)
 
     def position(self) -> None:
         """Return None: the reward is dense, so no repeated position is a failure."""

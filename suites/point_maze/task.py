@@ -88,9 +88,9 @@ class Maze:
 
     def snapshot(self) -> Array:
         """Return uint8 [40]; see `SNAPSHOT`."""
-        drawn = np.zeros((), SNAPSHOT)
-        drawn["qpos"], drawn["site_pos"] = self._env.data.qpos, self._env.model.site_pos[self._env.target_site_id]
-        return np.frombuffer(drawn.tobytes(), np.uint8)
+        record = np.zeros((), SNAPSHOT)
+        record["qpos"], record["site_pos"] = self._env.data.qpos, self._env.model.site_pos[self._env.target_site_id]
+        return np.frombuffer(record.tobytes(), np.uint8)
 
     def position(self) -> None:
         """Return None: an episode continues after success, so a repeated position is no failure."""

@@ -61,8 +61,8 @@ class AptGuide(BaseGuide):
         for _ in range(due):
             self.learn(self._drawn(store, self.config.batch_size))
         if due and self.config.sample:
-            drawn = self._drawn(store, self.config.sample)
-            self._particles = self._features(drawn.next_observation), _numbers(drawn)
+            particles = self._drawn(store, self.config.sample)
+            self._particles = self._features(particles.next_observation), _numbers(particles)
         return 0
 
     def _drawn(self, store: Store, count: int) -> Batch:

@@ -107,19 +107,19 @@ class SelfImitationGuide(BaseGuide):
 
     def _imitate(self, learner: Learner, ctx: Context) -> None:
         """Take one gradient step of the seeds that have kept enough."""
-        drawn = self.memory.sample(self.config.batch_size, ctx, least=self.config.starts)
-        if not drawn.ready.any():
+        sample = self.memory.sample(self.config.batch_size, ctx, least=self.config.starts)
+        if not sample.ready.any():
             return
         update_metrics = learner.update_added(
-            drawn.batch, drawn.ready, (Loss("the guide SelfImitation", ("q",), self.imitation),)
+            sample.batch, sample.ready, (Loss("the guide SelfImitation", ("q",), self.imitation),)
         )
-        self.memory.feedback(drawn, Update(self._advantage, {}))
+        self.memory.feedback(sample, Update(self._advantage, {}))
         metrics = {
             "guide/loss": update_metrics["q_added"],
             "guide/advantage": self._advantage.mean(1),
             "guide/raised": (self._advantage > 0).mean(1),
         }
-        self._metrics = {name: np.where(drawn.ready, values, np.nan) for name, values in metrics.items()}
+        self._metrics = {name: np.where(sample.ready, values, np.nan) for name, values in metrics.items()}
 
     def imitation(self, batch: Tensors, networks: QNetworks) -> Mapping[str, Tensor]:
         """Return weight·mean of w·½(R − Q(s, a))₊² for group `q`, [s], and note (R − Q)₊ as the new priorities."""

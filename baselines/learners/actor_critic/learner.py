@@ -378,7 +378,7 @@ class ActorCriticLearner(BaseLearner, ABC):
         config, noise = self.config, self.noise[rows]
         shape = (*batch.reward.shape[1:], self.actions)
 
-        def drawn(draw: Callable[[np.random.Generator], Array]) -> Tensor:
+        def draw_each(draw: Callable[[np.random.Generator], Array]) -> Tensor:
             return self._tensor(np.stack([draw(generator) for generator in noise]))
 
         def normal(generator: np.random.Generator) -> Array:
@@ -394,9 +394,9 @@ class ActorCriticLearner(BaseLearner, ABC):
             continues=self._tensor(np.float32(config.discount) * ~batch.terminated[rows]),
             next_observation=tensors(batch.next_observation[rows], self.device),
             weight=None if batch.weight is None else self._tensor(batch.weight[rows]),
-            chosen=None if config.subset == config.ensemble else drawn(members),
-            next_noise=drawn(normal),
-            noise=drawn(normal) if acts and self.draws_action else None,
+            chosen=None if config.subset == config.ensemble else draw_each(members),
+            next_noise=draw_each(normal),
+            noise=draw_each(normal) if acts and self.draws_action else None,
         )
 
     def _tensor(self, array: Array) -> Tensor:

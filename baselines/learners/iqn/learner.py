@@ -80,9 +80,9 @@ class IqnLearner(QLearner):
     def sample(self, batch: Batch, rows: slice) -> Sample:
         """Return a block's share of the batch as tensors, with the fractions τ and τ' of its update."""
         config, size = self.config, batch.reward.shape[1]
-        drawn = self.fractions(rows, size, config.train_quantiles)
-        drawn_next = self.fractions(rows, size, config.target_quantiles)
-        return super().sample(batch, rows)._replace(more={"fractions": drawn, "next_fractions": drawn_next})
+        fractions = self.fractions(rows, size, config.train_quantiles)
+        next_fractions = self.fractions(rows, size, config.target_quantiles)
+        return super().sample(batch, rows)._replace(more={"fractions": fractions, "next_fractions": next_fractions})
 
     def fractions(self, rows: slice, size: int, count: int) -> Tensor:
         """Return τ uniform in [0, 1) for `size` transitions of the seed rows `rows`, [S, size, count], from each seed's

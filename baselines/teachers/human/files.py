@@ -164,11 +164,11 @@ def answer(question: PendingQuestion, label: float | None) -> None:
         separator = b"" if file.read(1) in (b"", b"\n") else b"\n"  # an editor may have removed the final newline
         line = separator + json.dumps(row).encode() + b"\n"
         try:
-            written = file.write(line)
+            byte_count = file.write(line)
             os.fsync(file.fileno())
         except OSError:
             file.truncate(size)
             raise
-        if written != len(line):
+        if byte_count != len(line):
             file.truncate(size)
-            raise OSError(f"{file.name}: only {written} of {len(line)} bytes could be written")
+            raise OSError(f"{file.name}: only {byte_count} of {len(line)} bytes could be written")

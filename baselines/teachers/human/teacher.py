@@ -40,8 +40,10 @@ class HumanTeacher:
             "meanings": {thing.name: thing.meaning for thing in things},
             "segments": [{thing.name: _points(thing, segment) for thing in things} for segment in pair.observations],
         }
-        drawn = None if pair.snapshots is None else pair.snapshots.reshape(-1, pair.snapshots.shape[-1])
-        return Question(pair.row, np.array([pair.number]), drawn, np.zeros((1, 0), bool), json.dumps(content), "human")
+        snapshots = None if pair.snapshots is None else pair.snapshots.reshape(-1, pair.snapshots.shape[-1])
+        return Question(
+            pair.row, np.array([pair.number]), snapshots, np.zeros((1, 0), bool), json.dumps(content), "human"
+        )
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
         """Return the verdict for {"label": 0, 0.5, 1 or None}. Equally good segments are trained with label ½; for None

@@ -147,24 +147,24 @@ def _continued(question: str, start: PromptTrajectory, length: int, fault: int |
     """Return a trajectory of `length` steps at constant speed: the moving object goes straight to the object acted on
     and takes it straight to the target. `fault` selects one of four ways to violate the requested format."""
     stops = np.array([_first(start.points[name]) for name in start.chain])
-    passed = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(stops, axis=0), axis=1)))
-    gone = np.linspace(0.0, passed[-1], length)
+    stop_lengths = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(stops, axis=0), axis=1)))
+    path_lengths = np.linspace(0.0, stop_lengths[-1], length)
 
-    def walked(stops: Array) -> Array:
-        return np.stack([np.interp(gone, passed, axis) for axis in stops.T], axis=-1)
+    def interpolate(stops: Array) -> Array:
+        return np.stack([np.interp(path_lengths, stop_lengths, axis) for axis in stops.T], axis=-1)
 
     points = {
         name: np.repeat(named[:1], length, axis=0) if named.ndim == 2 else named for name, named in start.points.items()
     }
-    points[start.moves] = walked(stops)
+    points[start.moves] = interpolate(stops)
     if start.moved:
-        points[start.moved] = walked(np.concatenate([stops[1:2], stops[1:]]))
-    written = trajectories.text(points, _decimals(question))
+        points[start.moved] = interpolate(np.concatenate([stops[1:2], stops[1:]]))
+    trajectory = trajectories.text(points, _decimals(question))
     if fault is None:
-        return written
+        return trajectory
     points[start.moves] = points[start.moves][:-1]
     short = trajectories.text(points, _decimals(question))
-    return (LOST, short, written.replace("[[", "[[NaN, ", 1), written.rstrip("}") + "and so on.")[fault]
+    return (LOST, short, trajectory.replace("[[", "[[NaN, ", 1), trajectory.rstrip("}") + "and so on.")[fault]
 
 
 def _first(points: Array) -> Array:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 """Attempts per wanted episode, since a solver may fail."""
 BECAME = ("kept", "failed", *get_args(Fault))
-"""Possible outcomes of an imagined trajectory."""
+"""Outcomes of an imagined trajectory: kept, failed, or the fault for which it was discarded."""
 
 
 class LlmTeacher:

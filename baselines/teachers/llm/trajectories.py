@@ -28,12 +28,12 @@ def named_points(things: Sequence[Coordinates], segment: Array) -> dict[str, Arr
 def text(trajectory: NamedPoints, decimals: int) -> str:
     """Return the trajectory as JSON, one line per object (RL-SaLLM-F, app. C.2)."""
 
-    def written(points: float | list[Any]) -> str:
+    def format_points(points: float | list[Any]) -> str:
         if isinstance(points, list):
-            return "[" + ", ".join(map(written, points)) + "]"
+            return "[" + ", ".join(map(format_points, points)) + "]"
         return f"{round(points, decimals) + 0.0:.{decimals}f}"  # no -0.0000
 
-    lines = ",\n".join(f'  "{name}": {written(points.tolist())}' for name, points in trajectory.items())
+    lines = ",\n".join(f'  "{name}": {format_points(points.tolist())}' for name, points in trajectory.items())
     return f"{{\n{lines}\n}}"
 
 

@@ -108,7 +108,7 @@ def test_a_full_receptacle_is_passed_over_by_the_task_alone():
     others = [thing for thing in range(len(OBJECTS)) if thing != task.held][:12]
     for slot, thing in enumerate(others):
         task.put(thing, at, slot)
-    task._went(), task._turned()
+    task._update_sight(), task._update_view()
     (told,) = suite.doable("adjustment_1", task._observation()[None])
     task.step(GRAB_RELEASE)
     assert [*told] == [name] and task.caption() != name

@@ -92,7 +92,7 @@ def test_what_is_in_a_closed_fridge_is_drawn_only_when_looked_into():
         task.x, task.y = (face + distance * front).tolist()
         task.start = task.start._replace(heading=math.atan2(-front[1], -front[0]))
         task.turns, task.tilts = 0, -2
-        task._went(), task._turned()
+        task._update_sight(), task._update_view()
         picture = draw(task.snapshot()[None], size=128)[0].astype(float)
         return any((np.abs(picture - colour * shade).max(-1) <= 1).any() for shade in (0.82, 0.92, 1.0))
 

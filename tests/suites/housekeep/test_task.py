@@ -91,7 +91,7 @@ def stood(task, thing, distance, aside=0.0, above=0.0):
         if task.free_sight(task.x, task.y, np.array([thing])).all():
             task.start = task.start._replace(heading=heading + aside)
             task.turns, task.tilts = 0, (math.atan2(z - 1.5, distance) + above) / math.radians(10)
-            task._went(), task._turned()
+            task._update_sight(), task._update_view()
             return
     pytest.fail("nothing is seen from there")
 
@@ -243,7 +243,7 @@ def test_observations_hold_what_is_in_view_by_its_number():
         [math.sin(task.heading), math.cos(task.heading), task.pitch]
     )
     task.turns = 9  # the other way
-    task._turned()
+    task._update_view()
     assert not task._observation()["objects"].reshape(SIZE, 5)[thing].any()
 
 
@@ -253,14 +253,14 @@ def test_the_text_says_what_is_in_view_and_held():
     task.put(thing, table, 0)
     stood(task, thing, 1.0)
     task.tilts = -4
-    task._turned()
+    task._update_view()
     told = task.text()
     assert "plant on table (1.0 m ahead)." in told and "you hold nothing. you look 40 degrees down." in told
     record = task._observation()["text"]
     assert record.tobytes().rstrip(b"\0").decode() == told
     task.put(thing, -1, -1)
     task.held = thing
-    task._turned()
+    task._update_view()
     assert "you hold plant." in task.text() and "plant on" not in task.text()
 
 
