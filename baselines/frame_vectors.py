@@ -104,7 +104,7 @@ def about(row: int, content: str, snapshots: Array | None = None, role: str = "e
 
 
 def pieces(answers: Sequence[Response]) -> tuple[list[Response], list[Response]]:
-    """Return the answers about transitions, and those to `about`."""
+    """Split an embedder's answers into those about transitions, and those to questions made by `about`."""
     frames = [answer for answer in answers if answer.key[0] >= 0]
     return frames, [answer for answer in answers if answer.key[0] < 0]
 

@@ -33,7 +33,8 @@ class Frames:
         return bool(self._stacks)
 
     def of(self, observation: Array) -> Array:
-        """Return what is stored of observations [...]."""
+        """Return the parts of observations [...] that a store keeps: the newest frame of each stack, and other parts
+        unchanged."""
         if not self._stacks:
             return observation
         frames = np.empty(observation.shape[: observation.ndim - len(self.layout[0])] + self.newest[0], self.newest[1])

@@ -34,11 +34,11 @@ class Encoder(ABC):
 
     @abstractmethod
     def reads(self, part: Observations) -> bool:
-        """Return whether it can read this part."""
+        """Return whether this encoder can read a part of an observation."""
 
     @abstractmethod
     def width(self, part: Observations, sizes: Sizes) -> int:
-        """Return the number of features for this part."""
+        """Return the number of features that this encoder outputs for a part of an observation."""
 
     @abstractmethod
     def multiplications(self, part: Observations, sizes: Sizes) -> int:

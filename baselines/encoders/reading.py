@@ -129,7 +129,7 @@ OURS = __name__.removesuffix("reading")
 
 
 def unread(observations: Observations) -> str:
-    """Return which observations, or which part of them, no encoder reads, and why, or ""."""
+    """Return which observations, or which part of them, no encoder reads, and why; "" if all are read."""
     for name, part in (observations.parts or {"": observations}).items():
         try:
             encoder_of(part)

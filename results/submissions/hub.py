@@ -123,7 +123,7 @@ def _bounded(size: int) -> Any:
 
 @contextmanager
 def _faults_of(repo: str) -> Iterator[Any]:
-    """Yield the Hub's client; turn every error of the client into a UserError that names the remedy."""
+    """Yield the Hub's client; turn every error that it raises in the context into a UserError that names the remedy."""
     from huggingface_hub import HfApi
 
     try:

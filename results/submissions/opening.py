@@ -107,7 +107,7 @@ def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
             raise UserError(f"{file} cannot be read ({error.strerror}); name an archive of `bench submit`") from None
         try:
             submission, remarks = reader_process.call(
-                f"{file} is refused: looking at it", SECONDS + size / SPEED, _looked_at, file, Path(scratch)
+                f"{file} is refused: looking at it", SECONDS + size / SPEED, _unpack_checked, file, Path(scratch)
             )
         except UserError as error:
             raise UserError(f"{error}; {ADVICE}") from None
@@ -116,9 +116,9 @@ def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
         yield submission
 
 
-def _looked_at(file: Path, scratch: Path) -> tuple[Submission, list[str]]:
-    """Check an archive, unpack it below `scratch`, and return it with remarks on what cannot be checked. Raise
-    UserError, naming the archive, for any error in its files, and OSError for a full disk or an unwritable
+def _unpack_checked(file: Path, scratch: Path) -> tuple[Submission, list[str]]:
+    """Check an archive, unpack it below `scratch`, and return the submission with remarks on what cannot be checked.
+    Raise UserError, naming the archive, for any error in its files, and OSError for a full disk or an unwritable
     directory."""
     directory = scratch = Path(tempfile.mkdtemp(dir=scratch))  # a second attempt must not find files of the first
     try:

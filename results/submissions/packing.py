@@ -117,7 +117,7 @@ def _left_out(study: StudyRecord, finished: list[RunRecord], checkpoints: bool) 
 
 
 def _contents(study: StudyRecord, checkpoints: bool, remarks: list[str]) -> dict[str, Path | bytes]:
-    """Return path in the archive -> file or bytes, without the cassette; append remarks on what was hidden."""
+    """Return what the archive holds, path -> file or bytes, except the cassette; append remarks on what was hidden."""
     root, hidden = study.directory, set()
     listing = outside.read_document(root / "study.json")
     command = [private.word(word) for word in study.command]

@@ -134,7 +134,7 @@ def outcomes(
 
 
 def counted(score: Score) -> str:
-    """Return a description of what `outcomes` counts."""
+    """Return a description of the outcomes that `outcomes` counts for this score."""
     return "success" if score.name == "success" else f"{score.name} better than the median episode's"
 
 

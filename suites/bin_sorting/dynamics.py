@@ -148,7 +148,7 @@ class Dynamics(ManipSpaceEnv):  # type: ignore[misc]
         self.load_state(self.state())
 
     def begin(self) -> None:
-        """Begin a new world: everything as compiled."""
+        """Begin a new world: reset the simulation to its compiled state."""
         mujoco.mj_resetData(self._model, self._data)
 
     def home(self) -> None:
@@ -177,7 +177,7 @@ class Dynamics(ManipSpaceEnv):  # type: ignore[misc]
         return simulation.state(self._model, self._data)
 
     def load_state(self, state: State) -> None:
-        """Restore it; UserError for the state of another model."""
+        """Restore what `state` returned; UserError for the state of another model."""
         simulation.load(self._model, self._data, state)
 
     def posed(self, position: Array) -> Array:

@@ -68,7 +68,8 @@ def _failures(tasks: Any, group: int, grip: float) -> Iterator[Trajectory | None
 
 
 def _acting(policy: Callable[[], Array], grip: float) -> Callable[[Array], Array]:
-    """Return a scripted policy's action, in which the gripper's, 1 or -1, has the size `grip`."""
+    """Return a function from observations to the actions of a scripted policy whose gripper entry, 1 or -1, is scaled
+    to `grip` or -`grip`."""
 
     def act(observation: Array) -> Array:
         action = policy().copy()

@@ -22,7 +22,7 @@ PLACES = ("left bin", "right bin", "tray", *(f"{side} side" for side in SIDES))
 
 
 def colours(task: str) -> tuple[str, ...]:
-    """Return the colours of a task's blocks, by number."""
+    """Return the colours of a task's blocks, indexed by the block's number."""
     return OTHERS if task == "other" else SORTED
 
 

@@ -115,7 +115,7 @@ class Game(Env):  # type: ignore[misc]
     # The package's interface
 
     def begin(self, seed: int | None) -> None:
-        """Begin an episode: the first of `seed`, or the one after the last."""
+        """Begin an episode: the first one of `seed`, or without a seed the one that follows the last episode."""
         if seed is not None:
             self._seed, self._episode = int(seed), 0
         self.reset()
@@ -131,7 +131,7 @@ class Game(Env):  # type: ignore[misc]
         self.caption = ""
 
     def step(self, action: int) -> Any:
-        """Take one of the package's 17 actions; its reward, its end and its counters."""
+        """Take one of the package's 17 actions; return what the package's `step` returns."""
         if not self._needs:
             self._player._hunger = self._player._thirst = self._player._fatigue = 0
         reach = 2 * max(self._view) + 1  # objects nearer than that act, after the player may have moved

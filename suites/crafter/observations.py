@@ -169,7 +169,7 @@ def _tell(record: Array, game: Any) -> None:
 
 
 def observed(kind: Kind, area: int, view: int, size: int) -> Observed:
-    """Return what makes observations of this kind."""
+    """Return an object that makes observations of this kind from a game's state."""
     if kind == "pixels":
         return Pictures(size)
     dtype = space(kind, area, view, size).numpy

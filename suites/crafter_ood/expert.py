@@ -62,7 +62,8 @@ class Expert:
         return None
 
     def _survive(self) -> str | None:
-        """See to thirst, hunger, tiredness and wounds; at water, drink until full. Sleep and rest out of danger."""
+        """Return an action against thirst, hunger, tiredness or wounds, or None if none is needed. At water the player
+        drinks until full; it sleeps and rests out of danger."""
         inventory, (material, thing) = self._inventory, facing(self._game)
         drinking = material == "water" and thing is None and inventory["drink"] < 9
         if (drinking or inventory["drink"] <= LOW) and (step := self._get("water")):

@@ -29,7 +29,7 @@ class FreePlay(VerbNounTask):
         return super().reset(seed)
 
     def _begun(self) -> None:
-        """Do nothing: what has been unlocked stays so until the episode ends."""
+        """Do nothing: achievements count until the episode ends, also when a death begins a new world."""
 
     def _advance(self) -> None:
         unlocked = self._game.unlocked

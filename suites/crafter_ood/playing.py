@@ -126,8 +126,8 @@ class VerbNounTask(GameViews, ABC):
         return np.asarray(record, self._space.numpy)
 
     def admissible(self) -> Array:
-        """Return which actions are possible now, bool [actions]. One to find something always is; a sleeping player can
-        do nothing."""
+        """Return which actions are possible now, bool [actions]. Actions that find something always are; a sleeping
+        player can do nothing."""
         if self._game.player.sleeping:
             return np.array([action.verb == "do nothing" for action in self._actions])
         return np.array(

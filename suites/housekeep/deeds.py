@@ -39,7 +39,7 @@ def names(receptacles: Sequence[str]) -> tuple[str, ...]:
 
 
 def forms(receptacles: Sequence[str]) -> Forms:
-    """Return `names` as two patterns."""
+    """Return the deeds of `names` as two patterns, with the words that each placeholder stands for."""
     stands = {"OBJECT": tuple(map(plain, OBJECTS)), "RECEPTACLE": tuple(receptacles)}
     return Forms(("grab OBJECT", "put OBJECT on RECEPTACLE"), stands)
 

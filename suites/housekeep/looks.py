@@ -30,7 +30,8 @@ class Looks(NamedTuple):
 
 
 def standard() -> Looks:
-    """Return each kind in a colour of its own, receptacles dull and objects bright, and its name."""
+    """Return looks in which each kind has its name and a colour of its own, dull for receptacles and bright for
+    objects."""
     count = KIND + len(OBJECTS)
     colours = np.zeros((count, 3), np.uint8)
     for number in range(count):

@@ -41,15 +41,15 @@ def project(name: str, camera: str, points: Array, size: int) -> Array:
 
 @functools.cache
 def _scene(name: str) -> Any:
-    """Return an environment that only follows snapshots."""
+    """Return an environment that is set to snapshots and takes no steps."""
     env = dynamics.make(name)
     env.begin(np.random.default_rng(0))
     return env
 
 
 def located(names: Sequence[str], snapshot: Array) -> Array:
-    """Return where the object of the snapshot's task is, and its place, float64 [2, 3]; UserError for a task without a
-    marked place, and for a snapshot of another task."""
+    """Return the positions of the object and of the target of the snapshot's task, metres, float64 [2, 3]; UserError
+    for a task without a marked target, and for a snapshot of another task."""
     number = int(snapshot[0]) if len(names) > 1 else 0
     shot = snapshot[1:] if len(names) > 1 else snapshot
     if number >= len(names):

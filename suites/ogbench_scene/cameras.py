@@ -59,8 +59,8 @@ def _scene() -> tuple[mujoco.MjModel, mujoco.MjData]:
 
 
 def located(task: str, snapshot: Array) -> Array:
-    """Return where the thing of a task is, and its place, float64 [2, 3]; UserError for a snapshot of another
-    length."""
+    """Return the positions of a task's object and of its target, metres, float64 [2, 3]; UserError for a snapshot of
+    another length."""
     if snapshot.shape != (SNAPSHOT.itemsize,):
         raise UserError(f"a snapshot of shape {list(snapshot.shape)} is none of ogbench_scene's, [{SNAPSHOT.itemsize}]")
     fields = np.frombuffer(snapshot.tobytes(), SNAPSHOT)[0]

@@ -67,7 +67,8 @@ class SelfImitationGuide(BaseGuide):
         self._metrics: dict[str, Array] = {}
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Keep each episode that has ended and was rewarded; demonstrations and datasets too."""
+        """Copy each episode that ends with this transition and had a positive reward into the guide's own store;
+        episodes of demonstrations and datasets too."""
         ended = transition.terminated | transition.truncated
         for row in np.flatnonzero(ended).tolist():
             self._keep(row, store, ctx)

@@ -48,7 +48,7 @@ class CalQlLearner(SacLearner):
         self.columns = (RETURN,)
 
     def ended(self, row: int, slots: Array, store: Store) -> None:
-        """Store the returns of an episode by its stored rewards."""
+        """Compute the returns of an ended episode from its stored rewards, and store them."""
         self.write_returns(row, slots, store.read("reward", row, slots), store)
 
     def write_returns(self, row: int, slots: Array, rewards: Array, store: Store) -> None:
