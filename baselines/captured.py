@@ -57,7 +57,7 @@ class Captured:
 
     def __init__(self, learn: Learn) -> None:
         self.learn = learn
-        self._taken: Counter[Hashable] = Counter()
+        self._warm_ups: Counter[Hashable] = Counter()
         self.graphs: dict[Hashable, _Graph] = {}
         self.refused = ""
         """Reason why updates are no longer captured, or ""."""
@@ -68,8 +68,8 @@ class Captured:
             return self._replay(self.graphs[key], sample)
         if self.refused:
             return self.learn(sample, kind)
-        self._taken[key] += 1
-        if self._taken[key] <= WARM_UP:
+        self._warm_ups[key] += 1
+        if self._warm_ups[key] <= WARM_UP:
             return self.learn(sample, kind)
         try:
             self.graphs[key] = self._capture(sample, kind)

@@ -91,7 +91,7 @@ class Experience:
         self.judged = self.sampler.clip_length > 0
         self.wants_reducible = self.sampler.wants_reducible
         self._clips = [Clip() for _ in range(build.rows)]
-        self._begun = np.zeros(build.rows, np.int64)
+        self._episode_starts = np.zeros(build.rows, np.int64)
         """[S], number of the first transition of the episode being stored."""
         self._rngs = [streams.named(f"sample/{name}") if name else streams.sample for streams in build.streams]
 
@@ -121,16 +121,16 @@ class Experience:
     def _ended(self, row: int) -> None:
         """Pass an ended episode's slots, as far as they are still in the store, to the learners."""
         written = self.store.written
-        first = max(int(self._begun[row]), written - self.store.live.count)
+        first = max(int(self._episode_starts[row]), written - self.store.live.count)
         for learner in self._learners:
             learner.ended(row, self.store.slot(np.arange(first, written)), self.store)
-        self._begun[row] = written
+        self._episode_starts[row] = written
 
     def cut(self) -> None:
         """Mark that the next stored transition does not follow the last one, although no episode ended; drop an open
         clip."""
         self.store.cut()
-        self._begun[:] = self.store.written
+        self._episode_starts[:] = self.store.written
         self._clips = [Clip() for _ in self._clips]
 
     def sample(self, count: int, ctx: Context, observation: Array | None = None, n_step: NStep | None = None) -> Drawn:
@@ -180,7 +180,7 @@ class Experience:
             "sampler": self.sampler.state(row),
             "storage": self.store.state(row),
             "clip": self._clips[row].state(),
-            "begun": int(self._begun[row]),
+            "begun": int(self._episode_starts[row]),
             "phases": self._phases.state(row) if self._phases else None,
         }
 
@@ -188,7 +188,7 @@ class Experience:
         self.sampler.load_state(row, state["sampler"])
         self.store.load_state(row, state["storage"])
         self._clips[row].load_state(state["clip"])
-        self._begun[row] = state["begun"]
+        self._episode_starts[row] = state["begun"]
         if self._phases:
             self._phases.load_state(row, state["phases"])
 

@@ -52,8 +52,8 @@ class TextVectors(ArraysByText):
         return vector
 
 
-def cosine(one: Array, other: Array) -> float:
+def cosine(first: Array, second: Array) -> float:
     """Return the cosine of two vectors, float [width]; 0 if either is zero, as that of a text whose call failed."""
-    first, second = one.astype(np.float64), other.astype(np.float64)
+    first, second = first.astype(np.float64), second.astype(np.float64)
     lengths = float(np.sqrt((first @ first) * (second @ second)))
     return float(first @ second) / lengths if lengths else 0.0

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         print(json.dumps([_listed(question) for question in _open(_waiting(study))], indent=1))
         return 0
-    with _held(_waiting(study)) as waiting:
+    with _locked(_waiting(study)) as waiting:
         _remark(waiting)
         if args.answers is not None:
             _take(args.answers, waiting)
@@ -107,7 +107,7 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
 
 
 @contextmanager
-def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
+def _locked(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
     """Lock, for the duration of the context, the runs that no other process writes, and yield them; UserError if none
     is left."""
     from guidebench.harness.errors import UserError

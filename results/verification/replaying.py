@@ -178,8 +178,8 @@ def renewal(reported: Tally, renewed: Tally, adjusted: float, cells: int, counts
     return Check(RENEWAL, passed, f"{text}over {cells} cells; {power}")
 
 
-def _close(one: float, other: float) -> bool:
-    return abs(one - other) <= CLOSE * max(1.0, abs(one), abs(other))
+def _close(first: float, second: float) -> bool:
+    return abs(first - second) <= CLOSE * max(1.0, abs(first), abs(second))
 
 
 def _words(episode: RecordedEpisode) -> str:

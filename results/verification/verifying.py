@@ -90,7 +90,7 @@ def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path 
     An interrupted verification continues: the cells that the same command has finished are kept, and so is its seed. A
     complete record is replaced, whoever wrote it.
     """
-    empty, evidence = _begun(study, digest, options, leaderboard)
+    empty, evidence = _interrupted(study, digest, options, leaderboard)
     cassette = study_models.folder(study.directory) / MERGED
     player = Player(options.limit)
     spent = Path(tempfile.mkdtemp(prefix="guidebench-"))
@@ -117,7 +117,7 @@ def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path 
     return verification
 
 
-def _begun(
+def _interrupted(
     study: StudyRecord, digest: str, options: Options, leaderboard: Path | None
 ) -> tuple[Verification, dict[str, Evidence]]:
     """Return an empty record with its seed, and the complete results of an interrupted verification with the same

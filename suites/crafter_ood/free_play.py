@@ -28,7 +28,7 @@ class FreePlay(VerbNounTask):
         self._unlocked[:] = False
         return super().reset(seed)
 
-    def _begun(self) -> None:
+    def _begin_progress(self) -> None:
         """Do nothing: achievements count until the episode ends, also when a death begins a new world."""
 
     def _advance(self) -> None:

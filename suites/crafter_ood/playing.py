@@ -31,7 +31,7 @@ class VerbNounTask(GameViews, ABC):
     """One task; its name is a key of `guidebench.suites.crafter_ood.quests.QUESTS`.
 
     The reward is 1 in a step of success, which ends the episode, and else 0. Impossible actions do nothing and are
-    counted. Subclasses define progress (`_begun`, `_advance`, `completion`).
+    counted. Subclasses define progress (`_begin_progress`, `_advance`, `completion`).
     """
 
     def __init__(self, name: str, settings: CrafterOod) -> None:
@@ -62,7 +62,7 @@ class VerbNounTask(GameViews, ABC):
             if self._start():
                 self._explored.forget()
                 self._explored.look(self._game)
-                self._begun()
+                self._begin_progress()
                 self._new[:] = False
                 return
         raise UserError(
@@ -144,7 +144,7 @@ class VerbNounTask(GameViews, ABC):
     # Progress
 
     @abstractmethod
-    def _begun(self) -> None:
+    def _begin_progress(self) -> None:
         """Forget the progress of the world before: another has begun, in a new episode or after a death."""
 
     @abstractmethod

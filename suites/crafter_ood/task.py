@@ -23,7 +23,7 @@ class OodTask(VerbNounTask):
         super().__init__(name, settings)
         self._met = np.zeros(len(self.quest.subgoals), bool)
 
-    def _begun(self) -> None:
+    def _begin_progress(self) -> None:
         self._met[:] = False
         self._advance()
 

@@ -119,12 +119,12 @@ def layout(task: str, room_rules: Rules, distractors: int, number: int) -> Layou
         if thing in alone:
             reserved[alone[thing]] -= 1
         room = [at for at in np.flatnonzero(is_allowed).tolist() if load[at] + reserved[at] < SLOTS]
-        chosen = _one([at for at in room if load[at] < CROWD] or room, random)
+        chosen = _choose([at for at in room if load[at] < CROWD] or room, random)
         place[thing], slot[thing] = chosen, load[chosen]
         load[chosen] += 1
     x, y = plan.free[random.integers(len(plan.free))].tolist()
     return Layout(plan, place, slot, x, y, float(random.uniform(0, 2 * math.pi)))
 
 
-def _one(choices: Sequence[int], random: np.random.Generator) -> int:
+def _choose(choices: Sequence[int], random: np.random.Generator) -> int:
     return choices[int(random.integers(len(choices)))]

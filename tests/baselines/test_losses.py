@@ -149,7 +149,7 @@ def test_an_update_with_added_losses_is_not_captured() -> None:
     for step in range(20, 26):
         for learner in (plain, captured):
             learner.update(batch(step), ONE, step, None, losses)
-    assert not captured._learn._taken and same(plain.state(0), captured.state(0))
+    assert not captured._learn._warm_ups and same(plain.state(0), captured.state(0))
 
 
 def test_the_batch_of_a_loss_is_that_of_its_seeds() -> None:

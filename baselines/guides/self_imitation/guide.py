@@ -60,7 +60,7 @@ class SelfImitationGuide(BaseGuide):
         memory_build = dataclasses.replace(build, capacity=config.capacity, slots=slots, events=())
         replay = Per(config.alpha, config.beta, config.beta > 0, config.epsilon, new_priority="maximum")
         self.memory = Uneven(memory_build, replay, (RETURN,), name=NAME)
-        self._begun = np.zeros(build.rows, np.int64)
+        self._episode_starts = np.zeros(build.rows, np.int64)
         """[S], number of the first transition of the episode being stored."""
         self._advantage: Array = np.zeros((build.rows, config.batch_size), np.float32)
         """(R − Q)₊ of the last batch, [S, B]."""
@@ -72,11 +72,11 @@ class SelfImitationGuide(BaseGuide):
         ended = transition.terminated | transition.truncated
         for row in np.flatnonzero(ended).tolist():
             self._keep(row, store, ctx)
-            self._begun[row] = store.written
+            self._episode_starts[row] = store.written
 
     def _keep(self, row: int, store: Store, ctx: Context) -> None:
         """Copy a seed's episode that ended with the newest transition, if it had a positive reward."""
-        first = max(int(self._begun[row]), store.written - store.live.count)
+        first = max(int(self._episode_starts[row]), store.written - store.live.count)
         slots = store.slot(np.arange(first, store.written))
         breaks = np.flatnonzero(store.read("ended", row, slots[:-1]))  # a dataset was stored in between
         slots = slots[breaks[-1] + 1 if len(breaks) else 0 :]
@@ -86,7 +86,7 @@ class SelfImitationGuide(BaseGuide):
         returns, memory = returns_to_go(rewards, self._discount), self.memory.by_seed[row]
         for start in range(0, len(slots), PIECE):
             chosen = slots[start : start + PIECE]
-            batch = store.gather(np.broadcast_to(chosen, (len(self._begun), len(chosen))))
+            batch = store.gather(np.broadcast_to(chosen, (len(self._episode_starts), len(chosen))))
             assert batch.success is not None
             for place in range(len(chosen)):
                 index = np.s_[row : row + 1, place]
@@ -134,7 +134,7 @@ class SelfImitationGuide(BaseGuide):
         """Return `guide/kept`, the transitions of rewarded episodes that may be drawn, and of the last batch
         `guide/loss`, the weighted loss, `guide/advantage`, the mean of (R − Q)₊, and `guide/raised`, the share in which
         it is positive."""
-        nothing = np.full(len(self._begun), np.nan)
+        nothing = np.full(len(self._episode_starts), np.nan)
         names = ("guide/loss", "guide/advantage", "guide/raised")
         return {
             "guide/kept": self.memory.stored.astype(np.float64),
@@ -143,10 +143,10 @@ class SelfImitationGuide(BaseGuide):
 
     def state(self, row: int) -> State:
         metrics = {name: float(values[row]) for name, values in self._metrics.items()}
-        return {"memory": self.memory.state(row), "begun": int(self._begun[row]), "told": metrics}
+        return {"memory": self.memory.state(row), "begun": int(self._episode_starts[row]), "told": metrics}
 
     def load_state(self, row: int, state: State) -> None:
         self.memory.load_state(row, state["memory"])
-        self._begun[row] = state["begun"]
+        self._episode_starts[row] = state["begun"]
         for name, value in state["told"].items():
-            self._metrics.setdefault(name, np.full(len(self._begun), np.nan))[row] = value
+            self._metrics.setdefault(name, np.full(len(self._episode_starts), np.nan))[row] = value

@@ -52,11 +52,14 @@ class Pair:
             points = self.first[name], self.second[name]
             for when, step in _moments(max(map(len, points))):
                 rows.append((name, when, *(_text(_at(series, step)) for series in points)))
-        for one, other in itertools.combinations(self.first, 2):
-            apart = _distances(self.first, one, other), _distances(self.second, one, other)
-            if apart[0].size and apart[1].size:
-                for when, step in _moments(max(map(len, apart))):
-                    rows.append((f"{one} to {other}", when, *(_text(_at(series, step)) for series in apart)))
+        for name, neighbour in itertools.combinations(self.first, 2):
+            distances = (
+                _distances(self.first, name, neighbour),
+                _distances(self.second, name, neighbour),
+            )
+            if distances[0].size and distances[1].size:
+                for when, step in _moments(max(map(len, distances))):
+                    rows.append((f"{name} to {neighbour}", when, *(_text(_at(series, step)) for series in distances)))
         cells = [[one_line(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         aligned = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
@@ -87,9 +90,9 @@ def _moments(length: int) -> list[tuple[str, int]]:
     return [(named[step], step) for step in sorted(named)]
 
 
-def _distances(segment: NamedPoints, one: str, other: str) -> Array:
+def _distances(segment: NamedPoints, first: str, second: str) -> Array:
     """Return distances float64 [H, 1] of two objects in one space; empty if their spaces differ."""
-    first_points, second_points = segment[one], segment[other]
+    first_points, second_points = segment[first], segment[second]
     if first_points.shape[1] != second_points.shape[1] or (
         len(first_points) != len(second_points) and 1 not in (len(first_points), len(second_points))
     ):

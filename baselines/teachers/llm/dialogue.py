@@ -41,8 +41,8 @@ class PairDialogue:
         """
         pair = np.asarray(content["segments"], np.float32)
 
-        async def prefer(one: int, other: int) -> Conversation[int]:
-            return await self._prefer(ask, pair[one], pair[other])
+        async def prefer(first_index: int, second_index: int) -> Conversation[int]:
+            return await self._prefer(ask, pair[first_index], pair[second_index])
 
         first, answers = await weigh(prefer, self._settings.double_check)
         if answers is None or answers["outcome"] != "labelled" or self._settings.augment != "llm":
@@ -57,9 +57,9 @@ class PairDialogue:
             return Unusable(answers)
         return answers
 
-    async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Conversation[int]:
+    async def _prefer(self, ask: AskModel, first: Array, second: Array) -> Conversation[int]:
         """Ask which of two segments [H, D] is better, shown in this order."""
-        message = prompts.pair(self._settings, self._things, self._goal, self._around, one, other)
+        message = prompts.pair(self._settings, self._things, self._goal, self._around, first, second)
         return await converse(ask, (message,), verdict, prompts.verdict_reminder, self._settings.retries)
 
     async def _imagine(

@@ -75,10 +75,10 @@ class ScriptedReader:
                 return _continued(question, pair[0], length, int(4 * chance("fault", conversation)) if spoilt else None)
         return LOST
 
-    def _compare(self, question: str, one: PromptTrajectory, other: PromptTrajectory, spoilt: bool) -> str:
+    def _compare(self, question: str, first: PromptTrajectory, second: PromptTrajectory, spoilt: bool) -> str:
         """Return a description of both trajectories, a comparison, and the verdict in its own line."""
-        sums = (_distances(one).mean(0).sum(), _distances(other).mean(0).sum())
-        answer = self._answer(question, one, other, float(sums[0] - sums[1]))
+        sums = (_distances(first).mean(0).sum(), _distances(second).mean(0).sum())
+        answer = self._answer(question, first, second, float(sums[0] - sums[1]))
         differ = f"That adds up to {sums[0]:.4f} for Trajectory 1 and {sums[1]:.4f} for Trajectory 2."
         weighed = (
             "I see no difference that matters between them.",
@@ -87,15 +87,15 @@ class ScriptedReader:
         )[answer]
         ending = "Trajectory 1 and Trajectory 2 both have something to be said for them." if spoilt else str(answer)
         return (
-            f"1. {_described('Trajectory 1', one)} {_described('Trajectory 2', other)} {differ}\n"
+            f"1. {_described('Trajectory 1', first)} {_described('Trajectory 2', second)} {differ}\n"
             f"2. All in all: {weighed}\n{ending}"
         )
 
-    def _answer(self, question: str, one: PromptTrajectory, other: PromptTrajectory, excess: float) -> int:
+    def _answer(self, question: str, first: PromptTrajectory, second: PromptTrajectory, excess: float) -> int:
         """Return 0, 1 or 2. `excess` is the first trajectory's summed distance minus the other's."""
         settings = self._settings
         thought = 0 if abs(excess) < settings.equal else 2 if excess > 0 else 1
-        both = sorted(json.dumps(trajectory.points, default=np.ndarray.tolist) for trajectory in (one, other))
+        both = sorted(json.dumps(trajectory.points, default=np.ndarray.tolist) for trajectory in (first, second))
         if thought and chance("pair", *both) < settings.error:
             thought = 3 - thought
         if chance("order", question) < settings.first_bias:

@@ -33,15 +33,17 @@ class ImageDialogue:
         no answer."""
         assert frames is not None and len(frames) == 2, "a pair has two frames"
 
-        async def prefer(one: int, other: int) -> Conversation[int]:
-            return await self._prefer(ask, frames[one], frames[other])
+        async def prefer(first_index: int, second_index: int) -> Conversation[int]:
+            return await self._prefer(ask, frames[first_index], frames[second_index])
 
         return concluded((await weigh(prefer, self._settings.double_check))[1])
 
-    async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Conversation[int]:
+    async def _prefer(self, ask: AskModel, first: Array, second: Array) -> Conversation[int]:
         """Ask which of two images [height, width, 3] is better, shown in this order."""
-        settings, (first, second) = self._settings, prompts.CAPTIONS
-        messages = (Message("user", (first, one, second, other, prompts.comparison(settings, self._goal))),)
+        settings, captions = self._settings, prompts.CAPTIONS
+        messages = (
+            Message("user", (captions[0], first, captions[1], second, prompts.comparison(settings, self._goal))),
+        )
         compared = await ask(ChatCall(messages))
         if compared.failure:
             return Conversation(None, "failed", messages, 0)

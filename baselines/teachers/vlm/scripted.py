@@ -50,13 +50,12 @@ class FrameComparer:
         verdicts = re.findall("|".join(map(re.escape, VERDICTS)), text)
         return str(VERDICTS.index(verdicts[0])) if verdicts else LOST
 
-    def _compared(self, one: Array, other: Array) -> str:
-        spreads = spread(one), spread(other)
+    def _compared(self, first: Array, second: Array) -> str:
+        spreads = spread(first), spread(second)
         difference = spreads[0] - spreads[1]
-        label = (
-            0 if not abs(difference) >= self._equal else 2 if difference > 0 else 1
-        )  # a frame without colours has no spread
-        pair = sorted(hashlib.blake2b(np.ascontiguousarray(image).tobytes()).hexdigest() for image in (one, other))
+        # the spread of a frame without colours is NaN, which compares as False
+        label = 0 if not abs(difference) >= self._equal else 2 if difference > 0 else 1
+        pair = sorted(hashlib.blake2b(np.ascontiguousarray(image).tobytes()).hexdigest() for image in (first, second))
         if label and chance("pair", *pair) < self._error:
             label = 3 - label
         sentences = (
