@@ -94,11 +94,11 @@ def test_a_step_that_is_not_stored_is_a_break(tmp_path: Path) -> None:
 
 def test_a_seed_that_has_stored_too_little_is_not_ready_and_draws_no_number(tmp_path: Path) -> None:
     found = uneven(build(tmp_path))
-    before = [each._rngs[0].bit_generator.state for each in found.each]
+    before = [each._rngs[0].bit_generator.state for each in found.by_seed]
     drawn = found.sample(11, ctx())
     assert drawn.ready.tolist() == [True, False]
     assert not drawn.batch.observation[1].any() and drawn.batch.observation[0].any()
-    after = [each._rngs[0].bit_generator.state for each in found.each]
+    after = [each._rngs[0].bit_generator.state for each in found.by_seed]
     assert after[0] != before[0] and after[1] == before[1]
 
 

@@ -97,8 +97,8 @@ def test_an_imagined_segment_that_was_not_usable_leaves_the_label() -> None:
 )
 def test_a_pair_without_a_preference_is_discarded_or_softly_labelled(value: dict[str, Any]) -> None:
     hard, soft = verdict(value), verdict(value, undecided="soft")
-    assert (hard.outcome, hard.label, hard.kept) == (value["outcome"], None, False)
-    assert (soft.outcome, soft.label, soft.kept, soft.imagined) == (value["outcome"], 0.5, True, None)
+    assert (hard.outcome, hard.label, hard.is_used) == (value["outcome"], None, False)
+    assert (soft.outcome, soft.label, soft.is_used, soft.imagined) == (value["outcome"], 0.5, True, None)
 
 
 def test_what_got_no_answer_or_none_that_can_be_read_is_never_learnt_from() -> None:
