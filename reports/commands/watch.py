@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     ended = threading.Event()
 
     def end(number: int, frame: object) -> None:
-        if ended.is_set():  # asked twice
+        if ended.is_set():  # a second signal
             raise KeyboardInterrupt
         ended.set()
 

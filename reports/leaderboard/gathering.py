@@ -25,7 +25,7 @@ from guidebench.results.verification.record import Standing
 TITLE = "guidebench leaderboard"
 REPLICATION, FURTHER = "replication", "further seeds"
 ROWS = 5_000
-"""Most rows of a board."""
+"""Most rows on a board."""
 
 
 class _Scored(NamedTuple):

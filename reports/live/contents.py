@@ -39,7 +39,7 @@ SILENT = 30.0
 ERROR = 4_000
 """Most characters of an error."""
 RUNS = 200
-"""Most runs of the table of runs, so that a study of thousands stays a page."""
+"""Most runs in the table of runs, so that the page of a study of thousands stays short."""
 POINTS = 60
 """Most points of a run's own curve in the table of runs."""
 WIDTH, HEIGHT = 90, 20

@@ -85,7 +85,7 @@ class Estimated(NamedTuple):
     """95 % interval; its ends are NaN with a single seed, and infinite where resamples do not reach their target."""
     tested: Estimate
     interval_note: str = ""
-    """What stands in the place of a comparison's interval that so few seeds do not have."""
+    """Text instead of the interval of a comparison, where there are too few seeds for one; else ""."""
 
 
 def _gain(ours: Array, theirs: Array) -> Array:

@@ -36,7 +36,7 @@ class PublishedEntry(NamedTuple):
     difference: Difference | None = None
     """Our rows less their baselines in the final score."""
     interval_note: str = ""
-    """What stands in the place of an interval that so few seeds do not have."""
+    """Text instead of the interval, where there are too few seeds for one; else ""."""
 
 
 class Line(NamedTuple):

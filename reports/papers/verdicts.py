@@ -82,7 +82,7 @@ def reasons(
 
 
 def same(model: str, intended: str) -> bool:
-    """Return whether a model is the wanted one, or a dated version of it.
+    """Return whether a model is the intended one, or a dated version of it.
 
     >>> same("gpt-4o-2024-08-06", "gpt-4o"), same("gpt-4o-mini", "gpt-4o")
     (True, False)
@@ -102,7 +102,7 @@ def _by_role(cell: CellRecord, roles: Mapping[str, str], usual: Mapping[str, str
     for role, part, stage_words in answering:
         intended = usual if stage_words else roles
         if stage_words and (role, part.model) in row_models and roles.get(role) == usual.get(role):
-            continue  # said of the row already
+            continue  # the row itself already gives this reason
         if part.backend in SCRIPTED:
             yield f"{role} {part.model}, {part.backend}{stage_words}"
         elif not intended.get(role):

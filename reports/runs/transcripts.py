@@ -1,9 +1,9 @@
-"""What was planned, said and done in evaluation episodes of a run, for its page: the records of logs, joined by
+"""Transcripts of a run's evaluation episodes for its page: plans, replies and actions from its logs, joined by
 evaluation and episode, with the frames that `bench eval RUN --frames` draws of the same episodes.
 
 The logs are known by their names and columns: `trials` and `actions`, and where there are any `plans`, `reflections`
-and `routes`. A log with other columns of that name is left to the page's tables. Texts come from models and files of
-strangers: each is cut, and none becomes markup.
+and `routes`. A log with other columns of that name is left to the page's tables. Texts come from models and from
+files that may be a stranger's: each is cut, and none becomes markup.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ COUNTED: Mapping[str, tuple[str, str]] = {
     "unknown": ("reply naming no action", "replies naming no action"),
     "failed": ("question without an answer", "questions without an answer"),
 }
-"""Columns of `trials`, for one and for several."""
+"""Column of `trials` -> its words for one and for several."""
 ALWAYS = ("fast", "performed", "fallback", "reached")
-"""Columns of these that are shown if they are 0."""
+"""Columns of `COUNTED` that are shown even if they are 0."""
 PLANS, PARTS, ENDS, LINES = 4, 60, 20, 300
 """Most plans and sub-goals of an episode, lines of a sub-goal at its begin and at its end, and lines of an episode."""
 PAGE, REPLY, NAME = 2_000, 300, 80
@@ -138,7 +138,7 @@ class Transcript(NamedTuple):
     left_out: int
     """Sub-goals left out for lack of room."""
     logged_steps: int
-    """Steps whose actions the log tells; the first ones, if fewer than `length`."""
+    """Number of steps whose actions the log has; the first ones, if fewer than `length`."""
     frames: int
     """Frames of the episode."""
 

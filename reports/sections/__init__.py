@@ -296,9 +296,8 @@ def galleries(sections: Sequence[BuiltSection], source: Source, notes: list[str]
     """Draw the figures of sections; a section that fails becomes a note. No two figures have the same file name."""
     taken: set[str] = set()
     by_name: dict[str, Gallery] = {}
-    for built in sorted(
-        sections, key=lambda built: bool(built.section.by)
-    ):  # built-in figures never lose a name to others
+    # Built-in sections first, so that none of their figures loses its name to another's.
+    for built in sorted(sections, key=lambda built: bool(built.section.by)):
         mine = _for(built.section, source, notes)
         drawn = attempt(f"the figures of {built.section}", partial(_gallery, built, mine, taken), None, notes)
         if drawn is not None:

@@ -69,9 +69,9 @@ class Answered(NamedTuple):
     questions: int
     failures: int
     unread: str = ""
-    """Why the number is unknown: the error in the ledger's file."""
+    """The error in the ledger's file, because of which the numbers are unknown; else ""."""
     roles: tuple[tuple[str, RoleCount], ...] = ()
-    """The same for each role that a foundation model fills, those of stages included; () where records lack it."""
+    """The numbers of each role that a foundation model fills, stages included; () where records lack them."""
     remarks: tuple[str, ...] = ()
     """What asking parts say of a run with too few answers, such as `routed without scores`."""
 

@@ -1,8 +1,8 @@
 """Names of rows: the method, and of everything else only what differs between the rows of a study.
 
-What all rows share is said once: overrides of settings in `Names.shared`, the profile and the models in the legend
-under every table (`legends.setting`). A single row keeps its whole name. Cells are never merged: two cells of one task
-that would share a name are told apart in brackets.
+What all rows share is stated once: overrides of settings in `Names.shared`, the profile and the models in the legend
+under every table (`legends.setting`). A single row keeps its full name. Cells are never merged: two cells of one task
+that would share a name get additions in brackets.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ def row_of(
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
         for column in ("score", "success", "return", "variance", "episodes")
     )
-    draw_seed = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # whatever the row is called
+    draw_seed = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # not the label, which may change
     score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), draw_seed)
     ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:
