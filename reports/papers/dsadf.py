@@ -92,8 +92,8 @@ def _answering(planner: str, performer: str) -> dict[str, str]:
 def _begun(method: str, settings: Mapping[str, str], variant: Mapping[str, str]) -> Sequence[Reading]:
     """Return the configurations of a method that learns: with the pre-training that the variant names or, if it names
     none, with the paper's default and then, with a reason against it, without any."""
-    if named := variant.get("pretraining"):
-        return (Reading(method, {**settings, "pretraining": STAGES.get(named, named)}),)
+    if stage_name := variant.get("pretraining"):
+        return (Reading(method, {**settings, "pretraining": STAGES.get(stage_name, stage_name)}),)
     return (
         Reading(method, {**settings, "pretraining": DEFAULT_STAGE}),
         Reading(method, {**settings, "pretraining": "none"}, UNSTAGED),

@@ -252,8 +252,8 @@ class Estimator:
         if metric in MEASURES:
             return np.asarray(np.mean([self._means(setting.row, metric) for setting in settings], axis=0))
         ours = [self._parts(setting.row, setting.baseline) for setting in settings]
-        theirs_ = [self._parts(setting.baseline or setting.row, None) for setting in settings]
-        return METRICS[metric].value(_mean(ours), _mean(theirs_))
+        baseline_parts = [self._parts(setting.baseline or setting.row, None) for setting in settings]
+        return METRICS[metric].value(_mean(ours), _mean(baseline_parts))
 
     def lacks(self, row: ReportRow, metric: str) -> bool:
         """Return whether no run of a row recorded what a metric needs."""
@@ -266,21 +266,23 @@ class Estimator:
         """Return value, standard error and degrees of freedom of a metric, and its interval if that is not a t
         interval, else None."""
         samples = self.samples(metric, settings, formula)
-        point, drawn = float(samples[0]), samples[1:]
+        point, resampled = float(samples[0]), samples[1:]
         strata = {_stratum(row): (row, self._counted(row, metric)) for row in _rows(settings)}
         least = min(seeds for _, seeds in strata.values()) - 1
         nothing = Interval(np.asarray(point), np.asarray(np.nan), np.asarray(np.nan))
-        if least < 1 or np.isnan(drawn).mean() > 1 - LEVEL:
+        if least < 1 or np.isnan(resampled).mean() > 1 - LEVEL:
             return point, np.nan, np.nan, nothing
-        drawn = np.where(np.isnan(drawn), point, drawn)
-        never = np.isinf(drawn).mean()
+        resampled = np.where(np.isnan(resampled), point, resampled)
+        never = np.isinf(resampled).mean()
         if never > (1 - LEVEL) / 2 or np.isinf(point):
             tail = 100 * (1 - LEVEL) / 2
-            ends = np.percentile(drawn, [tail, 100 - tail], method="inverted_cdf")  # no arithmetic between infinities
+            ends = np.percentile(
+                resampled, [tail, 100 - tail], method="inverted_cdf"
+            )  # no arithmetic between infinities
             certain = np.isinf(point) and never >= (1 + LEVEL) / 2
             return point, 0.0 if certain else np.inf, least, Interval(np.asarray(point), *map(np.asarray, ends))
-        finite = np.isfinite(drawn)
-        deviations = np.where(finite, drawn - drawn[finite].mean(), 0.0)
+        finite = np.isfinite(resampled)
+        deviations = np.where(finite, resampled - resampled[finite].mean(), 0.0)
         variance, shares, freedoms = float((deviations**2).mean()), [], []
         for row, seeds in strata.values():
             times = self._drawn(row)[1:] * len(row.seeds)
@@ -320,8 +322,8 @@ class Estimator:
             if equivalence.at_bound(scores, 1 - bound, 1.0):
                 if (id(row), bound) not in self._imagined:
                     more = np.vstack([row.success, np.full((1, row.success.shape[1]), bound)])
-                    made = replace(row, success=more, seeds=(*row.seeds, _NO_SEED))
-                    self._imagined[id(row), bound], self._origins[id(made)] = made, row
+                    extended = replace(row, success=more, seeds=(*row.seeds, _NO_SEED))
+                    self._imagined[id(row), bound], self._origins[id(extended)] = extended, row
                 return self._imagined[id(row), bound]
         return row
 

@@ -156,7 +156,7 @@ class Shelf:
         for name, reading in itertools.product(
             dict.fromkeys([our_task, instead]), self._readings(task, method, variant)
         ):
-            fitting = [
+            matches = [
                 row
                 for row in self._rows
                 if suite in ("", row.cell.suite)
@@ -164,8 +164,8 @@ class Shelf:
                 and learner in ("", row.cell.learner)
                 and self._is(row, reading)
             ]
-            if fitting:
-                return min(fitting, key=lambda row: (len(self._strays(row, reading.variant)), -len(row.seeds)))
+            if matches:
+                return min(matches, key=lambda row: (len(self._strays(row, reading.variant)), -len(row.seeds)))
         return None
 
     def reasons(self, row: ReportRow, task: str, method: str, variant: Mapping[str, str]) -> list[str]:
@@ -254,15 +254,15 @@ class Shelf:
         """Return the settings of a row from these layers, and its pre-training, that the variant does not name,
         directly or through an ablation; as texts."""
         ablation_layer = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
-        named = {"chat.model", "judge.model"} if "model" in variant else set()
-        begun = self._begun(row)
-        staged = [] if PRETRAINING in variant or begun == NONE else [f"{PRETRAINING}={begun}"]
+        model_settings = {"chat.model", "judge.model"} if "model" in variant else set()
+        pretraining = self._begun(row)
+        staged = [] if PRETRAINING in variant or pretraining == NONE else [f"{PRETRAINING}={pretraining}"]
         return staged + [
             f"{name}={json.dumps(_value(setting))}"
             for name, setting in row.cell.settings.items()
             if _layer(setting).startswith(tuple(layers))
             and _layer(setting) != ablation_layer
-            and name not in {*variant, *named, *self.paper.unnamed}
+            and name not in {*variant, *model_settings, *self.paper.unnamed}
             and not _reaches(row, name)
         ]
 
@@ -282,8 +282,8 @@ def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
     place = row.cell.matrix
     if place is None or place.kind != ABLATION or place.reference == row.cell.id:
         return False
-    named = [setting for name, setting in row.cell.settings.items() if name in variant]
-    return ABLATION not in variant and not any(_layer(setting).startswith(ABLATION) for setting in named)
+    named_settings = [setting for name, setting in row.cell.settings.items() if name in variant]
+    return ABLATION not in variant and not any(_layer(setting).startswith(ABLATION) for setting in named_settings)
 
 
 def _reaches(row: ReportRow, name: str) -> bool:

@@ -37,8 +37,8 @@ Letters = Mapping[str, str]
 def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, str]:
     """Assign a letter to each reason against comparing or deciding a number, in the order of the tables."""
     entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
-    every: list[PublishedEntry | Outcome] = [*entries, *claims]
-    lettered = [verdict.reasons for verdict in every if verdict.verdict in _LETTERED]
+    verdict_entries: list[PublishedEntry | Outcome] = [*entries, *claims]
+    lettered = [verdict.reasons for verdict in verdict_entries if verdict.verdict in _LETTERED]
     distinct = list(dict.fromkeys(reason for reasons in lettered for reason in reasons))
     return {reason: _letter(index) for index, reason in enumerate(distinct)}
 

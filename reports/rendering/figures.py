@@ -124,11 +124,11 @@ def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
 
 def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
     """Return the charts of `learning_curves` as data, each with a text for readers who cannot see it."""
-    named = comparability.headings(row.place for row in rows)
-    several = Counter(place.task_id for place in named)
+    headings = comparability.headings(row.place for row in rows)
+    places_of_task = Counter(place.task_id for place in headings)
     tasks: dict[str, list[ReportRow]] = {}
     for row in rows:
-        tasks.setdefault(row.task_id if several[row.task_id] == 1 else named[row.place], []).append(row)
+        tasks.setdefault(row.task_id if places_of_task[row.task_id] == 1 else headings[row.place], []).append(row)
     return [(_learning(title, members), _words(title, members)) for title, members in tasks.items()]
 
 

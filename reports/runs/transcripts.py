@@ -210,20 +210,20 @@ def _transcript(
     logged_steps = max((int(row["first"]) + int(row["steps"]) for row in actions), default=0)
     success = bool(evaluation["success"])
     parts = list(_parts(actions, rows.get("routes", ()), logged_steps, success))
-    counted = rows["trials"][0] if rows["trials"] else {}
+    trial = rows["trials"][0] if rows["trials"] else {}
     room, shown_parts = LINES, list[Part]()
     chosen = parts if len(parts) <= PARTS else [*parts[: PARTS // 2], *parts[-PARTS // 2 :]]
     for part in chosen:
         lines = part.lines if len(part.lines) <= 2 * ENDS else (*part.lines[:ENDS], *part.lines[-ENDS:])
         lines = lines[: max(0, room)]
         room -= len(lines)
-        mine = tuple(
+        part_frames = tuple(
             (at, png) for at, png in frames
             if part.first < at <= part.first + part.steps or (at == 0 and part is parts[0])
         )  # fmt: skip
-        shown_parts.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=mine))
+        shown_parts.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=part_frames))
     return Transcript(
-        step, episode, success, float(evaluation["return"]), int(evaluation["length"]), _counts(counted),
+        step, episode, success, float(evaluation["return"]), int(evaluation["length"]), _counts(trial),
         tuple(_plans(rows.get("plans", ()), rows.get("reflections", ()))), max(0, len(rows.get("plans", ())) - PLANS),
         tuple(shown_parts), len(parts) - len(chosen), logged_steps, len(frames),
     )  # fmt: skip
@@ -234,10 +234,10 @@ def _counts(row: Mapping[str, Any]) -> tuple[str, ...]:
     texts = []
     acted = [row.get(name) or 0 for name in ("fast", "performed", "fallback")]
     numbers = {**row, "only": int(row.get("steps", 0)) - sum(map(int, acted))}
-    for name, (one, several) in COUNTED.items():
+    for name, (singular, plural) in COUNTED.items():
         number = numbers.get(name)
         if isinstance(number, int) and (number or name in ALWAYS):
-            texts.append(f"{number:,} {one if number == 1 else several}")
+            texts.append(f"{number:,} {singular if number == 1 else plural}")
     return tuple(texts)
 
 

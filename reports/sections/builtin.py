@@ -28,8 +28,8 @@ from guidebench.reports.summary.ledger import Spent
 
 
 def _beside(_: None, source: Source) -> Sequence[Drawing]:
-    drawn = overviews.drawings(source.summary.overviews, source.places)
-    return engines.drawings(source.summary, drawn) if source.rliable else drawn
+    drawings = overviews.drawings(source.summary.overviews, source.places)
+    return engines.drawings(source.summary, drawings) if source.rliable else drawings
 
 
 def _crossed(source: Source) -> list[SweepGrid]:

@@ -184,8 +184,10 @@ def row_of(
     for number, curve in sorted(evaluations.items()):
         short = curve.index[curve["episodes"] < usual]
         if len(short) and by_seed[number].status != "finished" and short[-1] == curve.index[-1]:
-            counted = f"{int(curve['episodes'].iloc[-1])} of {usual} episodes"
-            notes.append(f"{name}: seed {number}'s evaluation at step {short[-1]:,} has {counted} so far; left out")
+            episode_text = f"{int(curve['episodes'].iloc[-1])} of {usual} episodes"
+            notes.append(
+                f"{name}: seed {number}'s evaluation at step {short[-1]:,} has {episode_text} so far; left out"
+            )
             curve, short = curve.iloc[:-1], short[:-1]
         if len(short):
             notes.append(f"{name}: seed {number} has fewer than {usual} episodes at step {_listed(short)}; counted")
@@ -259,9 +261,9 @@ def row_of(
 def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
     """Return the means over seeds, with intervals, of scores and of returns [seeds, checkpoints], both from the same
     resamples."""
-    both = np.concatenate([scores, returns], axis=1)[:, None]
-    means = statistics.intervals(both, ["mean"], reps, seed)["mean"]
-    return [Interval(*(part[place] for part in means)) for place in np.split(np.arange(both.shape[2]), 2)]
+    joint = np.concatenate([scores, returns], axis=1)[:, None]
+    means = statistics.intervals(joint, ["mean"], reps, seed)["mean"]
+    return [Interval(*(part[place] for part in means)) for place in np.split(np.arange(joint.shape[2]), 2)]
 
 
 def _apart(interval: Interval) -> list[Interval]:
