@@ -33,7 +33,7 @@ class _Scored(NamedTuple):
 
     id: str
     full_row: RankedRow
-    row: RankedRow
+    counted_row: RankedRow
     board: str
     """The only task that it is ranked on, if any."""
     apart: str
@@ -79,9 +79,9 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
     opened: dict[str, Details] = {}
     for row in scored:
         full_row = row.full_row
-        tasks = details.tasks(full_row, row.row.seeds, row.id, row.score)
+        tasks = details.tasks(full_row, row.counted_row.seeds, row.id, row.score)
         only_task = tasks[0] if len(full_row.tasks) == 1 else None  # its numbers are those of the row
-        mean = only_task.mean if only_task else details.mean(details.final(row.row), row.id)
+        mean = only_task.mean if only_task else details.mean(details.final(row.counted_row), row.id)
         entries.append(_entry(row, mean, ranked.get(row.id), costs_of[full_row.source.name]))
         members = [
             member
@@ -91,7 +91,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
         ]
         opened[row.id] = Details(
             tasks=tasks,
-            curve=only_task.curve if only_task else details.curve(row.row, row.id),
+            curve=only_task.curve if only_task else details.curve(row.counted_row, row.id),
             variations=details.variations(full_row, members, row.id),
             frames=samples.of(full_row, members),
             settings=details.settings(full_row),
@@ -99,7 +99,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
             runs=details.run_names(full_row),
             bibtex=details.bibtex(full_row, cited),
             checks=details.checks(full_row),
-            error=only_task.error if only_task else details.error(row.row),
+            error=only_task.error if only_task else details.error(row.counted_row),
         )
     ordered = _sorted(_related(entries, scored))
     screening, rows_of = Screening(), {row.id: row.full_row for row in scored}
@@ -225,7 +225,7 @@ def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
     groups: dict[tuple[object, ...], list[_Scored]] = {}
     for row in scored:
         if not row.apart:
-            measures = tuple((task, measured.cell.score) for task, measured in sorted(row.row.tasks.items()))
+            measures = tuple((task, measured.cell.score) for task, measured in sorted(row.counted_row.tasks.items()))
             groups.setdefault((*row.full_row.peers, row.board, measures), []).append(row)
     ranks = {}
     for peers in groups.values():
@@ -238,7 +238,7 @@ def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
 def _entry(
     scored: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, cell_costs: Mapping[str, CellCost]
 ) -> Entry:
-    full_row, row, cell = scored.full_row, scored.row, scored.full_row.first
+    full_row, row, cell = scored.full_row, scored.counted_row, scored.full_row.first
     rank, low, high = ranks or (None, None, None)
     asking_cells = [measured.cell for measured in full_row.tasks.values() if ledger.is_billed(measured.cell)]
     billed_costs = (
