@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import schema
 from guidebench.harness.records.files import open_regular
@@ -100,7 +100,7 @@ def _row(path: Path) -> Mapping[str, Any]:
 
 
 def _last(path: Path) -> CellCost:
-    row = apart.call(f"{path}: reading its last row", apart.SECONDS, _row, path)
+    row = reader_process.call(f"{path}: reading its last row", reader_process.SECONDS, _row, path)
     if not row:
         return CellCost(0, 0.0)
     calls, usd = row.get("calls"), row.get("usd")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, count
 from guidebench.reports.leaderboard.board import Film, Films, Pictures
 from guidebench.reports.leaderboard.rows import RankedRow
@@ -89,7 +89,7 @@ class Screening:
             description = f"decoding {episode.file[:60]}"
             try:
                 webp = galleries.animation(home, episode.file)
-                encoded = apart.call(description, SECONDS, galleries.remade, webp, episode.frames)
+                encoded = reader_process.call(description, SECONDS, galleries.remade, webp, episode.frames)
             except (UserError, OSError) as error:
                 self._note(row, f"episode {episode.episode} of {run.directory} is not shown: {error}")
                 continue

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from guidebench import results
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.reports.leaderboard.board import Frames
 from guidebench.reports.leaderboard.rows import Member, RankedRow
@@ -73,7 +73,7 @@ class Samples:
                 if place.reference in references
             }
             for picture in self._pictures(source):
-                if caption := names.get((picture.where, picture.name), ""):
+                if caption := names.get((picture.task, picture.name), ""):
                     yield source.name, caption, picture.png
 
     def _episode_frames(self, row: RankedRow) -> Iterator[tuple[str, str, bytes]]:
@@ -109,7 +109,7 @@ class Samples:
         if self._pixels < 0:
             return png
         try:
-            return apart.call("making a picture smaller", SECONDS, _shrunk, png)
+            return reader_process.call("making a picture smaller", SECONDS, _shrunk, png)
         except (UserError, OSError):
             return b""
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from guidebench.harness import statistics
 from guidebench.harness.errors import count
-from guidebench.harness.records import shown
+from guidebench.harness.records import formatting
 from guidebench.harness.records.schema import STATUSES
 from guidebench.harness.texts import duration, one_line, printable
 from guidebench.reports.live.remaking import run_link
@@ -25,7 +25,7 @@ from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, RunRecord, StudyRecord
 from guidebench.results.following import Following, Live
-from guidebench.results.growing import Curve
+from guidebench.results.row_log import Curve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -291,7 +291,7 @@ def _line(inputs: _LineInputs) -> Line:
         duration(max(0.0, (run.steps - step) / rate)) if rate else "",
         one_line(live.phase) if live else "",
         inputs.silence,
-        shown.last_line(error)[:300],
+        formatting.last_line(error)[:300],
         error[-ERROR:],
         "" if run.status == "waiting" else run_link(run.directory),
     )

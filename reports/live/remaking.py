@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from urllib.parse import quote
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.texts import printable
 from guidebench.results import StudyRecord
 
@@ -52,8 +52,8 @@ class Remaking:
         self._target: object = None
         self.underway = False
         self._ended = threading.Event()
-        memory = max(apart.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
-        self._reports, self._runs = apart.Caller(memory), apart.Caller(memory)
+        memory = max(reader_process.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+        self._reports, self._runs = reader_process.Caller(memory), reader_process.Caller(memory)
         self._one_run = threading.Lock()
         self._run_pages: dict[str, tuple[object, bytes]] = {}
         self._thread = threading.Thread(target=self._work, daemon=True)

@@ -1,4 +1,4 @@
-"""Follow a study and keep its page up to date until an event ends it."""
+"""Follow a study and keep its page up to date, until the command is interrupted."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ EVERY = 0.5
 """Seconds between two looks at the study's files (choice: a quarter of the time in which a row should appear)."""
 LAST = 2.0
 """Seconds to wait for the last look to finish when the command ends."""
+INTERRUPTION = 0.2
+"""Seconds between two checks whether the command was interrupted."""
 LONGEST = 2.0
 """Longest pause between two looks, in seconds; a shorter one is as long as the last look took, so that a slow disk gets
 rest."""
 
 
-def watch(study: Path, port: int, begun: Callable[[str], None], ended: threading.Event) -> None:
-    """Serve the page of a study, which need not exist yet, until `ended` is set. `begun` is called with its address.
+def watch(study: Path, port: int, begun: Callable[[str], None], is_interrupted: Callable[[], bool]) -> None:
+    """Serve the page of a study, which need not exist yet, until `is_interrupted()`, which a signal handler may set.
+    `begun` is called with the page's address.
 
     Raises UserError if the port cannot be taken.
     """
+    ended = threading.Event()
     board = Board(study.absolute().name)
     with Remaking(study) as remaking, Server(port, board, remaking) as serving, Following(study) as following:
         serves = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -37,7 +41,8 @@ def watch(study: Path, port: int, begun: Callable[[str], None], ended: threading
         follows.start()
         try:
             begun(serving.address)
-            ended.wait()
+            while not is_interrupted():  # a lock without a time limit can miss a signal that comes just before it
+                time.sleep(INTERRUPTION)
         finally:
             ended.set()
             board.end()

@@ -30,7 +30,7 @@ def contents(report: PaperReport) -> dict[str, bytes]:
     for drawing in report.figures.drawings:
         files[f"{drawing.name}.pdf"], files[f"{drawing.name}.png"] = drawing.pdf, drawing.png
     for picture in report.samples:
-        files[f"figure-{report.paper.samples}-{picture.where.rpartition('/')[2]}-{picture.name}.png"] = picture.png
+        files[f"figure-{report.paper.samples}-{picture.task.rpartition('/')[2]}-{picture.name}.png"] = picture.png
     files[f"{report.name}-document.tex"] = document(report, list(files)).encode()
     return files
 

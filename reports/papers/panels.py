@@ -197,7 +197,7 @@ def _schedule(figure: Panels, panels: Sequence[Panel], names: Sequence[str], sou
     series = {}
     for panel in panels:
         for label, row in panel.curves.items():
-            rows = results.load(sources.study_of(row), what="metrics")
+            rows = results.load(sources.study_of(row), log="metrics")
             cell_rows = rows[(rows["cell"] == row.cell.id)]
             if "replay/lambda" in cell_rows:
                 series[label] = cell_rows.groupby("step")["replay/lambda"].mean().dropna()

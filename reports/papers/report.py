@@ -80,7 +80,7 @@ class Library:
         if id(row) not in self._seconds:
             study = self.study(row)
             if id(study) not in self._timings:
-                self._timings[id(study)] = results.load(study, what="timings")
+                self._timings[id(study)] = results.load(study, log="timings")
             timings = self._timings[id(study)]
             last = timings[timings["cell"] == row.cell.id].groupby("seed").last()
             self._seconds[id(row)] = float((last["seconds"] / last["step"]).mean()) if len(last) else math.nan

@@ -111,7 +111,7 @@ def difference(gap: Difference | None) -> str:
         return ""
     comparison = gap.comparison
     digits = scoring.digits([comparison.difference])
-    amount = tables.difference(comparison.difference, comparison.told, digits).replace("-", "−")
+    amount = tables.difference(comparison.difference, comparison.interval_note, digits).replace("-", "−")
     p, needed = tables.p_value(comparison.p), tables.needed(comparison.needed)
     why = f" ({comparison.unknown})" if comparison.unknown else ""
     return f"final {gap.score.name} {amount} from {gap.baseline}, p {p}, {needed} seeds needed{why}"

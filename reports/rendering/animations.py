@@ -10,7 +10,7 @@ def chosen(gallery: Gallery, number: int) -> str:
     """Return a sentence on how the drawn episodes of a gallery were chosen among those of the final policy; `number`:
     how many are drawn."""
     task_id = f"{gallery.suite}/{gallery.task}"
-    if gallery.own:
+    if gallery.from_run:
         of = f"the last evaluation of the run with seed {gallery.seed} on {task_id}, at step {gallery.step:,}"
     else:
         of = f"an evaluation of the final policy on new layouts of {task_id}, seed {gallery.seed}"

@@ -393,8 +393,10 @@ def _difference(line: Line, reference: ReportRow, style: Style, digits: int) -> 
     if line.comparison is None:
         return TableCell("")
     interval = line.comparison.adjusted
-    if style.spread != PM and line.comparison.told:
-        return TableCell(_digits(interval.estimate, digits), after=rf"\ {{\scriptsize {line.comparison.told}}}")
+    if style.spread != PM and line.comparison.interval_note:
+        return TableCell(
+            _digits(interval.estimate, digits), after=rf"\ {{\scriptsize {line.comparison.interval_note}}}"
+        )
     error = standard_error(line.row.scores[:, -1:], reference.scores[:, -1:])
     return estimate(interval, style, error, digits=digits)
 

@@ -221,7 +221,7 @@ def compared(line: Line, digits: int = 2) -> list[str]:
     if comparison is None:
         return ["—"] * 3
     return [
-        difference(comparison.adjusted, comparison.told, digits),
+        difference(comparison.adjusted, comparison.interval_note, digits),
         p_value(comparison.adjusted_p),
         needed(comparison.needed),
     ]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import cassette, keeping
+from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.cassette_checks import CHECKS, kind_of
 from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
@@ -88,7 +88,7 @@ class Calls(NamedTuple):
 
 def recorded(study: Path, run: str) -> Calls:
     """Return the calls of a run, CELL/SEED, from the cassettes in a study's directory."""
-    directory = keeping.folder(study)
+    directory = study_models.folder(study)
     shards = sorted(directory.glob(cassette.SHARDS))
     notes = [f"models/: {len(shards) - FILES} cassettes are left out"] if len(shards) > FILES else []
     calls, answered, failed = list[ShownCall](), 0, 0
@@ -158,7 +158,7 @@ def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, 
         kind.kind,
         brief(row["model"], 200),
         tuple(
-            ShownMessage(brief(role, 20), album.parts(db, content)) for role, content in kind.shown(question)[:PARTS]
+            ShownMessage(brief(role, 20), album.parts(db, content)) for role, content in kind.sections(question)[:PARTS]
         ),
         answer,
         brief(row["kind"], 50) if table == "failures" else "",

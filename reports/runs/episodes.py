@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.galleries import CONTENTS
 from guidebench.harness.records.study import ACTED, FRAMES, GALLERY, LOGGED, QUESTIONS, VIDEOS
@@ -368,7 +368,7 @@ def _animations(run: Path) -> tuple[Gallery | None, tuple[Animation, ...], tuple
             if len(webp) > room:
                 raise UserError(f"left out, since it has {len(webp):,} bytes and a page has room for {room:,} more")
             description = f"decoding {brief(episode.file, 60)}"
-            apart.call(description, PATIENCE, galleries.check, webp, episode.frames)
+            reader_process.call(description, PATIENCE, galleries.check, webp, episode.frames)
         except (UserError, OSError) as error:
             notes.append(f"{GALLERY}, episode {episode.episode}: {error}")
             continue

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import open_regular
 from guidebench.results.images import size
@@ -39,7 +39,7 @@ def content(path: Path, most: int) -> bytes:
 def document(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file, parsed in a separate process; raise UserError if the file contains anything
     else."""
-    return apart.call(f"{path.name}: reading it", apart.SECONDS, _document, path)
+    return reader_process.call(f"{path.name}: reading it", reader_process.SECONDS, _document, path)
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from guidebench import results
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.reports.runs import calls, episodes
 from guidebench.reports.runs.reading import brief, names, tail, within
@@ -89,12 +89,13 @@ def read(directory: str | Path) -> Record:
             notes.append(f"{log_name} is left out: the logs of the run have more than {ALL_ROWS:,} bytes together")
             continue
         rows_of = partial(_rows, _bare(study), home, log_name)
-        frame = _attempt(partial(apart.call, f"{home}: reading its {log_name}", PATIENCE, rows_of), notes)
+        frame = _attempt(partial(reader_process.call, f"{home}: reading its {log_name}", PATIENCE, rows_of), notes)
         if frame is not None and not frame.empty:
             rows[log_name] = frame
     read_calls = partial(calls.recorded, study.directory, f"{run.cell.id}/{run.seed}")
     run_calls = (
-        _attempt(partial(apart.call, "models/: reading the calls", CASSETTES, read_calls), notes) or calls.Calls()
+        _attempt(partial(reader_process.call, "models/: reading the calls", CASSETTES, read_calls), notes)
+        or calls.Calls()
     )
     run_episodes = episodes.episodes(home)
     log = _attempt(partial(_log, study.directory, run), notes)
@@ -138,7 +139,7 @@ def _rows(study: StudyRecord, home: Path, log: str) -> pd.DataFrame | None:
             raise UserError(f"{path} has {size:,} bytes; at most {ROWS:,} are read")
     if (home / f"{log}.parquet").is_file():
         limits.footer(home / f"{log}.parquet")
-    return results.load(study, what=log)
+    return results.load(study, log=log)
 
 
 def _files(home: Path, log: str) -> tuple[Path, Path]:

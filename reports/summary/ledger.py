@@ -153,7 +153,7 @@ def _of_cells(study: StudyRecord) -> dict[str, Answered]:
 
 
 def _answered(study: StudyRecord) -> dict[str, Answered]:
-    rows = results.load(study, what="ledger") if study.cells else None
+    rows = results.load(study, log="ledger") if study.cells else None
     if rows is None or "questions" not in rows:
         return {}
     last = rows[rows["questions"].notna()].sort_values("step").groupby(["cell", "seed"]).tail(1)

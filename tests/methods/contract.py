@@ -293,7 +293,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
     differing = [name for name in one if one[name] != other[name]]
     assert not differing, "a run that was killed, and one that was not and replays its answers, differ"
     if "{" in row.words and "=scripted" not in row.words:  # models whose answers are recorded, and no others
-        spending = results.load(whole, what="ledger")
+        spending = results.load(whole, log="ledger")
         assert spending["questions"].any() and not spending["billed_calls"].any()
     reported(whole, row.sections.split())
     return killed

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from guidebench.harness.models import cassette, keeping
+from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import ChatCall, JudgeCall, Message
 from guidebench.reports.runs import calls
@@ -84,7 +84,7 @@ LAYOUT = "is no cassette, or one of another version"
 def test_a_row_that_was_changed_is_named_and_the_rest_shown_unless_the_layout_is_another(
     study: Path, statement: str, says: str
 ) -> None:
-    with closing(sqlite3.connect(keeping.folder(study) / cassette.MERGED)) as db, db:
+    with closing(sqlite3.connect(study_models.folder(study) / cassette.MERGED)) as db, db:
         db.execute(statement)
     found = calls.recorded(study, "cell/0")
     assert len(found.sample) < 5 and any(says in note for note in found.notes), found.notes
@@ -92,7 +92,7 @@ def test_a_row_that_was_changed_is_named_and_the_rest_shown_unless_the_layout_is
 
 
 def test_no_database_and_a_link_out_of_the_study_are_not_read(study: Path, tmp_path_factory) -> None:
-    file = keeping.folder(study) / cassette.MERGED
+    file = study_models.folder(study) / cassette.MERGED
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "mine.sqlite"
     file.rename(elsewhere)
     file.symlink_to(elsewhere)
@@ -105,7 +105,7 @@ def test_no_database_and_a_link_out_of_the_study_are_not_read(study: Path, tmp_p
 def test_reading_leaves_the_study_as_it_was_and_is_given_up_or_left_for_later(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = keeping.folder(study) / cassette.MERGED
+    file = study_models.folder(study) / cassette.MERGED
     before = {path: path.read_bytes() for path in file.parent.rglob("*") if path.is_file()}
     calls.recorded(study, "cell/0")
     assert {path: path.read_bytes() for path in file.parent.rglob("*") if path.is_file()} == before

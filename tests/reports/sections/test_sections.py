@@ -76,7 +76,7 @@ def test_a_guide_of_another_package_logs_rows_and_adds_a_section_over_a_stop(
     with pytest.raises(Stopped):
         train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s", stop=lambda: next(asked) > 110)
     whole = train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s")
-    assert len(results.load(whole, what="waypoints")) == 20
+    assert len(results.load(whole, log="waypoints")) == 20
     content, page = report(whole)
     (cell,) = results.study(whole).cells
     assert content["places"] == [cell.id] and content["preferences"] == [] and content["notes"] != []
