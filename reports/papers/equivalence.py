@@ -96,7 +96,7 @@ class Published(NamedTuple):
 
 
 def printed(value: float, error: float, kind: str, seeds: int | None) -> Published:
-    """Convert a published value with its printed error to its standard error; `kind` is sd (of the sample),
+    """Return a published value with its printed error converted to a standard error; `kind` is sd (of the sample),
     population_sd, sem, unknown or empty."""
     if kind == "sd" and seeds is not None:
         error /= np.sqrt(seeds)
