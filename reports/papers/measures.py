@@ -23,7 +23,7 @@ OfRuns = Callable[["pd.DataFrame", ReportRow], Mapping[int, float]]
 
 
 OfEpisodes = Callable[["pd.DataFrame", ReportRow, "pd.DataFrame"], Mapping[int, float]]
-"""The same, given also the cell's evaluation episodes."""
+"""Function from the records of one cell, its row and its evaluation episodes to the number of each seed that has it."""
 
 
 class Measure(NamedTuple):
@@ -233,7 +233,7 @@ OF_DRAWS = (
 OF_MACHINES = ("steps_per_second", "seconds_per_step", "seconds_per_clip", "frames_per_second", "gibibytes")
 """Prefixes of metrics that depend on the machine on which they were measured."""
 SECONDS = "seconds"
-"""Metric that does so too, whose name is a prefix of others."""
+"""A further metric that depends on the machine; it is compared in full, since other metrics begin with its name."""
 
 
 class Measured:

@@ -1,5 +1,5 @@
-"""What became of evaluation episodes beside their score, for suites whose tasks count more (`HasOutcomes`): the numbers
-that they count, such as completion and survival, and how long episodes were, in steps and in seconds.
+"""Outcomes of evaluation episodes besides their score, for suites whose tasks count them (`HasOutcomes`): numbers such
+as completion and survival, and the length of episodes in steps and in seconds.
 
 The data are the records `outcomes`, `evaluations` and `timings` of runs; privileged, for evaluation only.
 """

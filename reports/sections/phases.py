@@ -30,7 +30,7 @@ COLUMNS = 2
 PANEL, TITLE_LINE, LEGEND_LINE, AROUND = 1.25, 0.13, 0.15, 0.5
 """Inches of a row of panels, of a further line of a title, of a line of the legend, and of the axis label and edges."""
 MOST_BESIDE, MARK_CHARACTERS = 3, 5
-"""Most spreads in a line of the legend, and characters that an entry's mark is as wide as."""
+"""Most entries in a line of the legend, and characters that an entry's mark is as wide as."""
 OPACITY = 0.5
 DRAWN, STORED = "drawn/", "stored/"
 

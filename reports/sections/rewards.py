@@ -53,7 +53,7 @@ class Learned(NamedTuple):
     """The learned reward at the last probe that all runs have had, in [0, 1], [T]."""
     correlation: Interval
     steps: Array
-    """Correlation at the probes that all runs have had, [n]."""
+    """Environment steps of the probes that all runs have had, [n]."""
     accuracy: Interval | None
     """Accuracy on unseen pairs, [n]; None if the task has none."""
 

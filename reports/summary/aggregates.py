@@ -70,7 +70,7 @@ class Scores:
     final: Mapping[str, Array]
     """Label -> [runs, tasks] at the last evaluation."""
     samples: Mapping[str, Sample]
-    """Label -> the same with what episodes say of it."""
+    """Label -> the final scores with the variances of their episodes."""
     steps: Array
     """Positions at which every row has an evaluation, in `unit`, [checkpoints]."""
     unit: str
@@ -82,7 +82,7 @@ class Scores:
     """Whether they are the best of more labels (`fewer`). Then no test tells them apart, since it would have to correct
     for the choice."""
     apart: str = ""
-    """What distinguishes them from other scores with the same heading (`distinct`)."""
+    """What distinguishes them from other scores with the same heading (`_distinct`)."""
 
     @property
     def place(self) -> str:

@@ -26,7 +26,7 @@ PROTOCOLS = "`bench compare --mixed-protocols`"
 DEMONSTRATIONS = "training.demonstrations"
 PRETRAINING = "pretraining"
 METHOD = "method "
-"""How the layer begins in which a method's recipe sets something."""
+"""Prefix of the layer of settings that a method's recipe sets."""
 QUOTE = '"'
 
 
