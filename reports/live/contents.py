@@ -103,7 +103,7 @@ class Contents:
 
     def __init__(self, following: Following, resamples: int = RESAMPLES) -> None:
         self._following, self._resamples = following, resamples
-        self._made: dict[str, _CellRow] = {}
+        self._cell_rows: dict[str, _CellRow] = {}
         self._compared: dict[Place, tuple[tuple[object, ...], list[ReportRow], list[str]]] = {}
         self._results = NO_RESULTS
         self._lines: dict[str, tuple[_LineInputs, str]] = {}
@@ -112,7 +112,7 @@ class Contents:
         """Return part -> HTML. `changed`: the cells that have changed since the last call (`Following.look`)."""
         study = self._following.study
         if study is None:
-            self._made, self._compared, self._results = {}, {}, NO_RESULTS
+            self._cell_rows, self._compared, self._results = {}, {}, NO_RESULTS
             return {"state": self._state(None, []), "results": "", "runs": ""}
         notes: list[str] = []
         labels = names.brief(study.cells, notes).labels
@@ -147,10 +147,10 @@ class Contents:
             runs.setdefault(run.cell.id, []).append(run)
         rows = []
         for cell in study.cells:
-            cell_row = self._made.get(cell.id)
+            cell_row = self._cell_rows.get(cell.id)
             if cell_row is None or cell.id in changed:
                 cell_row = self._row(cell, labels[cell.id], runs.get(cell.id, []), curves.get(cell.id, {}), cell_row)
-                self._made[cell.id] = cell_row
+                self._cell_rows[cell.id] = cell_row
             if cell_row.row is not None:
                 rows.append(replace(cell_row.row, label=labels[cell.id]))
             notes += cell_row.notes
@@ -176,7 +176,7 @@ class Contents:
     def _within(self, place: Place, rows: list[ReportRow]) -> tuple[tuple[object, ...], list[ReportRow], list[str]]:
         """Return the rows of a place compared with each other, with the key of this state and notes; the previous
         result if no row has changed."""
-        key = tuple((row.cell.id, row.label, self._made[row.cell.id].times) for row in rows)
+        key = tuple((row.cell.id, row.label, self._cell_rows[row.cell.id].times) for row in rows)
         if place in self._compared and self._compared[place][0] == key:
             return self._compared[place]
         notes: list[str] = []

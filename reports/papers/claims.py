@@ -135,11 +135,11 @@ def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: E
         values: dict[str, Any] = {name: getattr(row, COLUMNS.get(name, name)) for name in Claim._fields}
         variant = published.variant(values["variant"])
         claim = Claim(**{**values, "variant": variant, "metric": matching.metric(values["metric"], variant)})
-        outcomes.append(_tested(claim, numbers, shelf, estimator))
+        outcomes.append(_test_claim(claim, numbers, shelf, estimator))
     return outcomes
 
 
-def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> Outcome:
+def _test_claim(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> Outcome:
     if claim.formula == "none":
         return Outcome(claim, (), verdicts.PUBLISHED_ONLY, ("runs cannot test it",))
     if claim.suite in shelf.paper.robots:
@@ -150,19 +150,19 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
         cases, reasons = _cases(claim, numbers, shelf, estimator)
     except _MissingRun as missing:
         return Outcome(claim, (), verdicts.NOT_RUN, (str(missing),))
-    pairs = list(_findings(claim, cases, estimator, bool(_named(claim, numbers)), shelf))
+    pairs = list(_findings(claim, cases, estimator, bool(_paper_tasks(claim, numbers)), shelf))
     findings = tuple(finding for finding, _ in pairs)
     if any(np.isnan(finding.ours.estimate) for finding in findings):
         reasons = (*reasons, "not defined here: a baseline that never succeeded")
     if reasons:
         return Outcome(claim, findings, verdicts.NOT_COMPARABLE, reasons)
-    verdict = _together({finding.verdict for finding in findings})
+    verdict = _combined_verdict({finding.verdict for finding in findings})
     undecided = [why for finding, why in pairs if finding.verdict == verdicts.INCONCLUSIVE]
     why = tuple(dict.fromkeys(itertools.chain(*undecided))) if verdict == verdicts.INCONCLUSIVE else ()
     return Outcome(claim, findings, verdict, why)
 
 
-def _together(verdict_set: set[str]) -> str:
+def _combined_verdict(verdict_set: set[str]) -> str:
     """Combine the verdicts on a claim's numbers into one: any that refutes decides; otherwise all must support the
     claim."""
     if verdicts.NOT_REPRODUCED in verdict_set:
@@ -200,11 +200,11 @@ def _cases(
                 continue
             of = first.without(spanned).beside(second.without(spanned)) if second else str(first)
             cases.append(_Case(of, place[0], row(place, first), row(place, second) if second else None))
-    if not cases and not _named(claim, numbers):
+    if not cases and not _paper_tasks(claim, numbers):
         raise _MissingRun("no task has all of its runs")
     if not cases:
         raise _MissingRun(f"{claim.task or 'its tasks'} in none of the paper's tables")
-    if not _named(claim, numbers) and claim.metric not in OF_DRAWS:
+    if not _paper_tasks(claim, numbers) and claim.metric not in OF_DRAWS:
         tasks = dict.fromkeys(case.ours.cell.task for case in cases)
         reasons.append(matching.unnamed(tasks))
     return cases, tuple(dict.fromkeys(reasons))
@@ -280,7 +280,7 @@ def _products(
     return pairs
 
 
-def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
+def _paper_tasks(claim: Claim, numbers: pd.DataFrame) -> list[str]:
     """Return the tasks for which the paper has numbers of the claim's metric in the claim's suites, or of any metric if
     there are none. Empty for a metric of `OF_DRAWS`, whose claims hold on any task."""
     if claim.metric in OF_DRAWS:
@@ -303,7 +303,7 @@ def _places(
         paper_tasks = list(dict.fromkeys(single["task"]))
         variants = map(published.variant, dict.fromkeys(suite_numbers["variant"]))
         learners = {name for variant in variants for name in variant.get("learner", "").split(",")}
-        if not _named(claim, numbers):
+        if not _paper_tasks(claim, numbers):
             sides = [side for pair in pairs for side in pair if side]
             paper_tasks = [
                 task

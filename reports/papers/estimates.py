@@ -200,7 +200,7 @@ class Estimator:
             self._reading(metric, reading, formula)
             for reading in (settings, *self._with_imagined_seeds(metric, settings))
         ]
-        seeds = min(self._counted(row, metric) for row in _rows(settings))
+        seeds = min(self._seed_count(row, metric) for row in _rows(settings))
         value, error, freedom = (
             np.array(column, float) for column in zip(*[reading[:3] for reading in readings], strict=True)
         )
@@ -267,7 +267,7 @@ class Estimator:
         interval, else None."""
         samples = self.samples(metric, settings, formula)
         point, resampled = float(samples[0]), samples[1:]
-        strata = {_stratum(row): (row, self._counted(row, metric)) for row in _rows(settings)}
+        strata = {_stratum(row): (row, self._seed_count(row, metric)) for row in _rows(settings)}
         least = min(seeds for _, seeds in strata.values()) - 1
         nothing = Interval(np.asarray(point), np.asarray(np.nan), np.asarray(np.nan))
         if least < 1 or np.isnan(resampled).mean() > 1 - LEVEL:
@@ -285,7 +285,7 @@ class Estimator:
         deviations = np.where(finite, resampled - resampled[finite].mean(), 0.0)
         variance, shares, freedoms = float((deviations**2).mean()), [], []
         for row, seeds in strata.values():
-            times = self._drawn(row)[1:] * len(row.seeds)
+            times = self._weights_of(row)[1:] * len(row.seeds)
             shares.append(float(((deviations @ (times - 1) / len(deviations)) ** 2).sum()) * seeds / (seeds - 1))
             freedoms.append(seeds - 1)
         linear = sum(share * freedom / (freedom + 1) for share, freedom in zip(shares, freedoms, strict=True))
@@ -294,7 +294,7 @@ class Estimator:
         freedom = sum(shares) ** 2 / sum(share**2 / degrees for share, degrees in zip(shares, freedoms, strict=True))
         return point, float(np.sqrt(variance * sum(shares) / linear)), freedom, None
 
-    def _counted(self, row: ReportRow, metric: str) -> int:
+    def _seed_count(self, row: ReportRow, metric: str) -> int:
         """Return how many seeds of a row have the metric."""
         return int(np.isfinite(self._measured(row, metric)).sum()) if metric in MEASURES else len(row.seeds)
 
@@ -330,7 +330,7 @@ class Estimator:
     def _means(self, row: ReportRow, metric: str) -> Array:
         """Return the mean of a measure over a row's runs that have one, [1 + reps]: the point estimate, then each
         resample; NaN after the first with a single run."""
-        values, weights = self._measured(row, metric), self._drawn(row)
+        values, weights = self._measured(row, metric), self._weights_of(row)
         has_number = np.isfinite(values)
         with np.errstate(invalid="ignore"):
             means = weights @ np.where(has_number, values, 0) / (weights @ has_number)
@@ -343,7 +343,7 @@ class Estimator:
         if key not in self._parts_of:
             pieces = []
             size = max(1, _CHUNK // row.success.shape[1])
-            weights = self._drawn(row)
+            weights = self._weights_of(row)
             target = None if baseline is None else self._parts(baseline, None).best
             for start in range(0, len(weights), size):
                 chunk = slice(start, start + size)
@@ -363,7 +363,7 @@ class Estimator:
             )
         return self._parts_of[key]
 
-    def _drawn(self, row: ReportRow) -> Array:
+    def _weights_of(self, row: ReportRow) -> Array:
         """Return the weight of every seed of a row in the point estimate and in each resample, [1 + reps, seeds]; rows
         of one configuration have the same."""
         stratum = _stratum(row)

@@ -199,7 +199,7 @@ class Shelf:
     def _readings(self, task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
         """Return which of our configurations a number's method and variant may mean, in order of preference."""
         if self.paper.reads is None:
-            return [Reading(method, self._ours(variant))]
+            return [Reading(method, self._our_variant(variant))]
         theirs = {key: value for key, value in variant.items() if key not in (DATA, HARDWARE)}
         return self.paper.reads(self.paper.tasks.get(task, task), method, theirs)
 
@@ -226,7 +226,7 @@ class Shelf:
                 if text not in names:
                     return False
             elif key == PRETRAINING:
-                if self._begun(row) != text:
+                if self._pretraining_of(row) != text:
                     return False
             elif key == EVALUATED:
                 if [stage.method for stage in row.cell.stages[-1:]] != [text]:
@@ -244,7 +244,7 @@ class Shelf:
         usual = self.paper.roles[role] == model and part.backend in ("", *verdicts.SCRIPTED)
         return usual or verdicts.same(part.model, model)
 
-    def _begun(self, row: ReportRow) -> str:
+    def _pretraining_of(self, row: ReportRow) -> str:
         """Return the method of a row's pre-training, or `NONE`; the stage whose policy a transfer evaluates is no
         pre-training."""
         before = row.cell.stages[:-1] if row.cell.method in self.paper.transfers else row.cell.stages
@@ -255,7 +255,7 @@ class Shelf:
         directly or through an ablation; as texts."""
         ablation_layer = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
         model_settings = {"chat.model", "judge.model"} if "model" in variant else set()
-        pretraining = self._begun(row)
+        pretraining = self._pretraining_of(row)
         staged = [] if PRETRAINING in variant or pretraining == NONE else [f"{PRETRAINING}={pretraining}"]
         return staged + [
             f"{name}={json.dumps(_value(setting))}"
@@ -266,7 +266,7 @@ class Shelf:
             and not _reaches(row, name)
         ]
 
-    def _ours(self, variant: Mapping[str, str]) -> dict[str, str]:
+    def _our_variant(self, variant: Mapping[str, str]) -> dict[str, str]:
         """Return a paper's variant with our names of settings and values, without its data and hardware."""
         settings = {}
         for key, value in variant.items():

@@ -183,7 +183,7 @@ def saved(figure: Figure) -> tuple[bytes, bytes]:
 def lines(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
     """Draw a chart and return PNG and PDF, in panels if it has more than `FEW` curves; `places`: label -> index of its
     style (`styles`)."""
-    return _together(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
+    return _single_axes(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
 
 
 def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
@@ -211,7 +211,7 @@ def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
         return saved(figure)
 
 
-def _together(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
+def _single_axes(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
     labels = [textwrap.fill(literal(curve.label), LABEL_CHARACTERS) for curve in chart.curves]
     columns = 2 if max(map(len, labels)) <= LABEL_CHARACTERS // 2 and len(labels) > 1 else 1
     below = sum(label.count("\n") + 1 for label in labels)

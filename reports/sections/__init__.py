@@ -238,7 +238,7 @@ def _raising_line(error: BaseException) -> str:
 def build(sections: Sequence[Section], source: Source, notes: list[str]) -> list[BuiltSection]:
     """Load those of the sections whose logs a study has, with their tables; a section that fails becomes a note."""
     attempts = (
-        attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
+        attempt(str(section), partial(_build_section, section, _for(section, source, notes)), None, notes)
         for section in sections
         if set(section.needs) <= {EVALUATIONS, *source.study.logs}
     )
@@ -252,7 +252,7 @@ def _for(section: Section, source: Source, notes: list[str]) -> Source:
     return replace(source, needs=(*section.needs, *further), notes=notes)
 
 
-def _made(section: Section, source: Source) -> BuiltSection:
+def _build_section(section: Section, source: Source) -> BuiltSection:
     content = section.load(source)
     tables, listings = list(section.tables(content)), list(section.listings(content))
     for table in tables:

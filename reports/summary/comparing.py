@@ -180,16 +180,16 @@ def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
             yield f"{task_id}: {label} was made elsewhere; that its protocol is the same is not on record"
 
 
-def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
+def _versions(first: CellRecord, second: CellRecord) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
     """Yield (kind, name, both versions) for the parts that two cells share in different versions."""
-    for kind in sorted(one.versions.keys() & other.versions.keys()):
-        names = [_named(cell, kind) for cell in (one, other)]
-        versions = one.versions[kind], other.versions[kind]
+    for kind in sorted(first.versions.keys() & second.versions.keys()):
+        names = [_part_name(cell, kind) for cell in (first, second)]
+        versions = first.versions[kind], second.versions[kind]
         if names[0] == names[1] and versions[0] != versions[1]:
             yield kind, names[0], versions
 
 
-def _named(cell: CellRecord, role: str) -> str:
+def _part_name(cell: CellRecord, role: str) -> str:
     """Return the name of a cell's suite, of its method, or of its part in a role; "" if it has none."""
     if role in ("suite", "method"):
         return cell.suite if role == "suite" else cell.method

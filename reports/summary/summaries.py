@@ -224,7 +224,7 @@ def row_of(
     if len(common) > 1:
         ends.append(statistics.area_under_curve(scores[:, None], np.asarray(common))[:, 0])
     intervals = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, draw_seed)
-    final, final_return, final_success, *area = _apart(intervals["mean"])
+    final, final_return, final_success, *area = _split(intervals["mean"])
     sign = cell.score.sign
     best = int(np.argmax(sign * score_curve.estimate))
     reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
@@ -245,7 +245,7 @@ def row_of(
         curve=score_curve,
         return_curve=return_curve,
         final=final,
-        final_iqm=_apart(intervals["iqm"])[0],
+        final_iqm=_split(intervals["iqm"])[0],
         final_success=final_success,
         final_return=final_return,
         best=float(score_curve.estimate[best]),
@@ -266,7 +266,7 @@ def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval
     return [Interval(*(part[place] for part in means)) for place in np.split(np.arange(joint.shape[2]), 2)]
 
 
-def _apart(interval: Interval) -> list[Interval]:
+def _split(interval: Interval) -> list[Interval]:
     """Split an interval of arrays [n] into n intervals."""
     return [Interval(*map(np.asarray, ends)) for ends in zip(*interval, strict=True)]
 
