@@ -115,11 +115,11 @@ def run(args: argparse.Namespace) -> int:
     gc.disable()  # a twentieth of the time on a large study, for no memory that matters
     try:
         if args.paper:
-            _whole_study(args, "--paper")
+            _check_no_table_arguments(args, "--paper")
             return _paper(args)
         if not (Path(args.study[0]).absolute().parent / "cell.json").is_file():
             return _study(args, rliable_resamples)
-        _whole_study(args, "the page of a run")
+        _check_no_table_arguments(args, "the page of a run")
         return _run(args)
     finally:
         if collecting:
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     """Write and print the report of one study; return the exit code."""
-    _alone(args)
+    _check_study_arguments(args)
     from guidebench.reports.rendering import wording as words
     from guidebench.reports.sections import engines, files
 
@@ -152,7 +152,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Write the page of one run; return the exit code."""
-    _alone(args)
+    _check_study_arguments(args)
     from guidebench.reports.runs import page, record
     from guidebench.reports.sections import files
 
@@ -169,7 +169,7 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _alone(args: argparse.Namespace) -> None:
+def _check_study_arguments(args: argparse.Namespace) -> None:
     """Raise UserError for arguments that only a paper's report takes: stand-ins and several studies."""
     if args.stand_in:
         raise UserError("--stand-in is allowed only with --paper")
@@ -177,7 +177,7 @@ def _alone(args: argparse.Namespace) -> None:
         raise UserError("one study at a time; `bench compare` sets several side by side, and --paper takes several")
 
 
-def _whole_study(args: argparse.Namespace, instead: str) -> None:
+def _check_no_table_arguments(args: argparse.Namespace, instead: str) -> None:
     """Raise UserError for arguments that only a study's own tables take; `instead` names what was asked for, in the
     message."""
     for option in ("latex_caption", "latex_label", "latex_rename", "latex_columns"):

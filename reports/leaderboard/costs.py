@@ -44,9 +44,9 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
                     total = total.plus(Answered(questions, failures))
                     texts.setdefault(id, []).append(row.get(schema.ROLES))
                     parts[id] = cell_parts
-    for id, mine in texts.items():
+    for id, cell_texts in texts.items():
         try:
-            roles, remarks = ledger.by_role(mine, parts[id])
+            roles, remarks = ledger.by_role(cell_texts, parts[id])
         except ValueError as error:
             return total._replace(unread=f"the column {schema.ROLES!r} of a ledger: {error}")
         total = total.plus(Answered(0, 0, roles=roles, remarks=remarks))

@@ -187,8 +187,8 @@ def settings(row: RankedRow) -> tuple[Setting, ...]:
     by_name: dict[str, dict[tuple[str, str], list[str]]] = {}
     for task, measured in row.tasks.items():
         cell = measured.cell
-        named = {role: (part.name, "part") for role, part in cell.parts.items()}
-        for name, entry in named.items():
+        role_parts = {role: (part.name, "part") for role, part in cell.parts.items()}
+        for name, entry in role_parts.items():
             by_name.setdefault(name, {}).setdefault(entry, []).append(task)
         for name, setting in list(cell.settings.items())[:SETTINGS]:
             by_name.setdefault(name, {}).setdefault(_text_and_layer(setting), []).append(task)
@@ -216,9 +216,9 @@ def _machine(run: RunRecord) -> str:
     hardware = run.provenance.get("hardware")
     if not isinstance(hardware, Mapping):
         return ""
-    named = str(hardware.get("gpu") or hardware.get("processor") or "")
+    model_name = str(hardware.get("gpu") or hardware.get("processor") or "")
     cores = hardware.get("cores")
-    return clean(f"{named}, {cores} cores" if named and type(cores) is int else named, 120)
+    return clean(f"{model_name}, {cores} cores" if model_name and type(cores) is int else model_name, 120)
 
 
 def origins(row: RankedRow) -> tuple[Origin, ...]:

@@ -95,12 +95,12 @@ class Screening:
                 continue
             title = f"{animations.outcome(gallery, episode)} after {count(episode.length, 'step')}"
             about = f"{task}, seed {run.seed}, episode {episode.episode}"
-            drawn = f"{episode.frames:,} of {count(episode.moves + 1, 'frame')}"
+            frames_text = f"{episode.frames:,} of {count(episode.moves + 1, 'frame')}"
             if episode.moves < episode.length:
-                drawn += f", from step {episode.moves:,} on it goes round in circles"
+                frames_text += f", from step {episode.moves:,} on it goes round in circles"
             words = tuple((step, clean(text, CAPTION)) for step, text in episode.words[:CAPTIONS])
             film = Film(
-                clean(title, 100), clean(f"{about}; return {episode.ret:,.4g}; {drawn}", 400), words,
+                clean(title, 100), clean(f"{about}; return {episode.ret:,.4g}; {frames_text}", 400), words,
                 len(episode.words) - len(words) + episode.left_out, base64.b64encode(encoded).decode("ascii"),
             )  # fmt: skip
             yield gallery.measure == "success" and episode.success, film

@@ -79,13 +79,13 @@ class Samples:
     def _episode_frames(self, row: RankedRow) -> Iterator[tuple[str, str, bytes]]:
         """Yield (source, caption, PNG) of clips of one episode per task: the first recorded one of the first run that
         has any."""
-        several = max(1, CLIPS // len(row.tasks))
+        clips_per_task = max(1, CLIPS // len(row.tasks))
         for measured in list(row.tasks.values())[:CLIPS] if self._room else ():
-            drawn = ((run, strips(row.source.study.directory / run.directory, 1)) for run in measured.runs)
-            run, (episodes, notes) = next(((run, pair) for run, pair in drawn if any(pair)), (None, ((), ())))
+            by_run = ((run, strips(row.source.study.directory / run.directory, 1)) for run in measured.runs)
+            run, (episodes, notes) = next(((run, pair) for run, pair in by_run if any(pair)), (None, ((), ())))
             self.notes += [clean(f"{row.source.name}: {note}", 600) for note in notes]
             if run and episodes:
-                for clip in _evenly(episodes[0].clips, several):
+                for clip in _evenly(episodes[0].clips, clips_per_task):
                     words = _described(episodes[0], clip)
                     yield row.source.name, f"{measured.cell.task}, seed {run.seed}: {words}", clip.png
 
@@ -139,7 +139,7 @@ def _evenly(clips: Sequence[ClipStrip], most: int) -> list[ClipStrip]:
 
 def _described(episode: EpisodeStrips, clip: ClipStrip) -> str:
     """Return a caption of a clip: its moves, how the episode ended, the judge's score and the events."""
-    judged = "" if clip.score is None else f", {episode.judge}: {clip.score:.2f}"
-    happened = f", {', '.join(clip.events)}" if clip.events else ""
-    ended = "success" if episode.success else "no success"
-    return f"moves {clip.first}–{clip.last} of {episode.moves} ({ended}){judged}{happened}"
+    score_text = "" if clip.score is None else f", {episode.judge}: {clip.score:.2f}"
+    event_text = f", {', '.join(clip.events)}" if clip.events else ""
+    ending = "success" if episode.success else "no success"
+    return f"moves {clip.first}–{clip.last} of {episode.moves} ({ending}){score_text}{event_text}"

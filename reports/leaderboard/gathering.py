@@ -25,7 +25,7 @@ from guidebench.results.verification.record import Standing
 TITLE = "guidebench leaderboard"
 REPLICATION, FURTHER = "replication", "further seeds"
 ROWS = 5_000
-"""Most rows of a board."""
+"""Most rows on a board."""
 
 
 class _Scored(NamedTuple):
@@ -33,7 +33,7 @@ class _Scored(NamedTuple):
 
     id: str
     full_row: RankedRow
-    row: RankedRow
+    counted_row: RankedRow
     board: str
     """The only task that it is ranked on, if any."""
     apart: str
@@ -72,17 +72,17 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
         raise UserError(f"there is nothing to show: {reason}")
     scored = _scored(everything)
     ranked = _ranked(scored)
-    spent = {source.name: _costs(source, refused) for source, _ in measured_sources}
+    costs_of = {source.name: _costs(source, refused) for source, _ in measured_sources}
     compared = _variations(measured_sources, everything, notes)
     samples, cited = Samples(), dict[tuple[Any, ...], str]()
     entries: list[Entry] = []
     opened: dict[str, Details] = {}
     for row in scored:
         full_row = row.full_row
-        tasks = details.tasks(full_row, row.row.seeds, row.id, row.score)
-        alone = tasks[0] if len(full_row.tasks) == 1 else None  # its numbers are those of the row
-        mean = alone.mean if alone else details.mean(details.final(row.row), row.id)
-        entries.append(_entry(row, mean, ranked.get(row.id), spent[full_row.source.name]))
+        tasks = details.tasks(full_row, row.counted_row.seeds, row.id, row.score)
+        only_task = tasks[0] if len(full_row.tasks) == 1 else None  # its numbers are those of the row
+        mean = only_task.mean if only_task else details.mean(details.final(row.counted_row), row.id)
+        entries.append(_entry(row, mean, ranked.get(row.id), costs_of[full_row.source.name]))
         members = [
             member
             for task in full_row.tasks.values()
@@ -91,7 +91,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
         ]
         opened[row.id] = Details(
             tasks=tasks,
-            curve=alone.curve if alone else details.curve(row.row, row.id),
+            curve=only_task.curve if only_task else details.curve(row.counted_row, row.id),
             variations=details.variations(full_row, members, row.id),
             frames=samples.of(full_row, members),
             settings=details.settings(full_row),
@@ -99,7 +99,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
             runs=details.run_names(full_row),
             bibtex=details.bibtex(full_row, cited),
             checks=details.checks(full_row),
-            error=alone.error if alone else details.error(row.row),
+            error=only_task.error if only_task else details.error(row.counted_row),
         )
     ordered = _sorted(_related(entries, scored))
     screening, rows_of = Screening(), {row.id: row.full_row for row in scored}
@@ -225,7 +225,7 @@ def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
     groups: dict[tuple[object, ...], list[_Scored]] = {}
     for row in scored:
         if not row.apart:
-            measures = tuple((task, measured.cell.score) for task, measured in sorted(row.row.tasks.items()))
+            measures = tuple((task, measured.cell.score) for task, measured in sorted(row.counted_row.tasks.items()))
             groups.setdefault((*row.full_row.peers, row.board, measures), []).append(row)
     ranks = {}
     for peers in groups.values():
@@ -238,10 +238,12 @@ def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
 def _entry(
     scored: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, cell_costs: Mapping[str, CellCost]
 ) -> Entry:
-    full_row, row, cell = scored.full_row, scored.row, scored.full_row.first
+    full_row, row, cell = scored.full_row, scored.counted_row, scored.full_row.first
     rank, low, high = ranks or (None, None, None)
-    billed = [measured.cell for measured in full_row.tasks.values() if ledger.is_billed(measured.cell)]
-    spent = [cell_costs[cell.id] for cell in billed] if all(cell.id in cell_costs for cell in billed) else []
+    asking_cells = [measured.cell for measured in full_row.tasks.values() if ledger.is_billed(measured.cell)]
+    billed_costs = (
+        [cell_costs[cell.id] for cell in asking_cells] if all(cell.id in cell_costs for cell in asking_cells) else []
+    )
     learners = dict.fromkeys(measured.cell.learner for measured in full_row.tasks.values() if measured.cell.learner)
     return Entry(
         id=scored.id,
@@ -264,8 +266,8 @@ def _entry(
         tasks=tuple(clean(task, 300) for task in row.tasks),
         steps=max(measured.cell.total for measured in row.tasks.values()),
         episodes=min(measured.episodes for measured in row.tasks.values()),
-        calls=sum(cost.calls for cost in spent) if spent else None,
-        usd=round(sum(cost.usd for cost in spent), 4) if spent else None,
+        calls=sum(cost.calls for cost in billed_costs) if billed_costs else None,
+        usd=round(sum(cost.usd for cost in billed_costs), 4) if billed_costs else None,
         hardware=details.hardware(full_row),
         standing=_standing(full_row),
         protocol=f"suite {'unknown' if full_row.version is None else full_row.version}, record {schema.SCHEMA_VERSION}",

@@ -44,7 +44,7 @@ def _page(board: Board, episodes: Mapping[str, Any], without: int) -> str:
     """Return the HTML of the page. `episodes`: row id -> JSON of its films; `without`: number of rows whose films are
     left out for want of room."""
     script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in BOARD_SCRIPTS))
-    drawn = {curve.key: curve for details in board.details.values() for curve in _curves(details)}
+    curve_of_key = {curve.key: curve for details in board.details.values() for curve in _curves(details)}
     text = (
         environment()
         .get_template("leaderboard/page.html.j2")
@@ -62,7 +62,7 @@ def _page(board: Board, episodes: Mapping[str, Any], without: int) -> str:
                     "entries": [[*_values(row), _shown_in(row)] for row in board.entries],
                     "curves": {
                         key: charts.curves(curve.unit, curve.of, (0.0, 1.0) if curve.share else None)
-                        for key, curve in sorted(drawn.items())
+                        for key, curve in sorted(curve_of_key.items())
                     },
                 }
             ),

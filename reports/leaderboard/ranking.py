@@ -1,9 +1,9 @@
-"""Who is better than whom by the test: ranks with ties and intervals.
+"""Ranks of rows, with ties and intervals, by a test of every pair.
 
 A row's score is the interquartile mean (IQM) of its final scores over runs and tasks. Its percentile interval shows the
 spread of its runs, with draws that depend on its name and scores alone, so rows elsewhere on the board change nothing.
 Two scores are told apart by the one test (`guidebench.harness.statistics.comparison`), since the percentile interval of
-a few runs is too narrow: with three seeds on one task it sets one of two equal rows below the other in a fifth of
+a few runs is too narrow: with three seeds on one task it ranks one of two equal rows below the other in a fifth of
 cases.
 """
 

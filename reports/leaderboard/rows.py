@@ -134,18 +134,18 @@ def version(cell: CellRecord) -> int | None:
 def rows(source: Source, cells: Iterable[Measured]) -> list[RankedRow]:
     """Group the cells of a source into rows, one cell per task. Ablations and perturbations form no rows; they belong
     to their reference's row. Rows that would share a task are told apart by learner, then by settings."""
-    rest = [
+    remaining = [
         measured
         for measured in cells
         if measured.cell.matrix is None or measured.cell.matrix.reference == measured.cell.id
     ]
-    made = []
+    ranked_rows = []
     for tell in (_nothing, _learner, _settings):
-        groups = _groups(rest, tell)
+        groups = _groups(remaining, tell)
         distinct = {key: members for key, members in groups.items() if not _clash(members)}
-        made += [_row(source, members, tell(members[0].cell)) for members in distinct.values()]
-        rest = [measured for key, members in groups.items() if key not in distinct for measured in members]
-    return made + [_row(source, [measured], measured.cell.id) for measured in rest]
+        ranked_rows += [_row(source, members, tell(members[0].cell)) for members in distinct.values()]
+        remaining = [measured for key, members in groups.items() if key not in distinct for measured in members]
+    return ranked_rows + [_row(source, [measured], measured.cell.id) for measured in remaining]
 
 
 def measured(source: Source) -> dict[str, Measured]:

@@ -204,7 +204,7 @@ def _distinct(sources: Iterable[Source], refused: list[Refused], notes: list[str
             if (run.cell.id, run.seed) in source.evaluations:
                 evaluated.setdefault(run.cell.id, {})[run.seed] = run
         left_out: set[tuple[str, int]] = set()
-        counted: dict[str, int] = {}
+        duplicates: dict[str, int] = {}
         elsewhere: dict[str, str] = {}
         repeated: dict[str, str] = {}
         for cell in source.study.cells:
@@ -234,18 +234,20 @@ def _distinct(sources: Iterable[Source], refused: list[Refused], notes: list[str
                     account.sources[seed] = source.name
                 else:
                     left_out.add(key)
-                    counted[first] = counted.get(first, 0) + 1
+                    duplicates[first] = duplicates.get(first, 0) + 1
                     elsewhere[cell.id] = first
-        for first, number in counted.items():
+        for first, number in duplicates.items():
             notes.append(f"{source.name}: {number} of its runs are in {first} too and counted there")
         by_name[source.name] = replace(_without(source, left_out), elsewhere=elsewhere, replications=repeated)
-    for id, every in accounts.items():
-        for account in every:
-            first, *others = dict.fromkeys(account.sources.values()) or [""]
-            for name in others:
+    for id, cell_accounts in accounts.items():
+        for account in cell_accounts:
+            first, *later_sources = dict.fromkeys(account.sources.values()) or [""]
+            for name in later_sources:
                 by_name[name] = replace(by_name[name], further={**by_name[name].further, id: first})
         notes += [
-            f"{cells[id][1].label if id in cells else id}: {text}" for account in every for text in account.remarks()
+            f"{cells[id][1].label if id in cells else id}: {text}"
+            for account in cell_accounts
+            for text in account.remarks()
         ]
     return list(by_name.values())
 
@@ -281,13 +283,13 @@ def _agreeing(
 ) -> tuple[_Account | None, str]:
     """Return the first account with which a source's records of a cell agree, None if there is none, and why the cell
     is refused: a run that differs from one made under equal conditions."""
-    counted = [
+    account_records = [
         {seed: _record(sources[name], cell, seed) for seed, name in account.sources.items()} for account in accounts
     ]
-    decision = replications.decide(counted, records)
+    decision = replications.decide(account_records, records)
     if decision.contradiction is not None:
         row, seed, index, _ = decision.contradiction
-        step = int(counted[row][seed].columns["step"][index])
+        step = int(account_records[row][seed].columns["step"][index])
         return None, (
             f"seed {seed} is in {accounts[row].sources[seed]} too, made by the same code on a machine of the same "
             f"kind, and the two differ at step {step:,}"

@@ -39,7 +39,7 @@ SILENT = 30.0
 ERROR = 4_000
 """Most characters of an error."""
 RUNS = 200
-"""Most runs of the table of runs, so that a study of thousands stays a page."""
+"""Most runs in the table of runs, so that the page of a study of thousands stays short."""
 POINTS = 60
 """Most points of a run's own curve in the table of runs."""
 WIDTH, HEIGHT = 90, 20
@@ -90,7 +90,7 @@ class _LineInputs(NamedTuple):
         return self.run is other.run and self.curve is other.curve and self[1:3] + self[4:] == other[1:3] + other[4:]
 
 
-class _Made(NamedTuple):
+class _CellRow(NamedTuple):
     """The row of a cell before it is compared with others, its notes, and how often it was computed anew."""
 
     row: ReportRow | None
@@ -103,7 +103,7 @@ class Contents:
 
     def __init__(self, following: Following, resamples: int = RESAMPLES) -> None:
         self._following, self._resamples = following, resamples
-        self._made: dict[str, _Made] = {}
+        self._cell_rows: dict[str, _CellRow] = {}
         self._compared: dict[Place, tuple[tuple[object, ...], list[ReportRow], list[str]]] = {}
         self._results = NO_RESULTS
         self._lines: dict[str, tuple[_LineInputs, str]] = {}
@@ -112,7 +112,7 @@ class Contents:
         """Return part -> HTML. `changed`: the cells that have changed since the last call (`Following.look`)."""
         study = self._following.study
         if study is None:
-            self._made, self._compared, self._results = {}, {}, NO_RESULTS
+            self._cell_rows, self._compared, self._results = {}, {}, NO_RESULTS
             return {"state": self._state(None, []), "results": "", "runs": ""}
         notes: list[str] = []
         labels = names.brief(study.cells, notes).labels
@@ -147,13 +147,13 @@ class Contents:
             runs.setdefault(run.cell.id, []).append(run)
         rows = []
         for cell in study.cells:
-            made = self._made.get(cell.id)
-            if made is None or cell.id in changed:
-                made = self._row(cell, labels[cell.id], runs.get(cell.id, []), curves.get(cell.id, {}), made)
-                self._made[cell.id] = made
-            if made.row is not None:
-                rows.append(replace(made.row, label=labels[cell.id]))
-            notes += made.notes
+            cell_row = self._cell_rows.get(cell.id)
+            if cell_row is None or cell.id in changed:
+                cell_row = self._row(cell, labels[cell.id], runs.get(cell.id, []), curves.get(cell.id, {}), cell_row)
+                self._cell_rows[cell.id] = cell_row
+            if cell_row.row is not None:
+                rows.append(replace(cell_row.row, label=labels[cell.id]))
+            notes += cell_row.notes
         groups: dict[Place, list[ReportRow]] = {}
         for row in summaries.placed(rows):
             groups.setdefault(row.place, []).append(row)
@@ -163,34 +163,34 @@ class Contents:
         return [row for _, members, _ in self._compared.values() for row in members]
 
     def _row(
-        self, cell: CellRecord, label: str, runs: list[RunRecord], curves: Mapping[int, Curve], before: _Made | None
-    ) -> _Made:
+        self, cell: CellRecord, label: str, runs: list[RunRecord], curves: Mapping[int, Curve], before: _CellRow | None
+    ) -> _CellRow:
         notes: list[str] = []
         row = None
         if curves:
             frames = {seed: _frame(curve) for seed, curve in sorted(curves.items())}
             name = f"{cell.suite}/{cell.task}, {label}"
             row = summaries.row_of(cell, label, name, runs, frames, notes, self._resamples, 0)
-        return _Made(row, tuple(notes), before.times + 1 if before else 0)
+        return _CellRow(row, tuple(notes), before.times + 1 if before else 0)
 
     def _within(self, place: Place, rows: list[ReportRow]) -> tuple[tuple[object, ...], list[ReportRow], list[str]]:
         """Return the rows of a place compared with each other, with the key of this state and notes; the previous
         result if no row has changed."""
-        key = tuple((row.cell.id, row.label, self._made[row.cell.id].times) for row in rows)
+        key = tuple((row.cell.id, row.label, self._cell_rows[row.cell.id].times) for row in rows)
         if place in self._compared and self._compared[place][0] == key:
             return self._compared[place]
         notes: list[str] = []
         return key, summaries.compared(rows, notes, self._resamples, 0), notes
 
     def _results_of(
-        self, study: StudyRecord, every: list[ReportRow], labels: Mapping[str, str], notes: Sequence[str]
+        self, study: StudyRecord, all_rows: list[ReportRow], labels: Mapping[str, str], notes: Sequence[str]
     ) -> tuple[str, Sequence[str]]:
         """Return the HTML of the learning curves and tables of rows, at most those that a report shows, and the
         notes."""
         places = figures.styles(labels.values())  # of all cells, so that a row keeps its colour as others appear
         complete = all(run.status == "finished" for run in study.runs)
-        all_notes = tuple(dict.fromkeys([*summaries.smoke(every), *notes]))
-        full_summary = Summary(study.name, self._resamples, tuple(every), (), all_notes, complete)
+        all_notes = tuple(dict.fromkeys([*summaries.smoke(all_rows), *notes]))
+        full_summary = Summary(study.name, self._resamples, tuple(all_rows), (), all_notes, complete)
         _, summary = bounding.bounded(study, full_summary)
         rows = summary.rows
         html = _render(
@@ -205,20 +205,20 @@ class Contents:
 
     def _runs(self, study: StudyRecord, labels: Mapping[str, str]) -> str:
         live, curves = self._following.live, self._following.curves
-        several = len({(run.cell.suite, run.cell.task) for run in study.runs}) > 1
+        several_tasks = len({(run.cell.suite, run.cell.task) for run in study.runs}) > 1
         before, self._lines = self._lines, {}
         listed = chosen(study.runs, self._following.written_at)
         for run in listed:
             worker, curve = live.get(run.directory), curves.get(run.cell.id, {}).get(run.seed)
-            inputs = _LineInputs(run, labels[run.cell.id], worker, curve, _silence(worker), several)
+            inputs = _LineInputs(run, labels[run.cell.id], worker, curve, _silence(worker), several_tasks)
             line = before.get(run.directory)
             if line is None or not line[0].same(inputs):
-                html = _render("watch/run.html.j2", line=_line(inputs), several=several, size=(WIDTH, HEIGHT))
+                html = _render("watch/run.html.j2", line=_line(inputs), several=several_tasks, size=(WIDTH, HEIGHT))
                 line = inputs, html
             self._lines[run.directory] = line
         lines = Markup("").join(Markup(html) for _, html in self._lines.values())
-        others = left_out(study.runs, listed)
-        return _render("watch/runs.html.j2", lines=lines, several=several, shown=len(listed), left_out=others)
+        unlisted = left_out(study.runs, listed)
+        return _render("watch/runs.html.j2", lines=lines, several=several_tasks, shown=len(listed), left_out=unlisted)
 
 
 def chosen(runs: Sequence[RunRecord], changed: Callable[[str], int]) -> list[RunRecord]:
@@ -313,5 +313,5 @@ def _points(curve: Curve | None, run: RunRecord) -> str:
 
 def title(study: StudyRecord) -> str:
     """Return the title of the page: how many runs are finished, and the study's name."""
-    done = sum(run.status == "finished" for run in study.runs)
-    return f"{done} of {count(len(study.runs), 'run')} finished: {study.name}"
+    finished = sum(run.status == "finished" for run in study.runs)
+    return f"{finished} of {count(len(study.runs), 'run')} finished: {study.name}"

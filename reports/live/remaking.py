@@ -18,15 +18,15 @@ from guidebench.harness.texts import printable
 from guidebench.results import StudyRecord
 
 HOME = "/report/report.html"
-"""Where the report lies on the server."""
+"""Path of the report on the server."""
 NICE = 15
 """Added to the priority value of the processes, so that training goes first."""
 SHARE = 4
-"""Times as long as a report took that must pass after it before the next begins (choice: a fifth of one core)."""
+"""Pause between two reports, as a multiple of the time that the last took (choice: reports use a fifth of one core)."""
 SECONDS = 3_600.0
 """Time limit of one report."""
 PATIENCE = 0.2
-"""Seconds between two looks whether a report is wanted."""
+"""Seconds between two checks whether a new report is wanted."""
 
 
 class Made(NamedTuple):
@@ -35,7 +35,7 @@ class Made(NamedTuple):
     files: Mapping[str, Path]
     """Name -> file."""
     of: object
-    """What the study was like (`Remaking.want`)."""
+    """State of the study that it shows (`Remaking.want`)."""
     clock: str
     """When it was begun, as hours, minutes and seconds."""
     problem: str = ""

@@ -55,7 +55,7 @@ class View(NamedTuple):
     versions: Mapping[str, str]
     """Part -> digest of its HTML."""
     made: str
-    """Of when the full report is."""
+    """From what time the full report is, in words."""
     runs: Mapping[str, object]
     """Address of a run's page -> its directory and what changes when its files change."""
 

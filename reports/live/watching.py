@@ -18,11 +18,12 @@ from guidebench.results.following import Following
 EVERY = 0.5
 """Seconds between two looks at the study's files (choice: a quarter of the time in which a row should appear)."""
 LAST = 2.0
-"""Seconds that a look may take to its end when the command ends."""
+"""Seconds to wait for the last look to finish when the command ends."""
 INTERRUPTION = 0.2
-"""Seconds between two looks whether the command was interrupted."""
+"""Seconds between two checks whether the command was interrupted."""
 LONGEST = 2.0
-"""Most seconds between two looks; up to these, as long as the last one took, so that a slow disk is given rest."""
+"""Longest pause between two looks, in seconds; a shorter one is as long as the last look took, so that a slow disk gets
+rest."""
 
 
 def watch(study: Path, port: int, begun: Callable[[str], None], is_interrupted: Callable[[], bool]) -> None:

@@ -73,7 +73,7 @@ class ClaimFinding(NamedTuple):
     difference: Difference | None = None
     """Our rows less those that they are compared with, or their baselines, in the final score."""
     interval_note: str = ""
-    """What stands in the place of an interval that so few seeds do not have."""
+    """Text instead of the interval, where there are too few seeds for one; else ""."""
 
 
 class Outcome(NamedTuple):
@@ -135,11 +135,11 @@ def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: E
         values: dict[str, Any] = {name: getattr(row, COLUMNS.get(name, name)) for name in Claim._fields}
         variant = published.variant(values["variant"])
         claim = Claim(**{**values, "variant": variant, "metric": matching.metric(values["metric"], variant)})
-        outcomes.append(_tested(claim, numbers, shelf, estimator))
+        outcomes.append(_test_claim(claim, numbers, shelf, estimator))
     return outcomes
 
 
-def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> Outcome:
+def _test_claim(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> Outcome:
     if claim.formula == "none":
         return Outcome(claim, (), verdicts.PUBLISHED_ONLY, ("runs cannot test it",))
     if claim.suite in shelf.paper.robots:
@@ -150,19 +150,19 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
         cases, reasons = _cases(claim, numbers, shelf, estimator)
     except _MissingRun as missing:
         return Outcome(claim, (), verdicts.NOT_RUN, (str(missing),))
-    pairs = list(_findings(claim, cases, estimator, bool(_named(claim, numbers)), shelf))
+    pairs = list(_findings(claim, cases, estimator, bool(_paper_tasks(claim, numbers)), shelf))
     findings = tuple(finding for finding, _ in pairs)
     if any(np.isnan(finding.ours.estimate) for finding in findings):
         reasons = (*reasons, "not defined here: a baseline that never succeeded")
     if reasons:
         return Outcome(claim, findings, verdicts.NOT_COMPARABLE, reasons)
-    verdict = _together({finding.verdict for finding in findings})
+    verdict = _combined_verdict({finding.verdict for finding in findings})
     undecided = [why for finding, why in pairs if finding.verdict == verdicts.INCONCLUSIVE]
     why = tuple(dict.fromkeys(itertools.chain(*undecided))) if verdict == verdicts.INCONCLUSIVE else ()
     return Outcome(claim, findings, verdict, why)
 
 
-def _together(verdict_set: set[str]) -> str:
+def _combined_verdict(verdict_set: set[str]) -> str:
     """Combine the verdicts on a claim's numbers into one: any that refutes decides; otherwise all must support the
     claim."""
     if verdicts.NOT_REPRODUCED in verdict_set:
@@ -200,11 +200,11 @@ def _cases(
                 continue
             of = first.without(spanned).beside(second.without(spanned)) if second else str(first)
             cases.append(_Case(of, place[0], row(place, first), row(place, second) if second else None))
-    if not cases and not _named(claim, numbers):
+    if not cases and not _paper_tasks(claim, numbers):
         raise _MissingRun("no task has all of its runs")
     if not cases:
         raise _MissingRun(f"{claim.task or 'its tasks'} in none of the paper's tables")
-    if not _named(claim, numbers) and claim.metric not in OF_DRAWS:
+    if not _paper_tasks(claim, numbers) and claim.metric not in OF_DRAWS:
         tasks = dict.fromkeys(case.ours.cell.task for case in cases)
         reasons.append(matching.unnamed(tasks))
     return cases, tuple(dict.fromkeys(reasons))
@@ -222,27 +222,29 @@ def _pairs(claim: Claim, numbers: pd.DataFrame) -> list[tuple[_Side, _Side | Non
     first = _Side(claim.method, shared)
     if claim.formula in ("level", "range"):
         return [(first, None)]
-    several = {key: values for key, values in choices.items() if len(values) > 1 and not key.startswith(BASELINE)}
-    if claim.baseline and several:
-        return _products(claim, shared, several, choices)
-    others = _baselines(claim, shared, choices)
-    for key, values in several.items():
+    multiple = {key: values for key, values in choices.items() if len(values) > 1 and not key.startswith(BASELINE)}
+    if claim.baseline and multiple:
+        return _products(claim, shared, multiple, choices)
+    baselines = _baselines(claim, shared, choices)
+    for key, values in multiple.items():
         first = _Side(claim.method, {**shared, key: values[0]})
-        others += [_Side(claim.method, {**shared, key: value}) for value in values[1:]]
-    begun = {key: value for key, value in shared.items() if key == PRETRAINING}
-    others = others or [_Side(name, begun) for name in claim.baseline.split(",") if name]
-    if claim.formula == "best" and not others:
-        others = _rivals(claim, first, numbers)
+        baselines += [_Side(claim.method, {**shared, key: value}) for value in values[1:]]
+    pretraining = {key: value for key, value in shared.items() if key == PRETRAINING}
+    baselines = baselines or [_Side(name, pretraining) for name in claim.baseline.split(",") if name]
+    if claim.formula == "best" and not baselines:
+        baselines = _rivals(claim, first, numbers)
     if claim.formula == "ordering":
-        return list(zip([first, *others], others, strict=False))
-    return [(first, other) for other in others]
+        return list(zip([first, *baselines], baselines, strict=False))
+    return [(first, other) for other in baselines]
 
 
 def _rivals(claim: Claim, first: _Side, numbers: pd.DataFrame) -> list[_Side]:
     """Return the methods and variants, other than `first`, that the table named by a claim without a baseline has on
     its tasks."""
-    named = re.search(r"table (\w+)", claim.passage)
-    rival_rows = numbers[(numbers["table"] == (named[1] if named else "")) & (numbers["metric"] == claim.metric)]
+    table_match = re.search(r"table (\w+)", claim.passage)
+    rival_rows = numbers[
+        (numbers["table"] == (table_match[1] if table_match else "")) & (numbers["metric"] == claim.metric)
+    ]
     rival_rows = rival_rows[rival_rows["task"].isin(claim.task.split(","))]
     sides = [
         _Side(method, published.variant(text))
@@ -264,27 +266,29 @@ def _baselines(claim: Claim, shared: dict[str, str], choices: dict[str, list[str
 
 
 def _products(
-    claim: Claim, shared: dict[str, str], several: dict[str, list[str]], choices: dict[str, list[str]]
+    claim: Claim, shared: dict[str, str], multiple: dict[str, list[str]], choices: dict[str, list[str]]
 ) -> list[tuple[_Side, _Side | None]]:
     """Pair the method, under each combination of several settings, with every baseline under the shared settings."""
     pairs: list[tuple[_Side, _Side | None]] = []
-    for chosen in itertools.product(*several.values()):
-        settings = {**shared, **dict(zip(several, chosen, strict=True))}
-        both = {name: value for name, value in settings.items() if name not in OF_THE_METHOD}
-        others = _baselines(claim, settings, choices) or [_Side(name, both) for name in claim.baseline.split(",")]
+    for chosen in itertools.product(*multiple.values()):
+        settings = {**shared, **dict(zip(multiple, chosen, strict=True))}
+        shared_settings = {name: value for name, value in settings.items() if name not in OF_THE_METHOD}
+        others = _baselines(claim, settings, choices) or [
+            _Side(name, shared_settings) for name in claim.baseline.split(",")
+        ]
         pairs += [(_Side(claim.method, settings), other) for other in others]
     return pairs
 
 
-def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
+def _paper_tasks(claim: Claim, numbers: pd.DataFrame) -> list[str]:
     """Return the tasks for which the paper has numbers of the claim's metric in the claim's suites, or of any metric if
     there are none. Empty for a metric of `OF_DRAWS`, whose claims hold on any task."""
     if claim.metric in OF_DRAWS:
         return []
-    mine = numbers[numbers["suite"].isin(claim.suite.split(","))]
-    metrics = map(matching.metric, mine["metric"], map(published.variant, mine["variant"]))
-    metric_rows = mine[[metric == claim.metric for metric in metrics]]
-    tasks = metric_rows["task"] if len(metric_rows) and set(metric_rows["task"]) == {ALL} else mine["task"]
+    suite_numbers = numbers[numbers["suite"].isin(claim.suite.split(","))]
+    metrics = map(matching.metric, suite_numbers["metric"], map(published.variant, suite_numbers["variant"]))
+    metric_rows = suite_numbers[[metric == claim.metric for metric in metrics]]
+    tasks = metric_rows["task"] if len(metric_rows) and set(metric_rows["task"]) == {ALL} else suite_numbers["task"]
     return [task for task in dict.fromkeys(tasks) if "," not in task and task != ALL]
 
 
@@ -294,20 +298,24 @@ def _places(
     """Yield the (suite, task, learner) on which to test a claim. "All tasks" means those in the paper's tables or, if
     these name none, those of ours that have every run."""
     for suite in claim.suite.split(","):
-        mine = numbers[numbers["suite"] == suite]
-        single = mine[~mine["task"].str.contains(",") & (mine["task"] != "all")]
+        suite_numbers = numbers[numbers["suite"] == suite]
+        single = suite_numbers[~suite_numbers["task"].str.contains(",") & (suite_numbers["task"] != "all")]
         paper_tasks = list(dict.fromkeys(single["task"]))
-        variants = map(published.variant, dict.fromkeys(mine["variant"]))
+        variants = map(published.variant, dict.fromkeys(suite_numbers["variant"]))
         learners = {name for variant in variants for name in variant.get("learner", "").split(",")}
-        if not _named(claim, numbers):
+        if not _paper_tasks(claim, numbers):
             sides = [side for pair in pairs for side in pair if side]
             paper_tasks = [
                 task
                 for task in shelf.tasks(suite, sides[0].method, sides[0].variant)
                 if all(shelf.row(suite, task, side.method, "", side.variant) for side in sides)
             ]
-        named = claim.task.split(",")
-        tasks = paper_tasks if claim.task == ALL else [name for name in named if name in paper_tasks or len(named) == 1]
+        claim_tasks = claim.task.split(",")
+        tasks = (
+            paper_tasks
+            if claim.task == ALL
+            else [name for name in claim_tasks if name in paper_tasks or len(claim_tasks) == 1]
+        )
         claimed_learners = claim.variant.get("learner", "").split(",")
         for task in tasks:
             for learner in [name for name in claimed_learners if len(claimed_learners) == 1 or name in learners]:
@@ -319,11 +327,11 @@ def _findings(
 ) -> Iterator[tuple[ClaimFinding, tuple[str, ...]]]:
     """Yield each number of a claim with its verdict, and the reasons why it is inconclusive, if it is. `per_task`:
     whether wins and ranges consider each task separately."""
-    seeds, several = shelf.paper.seeds, len({case.suite for case in cases}) > 1
+    seeds, several_suites = shelf.paper.seeds, len({case.suite for case in cases}) > 1
     groups: dict[str, list[_Case]] = {}
     for case in cases:
         is_separate = claim.metric in OF_DRAWS or (per_task and claim.formula in ("wins", "range"))
-        place = f"{case.ours.task_id} {case.ours.cell.learner}" if is_separate else case.suite if several else ""
+        place = f"{case.ours.task_id} {case.ours.cell.learner}" if is_separate else case.suite if several_suites else ""
         groups.setdefault(" on ".join(part for part in (case.of, place) if part), []).append(case)
     refuting = 1 - (1 - LEVEL) / len(groups)
     compared = {of: _compared(claim, members, estimator) for of, members in groups.items()}

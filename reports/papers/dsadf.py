@@ -59,15 +59,15 @@ def readings(task: str, method: str, variant: Mapping[str, str]) -> Sequence[Rea
         method = "sparse"
     if method != FULL:
         if transferred and ablation:
-            return _begun("transfer", {"evaluated": method}, variant)
-        return _begun(method, {}, variant)
+            return _trained_readings("transfer", {"evaluated": method}, variant)
+        return _trained_readings(method, {}, variant)
     models = _answering(
         SWAPS.get(variant.get("planner", ""), PLANNER), SWAPS.get(variant.get("performer", ""), PERFORMER)
     )
     changed = {"no_performer": {"agent.router": "rl"}, "no_reflection": {"agent.reflect": "false"}}.get(ablation, {})
     if ablation and not changed:
         return ()
-    return _begun(TRANSFER if transferred else FULL, {**models, **changed}, variant)
+    return _trained_readings(TRANSFER if transferred else FULL, {**models, **changed}, variant)
 
 
 def _agents(performer: str, planner: str) -> Sequence[Reading]:
@@ -89,11 +89,11 @@ def _answering(planner: str, performer: str) -> dict[str, str]:
     }
 
 
-def _begun(method: str, settings: Mapping[str, str], variant: Mapping[str, str]) -> Sequence[Reading]:
+def _trained_readings(method: str, settings: Mapping[str, str], variant: Mapping[str, str]) -> Sequence[Reading]:
     """Return the configurations of a method that learns: with the pre-training that the variant names or, if it names
     none, with the paper's default and then, with a reason against it, without any."""
-    if named := variant.get("pretraining"):
-        return (Reading(method, {**settings, "pretraining": STAGES.get(named, named)}),)
+    if stage_name := variant.get("pretraining"):
+        return (Reading(method, {**settings, "pretraining": STAGES.get(stage_name, stage_name)}),)
     return (
         Reading(method, {**settings, "pretraining": DEFAULT_STAGE}),
         Reading(method, {**settings, "pretraining": "none"}, UNSTAGED),

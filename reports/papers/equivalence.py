@@ -96,7 +96,7 @@ class Published(NamedTuple):
 
 
 def printed(value: float, error: float, kind: str, seeds: int | None) -> Published:
-    """Convert a published value with its printed error to its standard error; `kind` is sd (of the sample),
+    """Return a published value with its printed error converted to a standard error; `kind` is sd (of the sample),
     population_sd, sem, unknown or empty."""
     if kind == "sd" and seeds is not None:
         error /= np.sqrt(seeds)
@@ -134,9 +134,9 @@ def of_seeds(scores: Array, greatest: float = np.inf) -> Estimate:
     readings = [_mean(scores)]
     for bound in (0.0, greatest):
         if np.isfinite(greatest):
-            alone = at_bound(scores, greatest - bound, greatest)
+            is_alike = at_bound(scores, greatest - bound, greatest)
             more = _mean(np.concatenate([scores, np.full((*scores.shape[:-1], 1), bound)], axis=-1))
-            readings.append([np.where(alone, new, old) for new, old in zip(more, readings[0], strict=True)])
+            readings.append([np.where(is_alike, new, old) for new, old in zip(more, readings[0], strict=True)])
     value, error, freedom = (np.stack(column) for column in zip(*readings, strict=True))
     return Estimate(value, error, freedom, scores.shape[-1])
 
@@ -157,8 +157,8 @@ def ends(ours: Estimate, theirs: Published | None = None, level: float = LEVEL) 
         printed_error = np.nan_to_num(np.asarray(theirs.error, float))
         error = np.hypot(ours.error, np.maximum(alike, printed_error))
         with np.errstate(divide="ignore", invalid="ignore"):
-            both = error**4 / (ours.error**4 / ours.freedom + printed_error**4 / (theirs.seeds - 1))
-        freedom = np.where(printed_error > alike, both, ours.freedom)
+            joint = error**4 / (ours.error**4 / ours.freedom + printed_error**4 / (theirs.seeds - 1))
+        freedom = np.where(printed_error > alike, joint, ours.freedom)
     half = np.where(error > 0, stats.t.ppf((1 + level) / 2, freedom), 0.0)
     with np.errstate(invalid="ignore"):
         half = np.where(np.isinf(error), np.inf, half * error)
@@ -184,16 +184,16 @@ def decided(ours: Estimate, theirs: Published, margin: float, *, directed: bool 
     low, high = ends(ours, theirs, level)
     point, least = ours.value[0], SMALLEST * margin
     above, below = point - theirs.high, theirs.low - point
-    apart = ((low > theirs.high) & (above > least)) | ((high < theirs.low) & (below > least))
+    differs = ((low > theirs.high) & (above > least)) | ((high < theirs.low) & (below > least))
     within = equal(ours, theirs, margin)
-    toward = np.zeros_like(apart)
+    toward = np.zeros_like(differs)
     sided = directed and bool(np.all(np.asarray(theirs.low) * theirs.high > 0))
     if sided:
         toward = better(ours, float(np.sign(theirs.low)))
     if ours.seeds < FEWEST_SEEDS:
-        return np.full(apart.shape, verdicts.INCONCLUSIVE)
+        return np.full(differs.shape, verdicts.INCONCLUSIVE)
     return np.select(
-        [within & ~apart & (toward | (not sided)), toward, apart],
+        [within & ~differs & (toward | (not sided)), toward, differs],
         [verdicts.REPRODUCED, verdicts.SAME_DIRECTION, verdicts.NOT_REPRODUCED],
         verdicts.INCONCLUSIVE,
     )

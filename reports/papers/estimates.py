@@ -85,7 +85,7 @@ class Estimated(NamedTuple):
     """95 % interval; its ends are NaN with a single seed, and infinite where resamples do not reach their target."""
     tested: Estimate
     interval_note: str = ""
-    """What stands in the place of a comparison's interval that so few seeds do not have."""
+    """Text instead of the interval of a comparison, where there are too few seeds for one; else ""."""
 
 
 def _gain(ours: Array, theirs: Array) -> Array:
@@ -200,7 +200,7 @@ class Estimator:
             self._reading(metric, reading, formula)
             for reading in (settings, *self._with_imagined_seeds(metric, settings))
         ]
-        seeds = min(self._counted(row, metric) for row in _rows(settings))
+        seeds = min(self._seed_count(row, metric) for row in _rows(settings))
         value, error, freedom = (
             np.array(column, float) for column in zip(*[reading[:3] for reading in readings], strict=True)
         )
@@ -252,8 +252,8 @@ class Estimator:
         if metric in MEASURES:
             return np.asarray(np.mean([self._means(setting.row, metric) for setting in settings], axis=0))
         ours = [self._parts(setting.row, setting.baseline) for setting in settings]
-        theirs_ = [self._parts(setting.baseline or setting.row, None) for setting in settings]
-        return METRICS[metric].value(_mean(ours), _mean(theirs_))
+        baseline_parts = [self._parts(setting.baseline or setting.row, None) for setting in settings]
+        return METRICS[metric].value(_mean(ours), _mean(baseline_parts))
 
     def lacks(self, row: ReportRow, metric: str) -> bool:
         """Return whether no run of a row recorded what a metric needs."""
@@ -266,24 +266,26 @@ class Estimator:
         """Return value, standard error and degrees of freedom of a metric, and its interval if that is not a t
         interval, else None."""
         samples = self.samples(metric, settings, formula)
-        point, drawn = float(samples[0]), samples[1:]
-        strata = {_stratum(row): (row, self._counted(row, metric)) for row in _rows(settings)}
+        point, resampled = float(samples[0]), samples[1:]
+        strata = {_stratum(row): (row, self._seed_count(row, metric)) for row in _rows(settings)}
         least = min(seeds for _, seeds in strata.values()) - 1
         nothing = Interval(np.asarray(point), np.asarray(np.nan), np.asarray(np.nan))
-        if least < 1 or np.isnan(drawn).mean() > 1 - LEVEL:
+        if least < 1 or np.isnan(resampled).mean() > 1 - LEVEL:
             return point, np.nan, np.nan, nothing
-        drawn = np.where(np.isnan(drawn), point, drawn)
-        never = np.isinf(drawn).mean()
+        resampled = np.where(np.isnan(resampled), point, resampled)
+        never = np.isinf(resampled).mean()
         if never > (1 - LEVEL) / 2 or np.isinf(point):
             tail = 100 * (1 - LEVEL) / 2
-            ends = np.percentile(drawn, [tail, 100 - tail], method="inverted_cdf")  # no arithmetic between infinities
+            ends = np.percentile(
+                resampled, [tail, 100 - tail], method="inverted_cdf"
+            )  # no arithmetic between infinities
             certain = np.isinf(point) and never >= (1 + LEVEL) / 2
             return point, 0.0 if certain else np.inf, least, Interval(np.asarray(point), *map(np.asarray, ends))
-        finite = np.isfinite(drawn)
-        deviations = np.where(finite, drawn - drawn[finite].mean(), 0.0)
+        finite = np.isfinite(resampled)
+        deviations = np.where(finite, resampled - resampled[finite].mean(), 0.0)
         variance, shares, freedoms = float((deviations**2).mean()), [], []
         for row, seeds in strata.values():
-            times = self._drawn(row)[1:] * len(row.seeds)
+            times = self._weights_of(row)[1:] * len(row.seeds)
             shares.append(float(((deviations @ (times - 1) / len(deviations)) ** 2).sum()) * seeds / (seeds - 1))
             freedoms.append(seeds - 1)
         linear = sum(share * freedom / (freedom + 1) for share, freedom in zip(shares, freedoms, strict=True))
@@ -292,7 +294,7 @@ class Estimator:
         freedom = sum(shares) ** 2 / sum(share**2 / degrees for share, degrees in zip(shares, freedoms, strict=True))
         return point, float(np.sqrt(variance * sum(shares) / linear)), freedom, None
 
-    def _counted(self, row: ReportRow, metric: str) -> int:
+    def _seed_count(self, row: ReportRow, metric: str) -> int:
         """Return how many seeds of a row have the metric."""
         return int(np.isfinite(self._measured(row, metric)).sum()) if metric in MEASURES else len(row.seeds)
 
@@ -320,15 +322,15 @@ class Estimator:
             if equivalence.at_bound(scores, 1 - bound, 1.0):
                 if (id(row), bound) not in self._imagined:
                     more = np.vstack([row.success, np.full((1, row.success.shape[1]), bound)])
-                    made = replace(row, success=more, seeds=(*row.seeds, _NO_SEED))
-                    self._imagined[id(row), bound], self._origins[id(made)] = made, row
+                    extended = replace(row, success=more, seeds=(*row.seeds, _NO_SEED))
+                    self._imagined[id(row), bound], self._origins[id(extended)] = extended, row
                 return self._imagined[id(row), bound]
         return row
 
     def _means(self, row: ReportRow, metric: str) -> Array:
         """Return the mean of a measure over a row's runs that have one, [1 + reps]: the point estimate, then each
         resample; NaN after the first with a single run."""
-        values, weights = self._measured(row, metric), self._drawn(row)
+        values, weights = self._measured(row, metric), self._weights_of(row)
         has_number = np.isfinite(values)
         with np.errstate(invalid="ignore"):
             means = weights @ np.where(has_number, values, 0) / (weights @ has_number)
@@ -341,7 +343,7 @@ class Estimator:
         if key not in self._parts_of:
             pieces = []
             size = max(1, _CHUNK // row.success.shape[1])
-            weights = self._drawn(row)
+            weights = self._weights_of(row)
             target = None if baseline is None else self._parts(baseline, None).best
             for start in range(0, len(weights), size):
                 chunk = slice(start, start + size)
@@ -361,7 +363,7 @@ class Estimator:
             )
         return self._parts_of[key]
 
-    def _drawn(self, row: ReportRow) -> Array:
+    def _weights_of(self, row: ReportRow) -> Array:
         """Return the weight of every seed of a row in the point estimate and in each resample, [1 + reps, seeds]; rows
         of one configuration have the same."""
         stratum = _stratum(row)

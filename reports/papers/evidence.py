@@ -37,9 +37,9 @@ def episode(figure: ReferenceFigure, name: str, sources: Sources) -> list[Drawin
         row = sources.row(figure.suite, task, ("", figure.method, {}))
         if row is not None:
             rows = results.noted(sources.study_of(row), "probes")
-            drawn = probes.drawings(probes.probed([row.cell], rows, {row.cell.id: row.label}))
+            probe_drawings = probes.drawings(probes.probed([row.cell], rows, {row.cell.id: row.label}))
             caption = f"Figure {figure.figure}, {row.task_id}"
-            drawings += [drawing._replace(name=name, caption=caption) for drawing in drawn]
+            drawings += [drawing._replace(name=name, caption=caption) for drawing in probe_drawings]
     return drawings
 
 
@@ -54,8 +54,8 @@ def labels(figure: Labels, name: str, sources: Sources) -> list[Drawing]:
         return []
     places = figures.styles(called for called, _, _ in figure.curves)
     caption = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
-    drawn = preferences.over_training(figure.task, name, drawable, rows, places)
-    return [drawn._replace(caption=caption, alt=f"{caption}. {drawn.alt}")]
+    drawing = preferences.over_training(figure.task, name, drawable, rows, places)
+    return [drawing._replace(caption=caption, alt=f"{caption}. {drawing.alt}")]
 
 
 def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
@@ -68,8 +68,8 @@ def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
         return []
     places = figures.styles(called for called, _, _ in figure.curves)
     caption = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
-    drawn = rewards.along(figure.task, name, drawable, places)
-    return [drawn._replace(caption=caption, alt=f"{caption}. {drawn.alt}")]
+    drawing = rewards.along(figure.task, name, drawable, places)
+    return [drawing._replace(caption=caption, alt=f"{caption}. {drawing.alt}")]
 
 
 def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
@@ -84,22 +84,22 @@ def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
     if not bars:
         return []
     caption = f"Figure {figure.figure}, {_title(figure)}"
-    drawn = preferences.rewards(figure.method, name, bars)
-    return [drawn._replace(caption=caption, alt=f"{caption}. {drawn.alt}")]
+    drawing = preferences.rewards(figure.method, name, bars)
+    return [drawing._replace(caption=caption, alt=f"{caption}. {drawing.alt}")]
 
 
 def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Drawing]:
     """Draw a figure of the paths of imagined segments, a drawing per task that has a row."""
-    drawn: list[Drawing] = []
+    drawings: list[Drawing] = []
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
         if row is None:
             continue
         rows = results.noted(sources.study_of(row), "imagined")
         for sketch in sketches([row.cell], rows, {row.cell.id: row.label}):
-            drawing = paths(sketch, figures.file_name(name, task, [other.name for other in drawn]))
-            drawn.append(drawing._replace(caption=f"Figure {figure.figure}, {_title(figure)}, {task}"))
-    return drawn
+            drawing = paths(sketch, figures.file_name(name, task, [other.name for other in drawings]))
+            drawings.append(drawing._replace(caption=f"Figure {figure.figure}, {_title(figure)}, {task}"))
+    return drawings
 
 
 def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
@@ -119,8 +119,8 @@ def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
         return []
     caption = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
     with figures.canvas(0.6 + len(estimates) * (0.3 + 0.2 * len(rows))) as canvas:
-        every = np.atleast_1d(canvas.subplots(len(estimates), 1))
-        for axes, (metric, bars) in zip(every, estimates.items(), strict=True):
+        panels = np.atleast_1d(canvas.subplots(len(estimates), 1))
+        for axes, (metric, bars) in zip(panels, estimates.items(), strict=True):
             preferences.grouped(axes, {called: {metric: bar} for called, bar in bars.items()}, [metric])
             axes.set_title(literal(words(metric)), loc="left", pad=2, fontsize=7)
             if metric.endswith("_percent"):
@@ -149,8 +149,8 @@ def by_task(figure: TaskBars, name: str, sources: Sources) -> list[Drawing]:
     if not estimates:
         return []
     names = [called for called, _, _ in figure.bars if any(called in bars for bars in estimates.values())]
-    lacking = [called for called, _, _ in figure.bars if called not in names]
-    missing = f" (not run: {', '.join(lacking)})" if lacking else ""
+    missing_names = [called for called, _, _ in figure.bars if called not in names]
+    missing = f" (not run: {', '.join(missing_names)})" if missing_names else ""
     caption = f"Figure {figure.figure}, {_title(figure)}{missing}"
     with figures.canvas(0.6 + len(estimates) * (0.2 + 0.12 * len(names)) + 0.13 * -(-len(names) // 2)) as canvas:
         axes = canvas.subplots()
@@ -169,7 +169,7 @@ def by_task(figure: TaskBars, name: str, sources: Sources) -> list[Drawing]:
 
 def training(figure: Training, name: str, sources: Sources) -> list[Drawing]:
     """Draw a figure of what runs recorded over training, a drawing per task that has a run of every curve."""
-    drawn: list[Drawing] = []
+    drawings: list[Drawing] = []
     for task in figure.tasks:
         rows = _rows(figure.suite, task, figure.curves, sources)
         if len(rows) < len(figure.curves):
@@ -179,21 +179,21 @@ def training(figure: Training, name: str, sources: Sources) -> list[Drawing]:
         for axis, metrics in figure.panels:
             curves = []
             for called, row in rows.items():
-                mine = records[called][records[called]["cell"] == row.cell.id]
-                for metric, named in metrics.items():
-                    label = ", ".join(part for part in (called if len(rows) > 1 else "", named) if part)
+                cell_rows = records[called][records[called]["cell"] == row.cell.id]
+                for metric, metric_name in metrics.items():
+                    label = ", ".join(part for part in (called if len(rows) > 1 else "", metric_name) if part)
                     curves.append(
-                        over_steps.metric(mine, metric, label, sources.reps)
+                        over_steps.metric(cell_rows, metric, label, sources.reps)
                         if metric
                         else over_steps.success(row, label)
                     )
             charts.append(over_steps.chart(axis, curves, share="" in metrics))
         caption = f"Figure {figure.figure}, {_title(figure)}, {task}"
         places = figures.styles(curve.label for chart in charts for curve in chart.curves)
-        file = name if len(figure.tasks) == 1 else figures.file_name(name, task, [drawing.name for drawing in drawn])
-        made = over_steps.drawing(caption, file, caption, charts, places)
-        drawn += [made] if made else []
-    return drawn
+        file = name if len(figure.tasks) == 1 else figures.file_name(name, task, [drawing.name for drawing in drawings])
+        picture = over_steps.drawing(caption, file, caption, charts, places)
+        drawings += [picture] if picture else []
+    return drawings
 
 
 def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure | Training | TaskBars) -> str:

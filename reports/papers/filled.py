@@ -36,7 +36,7 @@ class PublishedEntry(NamedTuple):
     difference: Difference | None = None
     """Our rows less their baselines in the final score."""
     interval_note: str = ""
-    """What stands in the place of an interval that so few seeds do not have."""
+    """Text instead of the interval, where there are too few seeds for one; else ""."""
 
 
 class Line(NamedTuple):
@@ -64,12 +64,14 @@ def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
     """Fill all tables of a paper; `numbers` is the frame that `guidebench.results.published.load(name)` returns."""
     tables = []
     for layout in paper.layouts:
-        mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
+        table_numbers = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
         tasks = ",".join(
-            dict.fromkeys(printed.task for printed in mine if "," not in printed.task and printed.task != ALL)
+            dict.fromkeys(printed.task for printed in table_numbers if "," not in printed.task and printed.task != ALL)
         )
-        mine = [printed._replace(task=tasks) if printed.task == ALL and tasks else printed for printed in mine]
-        tables.append(_table(layout, [entry(printed, paper, shelf, estimator) for printed in mine]))
+        table_numbers = [
+            printed._replace(task=tasks) if printed.task == ALL and tasks else printed for printed in table_numbers
+        ]
+        tables.append(_table(layout, [entry(printed, paper, shelf, estimator) for printed in table_numbers]))
     return tables
 
 
@@ -91,12 +93,12 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
     if isinstance(match, Missing):
         return PublishedEntry(number, None, verdicts.NOT_RUN, (match.configuration,), "", ())
     rows = tuple({id(row): row for setting in match.settings for row in setting if row is not None}.values())
-    lacking = [row for row in rows if estimator.lacks(row, metric)]
-    if lacking:
-        why = f"{words(estimates.measured_by(metric))} of no run of {lacking[0].label} on {lacking[0].cell.task}"
+    unmeasured = next((row for row in rows if estimator.lacks(row, metric)), None)
+    if unmeasured is not None:
+        why = f"{words(estimates.measured_by(metric))} of no run of {unmeasured.label} on {unmeasured.cell.task}"
         return PublishedEntry(number, None, verdicts.NOT_RUN, (why,), "", ())
     ours = estimator(metric, match.settings)
-    apart = difference([(row, other or shelf.baseline(row)) for row, other in match.settings])
+    gap = difference([(row, other or shelf.baseline(row)) for row, other in match.settings])
     beside = _beside(paper.beside.get(metric, ""), match.settings, estimator)
     undefined = np.isnan(ours.tested.value[0])
     missing = "not defined here: a baseline that never succeeded" if undefined else ""
@@ -105,20 +107,22 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
     theirs = theirs._replace(origin=equivalence.origin(metric, ""))
     episodes = estimates.episodes([setting.row for setting in match.settings])
     within = equivalence.margin(metric, "", number.value, episodes)
-    alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
-    if not reasons and alone == verdicts.INCONCLUSIVE:
+    test_verdict = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
+    if not reasons and test_verdict == verdicts.INCONCLUSIVE:
         reasons = equivalence.why_inconclusive(ours.tested, theirs, within)
-        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows, beside, apart, ours.interval_note)
-    decided = verdicts.NOT_COMPARABLE if reasons else alone
+        return PublishedEntry(
+            number, ours.interval, test_verdict, reasons, test_verdict, rows, beside, gap, ours.interval_note
+        )
+    decided = verdicts.NOT_COMPARABLE if reasons else test_verdict
     return PublishedEntry(
         number,
         ours.interval,
         decided,
         tuple(dict.fromkeys(reasons)),
-        "" if undefined else alone,
+        "" if undefined else test_verdict,
         rows,
         beside,
-        apart,
+        gap,
         ours.interval_note,
     )
 

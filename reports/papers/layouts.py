@@ -18,7 +18,7 @@ class Reading(NamedTuple):
     """Settings; `ROLE.model`, the model that answers in a role; `pretraining`, the method of the stage, or "none";
     `evaluated`, the method whose policy a transfer evaluates."""
     reason: str = ""
-    """What it lacks of what the paper ran; "" for nothing."""
+    """How it differs from what the paper ran; "" if it does not."""
 
 
 class JoinedColumn(NamedTuple):
@@ -188,24 +188,24 @@ class Paper:
     means: Mapping[str, str] = field(default_factory=dict)
     """Variant key of the paper's table, or a pair key=value -> name of the variant in this benchmark."""
     spans: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    """Pair key=values of a mean over several values of a setting -> each value, and the tasks that the mean has under
-    it."""
+    """For numbers that are means over several values of a setting: KEY=VALUES of their variant -> value -> the tasks
+    that the mean includes under it."""
     unclear: Mapping[str, str] = field(default_factory=dict)
     """Metric -> what the paper leaves undefined, so that our numbers cannot be tested against it."""
     figures: tuple[Figure, ...] = ()
     tasks: Mapping[str, str] = field(default_factory=dict)
     """The paper's name of a task -> ours, where they differ."""
     reads: Callable[[str, str, Mapping[str, str]], Sequence[Reading]] | None = None
-    """Function from a number's task, method and variant to what it means here, the best first; None if all three have
-    our names."""
+    """Function from a number's task, method and variant to our configurations that it may mean, in order of preference;
+    None if the paper uses our names."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """Role -> the model that the paper has in it, "" for one that it does not name. If there are roles, the models of
     a row are compared by role instead of by `models`."""
     transfers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Method whose last stage is not pre-training but what it evaluates elsewhere -> the tasks on which the paper
-    trained that."""
+    """Method that evaluates the policy of its last stage on another task -> the tasks on which the paper trained that
+    policy."""
     unnamed: tuple[str, ...] = ()
-    """Settings by which we read what the paper does not specify: no value of them differs from it."""
+    """Settings that the paper does not specify, so that no value of them counts as a difference from it."""
     beside: Mapping[str, str] = field(default_factory=dict)
     """Metric -> another metric of ours that is shown beside it."""
     samples: str = ""

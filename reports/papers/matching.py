@@ -156,7 +156,7 @@ class Shelf:
         for name, reading in itertools.product(
             dict.fromkeys([our_task, instead]), self._readings(task, method, variant)
         ):
-            fitting = [
+            matches = [
                 row
                 for row in self._rows
                 if suite in ("", row.cell.suite)
@@ -164,8 +164,8 @@ class Shelf:
                 and learner in ("", row.cell.learner)
                 and self._is(row, reading)
             ]
-            if fitting:
-                return min(fitting, key=lambda row: (len(self._strays(row, reading.variant)), -len(row.seeds)))
+            if matches:
+                return min(matches, key=lambda row: (len(self._strays(row, reading.variant)), -len(row.seeds)))
         return None
 
     def reasons(self, row: ReportRow, task: str, method: str, variant: Mapping[str, str]) -> list[str]:
@@ -199,7 +199,7 @@ class Shelf:
     def _readings(self, task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
         """Return which of our configurations a number's method and variant may mean, in order of preference."""
         if self.paper.reads is None:
-            return [Reading(method, self._ours(variant))]
+            return [Reading(method, self._our_variant(variant))]
         theirs = {key: value for key, value in variant.items() if key not in (DATA, HARDWARE)}
         return self.paper.reads(self.paper.tasks.get(task, task), method, theirs)
 
@@ -226,7 +226,7 @@ class Shelf:
                 if text not in names:
                     return False
             elif key == PRETRAINING:
-                if self._begun(row) != text:
+                if self._pretraining_of(row) != text:
                     return False
             elif key == EVALUATED:
                 if [stage.method for stage in row.cell.stages[-1:]] != [text]:
@@ -244,7 +244,7 @@ class Shelf:
         usual = self.paper.roles[role] == model and part.backend in ("", *verdicts.SCRIPTED)
         return usual or verdicts.same(part.model, model)
 
-    def _begun(self, row: ReportRow) -> str:
+    def _pretraining_of(self, row: ReportRow) -> str:
         """Return the method of a row's pre-training, or `NONE`; the stage whose policy a transfer evaluates is no
         pre-training."""
         before = row.cell.stages[:-1] if row.cell.method in self.paper.transfers else row.cell.stages
@@ -254,19 +254,19 @@ class Shelf:
         """Return the settings of a row from these layers, and its pre-training, that the variant does not name,
         directly or through an ablation; as texts."""
         ablation_layer = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
-        named = {"chat.model", "judge.model"} if "model" in variant else set()
-        begun = self._begun(row)
-        staged = [] if PRETRAINING in variant or begun == NONE else [f"{PRETRAINING}={begun}"]
+        model_settings = {"chat.model", "judge.model"} if "model" in variant else set()
+        pretraining = self._pretraining_of(row)
+        staged = [] if PRETRAINING in variant or pretraining == NONE else [f"{PRETRAINING}={pretraining}"]
         return staged + [
             f"{name}={json.dumps(_value(setting))}"
             for name, setting in row.cell.settings.items()
             if _layer(setting).startswith(tuple(layers))
             and _layer(setting) != ablation_layer
-            and name not in {*variant, *named, *self.paper.unnamed}
+            and name not in {*variant, *model_settings, *self.paper.unnamed}
             and not _reaches(row, name)
         ]
 
-    def _ours(self, variant: Mapping[str, str]) -> dict[str, str]:
+    def _our_variant(self, variant: Mapping[str, str]) -> dict[str, str]:
         """Return a paper's variant with our names of settings and values, without its data and hardware."""
         settings = {}
         for key, value in variant.items():
@@ -282,8 +282,8 @@ def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
     place = row.cell.matrix
     if place is None or place.kind != ABLATION or place.reference == row.cell.id:
         return False
-    named = [setting for name, setting in row.cell.settings.items() if name in variant]
-    return ABLATION not in variant and not any(_layer(setting).startswith(ABLATION) for setting in named)
+    named_settings = [setting for name, setting in row.cell.settings.items() if name in variant]
+    return ABLATION not in variant and not any(_layer(setting).startswith(ABLATION) for setting in named_settings)
 
 
 def _reaches(row: ReportRow, name: str) -> bool:

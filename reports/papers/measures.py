@@ -23,7 +23,7 @@ OfRuns = Callable[["pd.DataFrame", ReportRow], Mapping[int, float]]
 
 
 OfEpisodes = Callable[["pd.DataFrame", ReportRow, "pd.DataFrame"], Mapping[int, float]]
-"""The same, given also the cell's evaluation episodes."""
+"""Function from the records of one cell, its row and its evaluation episodes to the number of each seed that has it."""
 
 
 class Measure(NamedTuple):
@@ -129,9 +129,9 @@ def _phases(
         complete = rows.dropna(subset=columns) if columns else rows.iloc[:0]
         numbers = {}
         for seed in row.seeds:
-            mine = window(complete, row, seed)
-            if len(mine):
-                means = mine[columns].mean()
+            window_rows = window(complete, row, seed)
+            if len(window_rows):
+                means = window_rows[columns].mean()
                 drawn, stored = (
                     means[[kind + event for event in events]].set_axis(events) for kind in (phases.DRAWN, phases.STORED)
                 )
@@ -174,7 +174,7 @@ def _placed(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
     return {seed: 100 * float(share) for seed, share in zip(row.seeds, row.scores[:, -1], strict=True)}
 
 
-def _apart(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
+def _phase_distance(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
     return 50 * float((drawn - stored).abs().sum())
 
 
@@ -208,7 +208,7 @@ MEASURES: Mapping[str, Measure] = {
     "gibibytes_peak": Measure("timings", _most("judge_gibibytes_peak")),
     "zero_feedback_percent": Measure("metrics", _before_success("replay/mean_return", lambda returns: returns == 0)),
     "clipped_before_success_percent": Measure("metrics", _before_success("replay/clipped_share")),
-    "draws_apart_before_success_percent": Measure("metrics", _phases(_apart, _until_success)),
+    "draws_apart_before_success_percent": Measure("metrics", _phases(_phase_distance, _until_success)),
     "draws_to_key_percent": Measure("metrics", _phases(_draws_to_key, _second_half)),
 }
 """Published metric -> its definition on our logs.
@@ -233,7 +233,7 @@ OF_DRAWS = (
 OF_MACHINES = ("steps_per_second", "seconds_per_step", "seconds_per_clip", "frames_per_second", "gibibytes")
 """Prefixes of metrics that depend on the machine on which they were measured."""
 SECONDS = "seconds"
-"""Metric that does so too, whose name is a prefix of others."""
+"""A further metric that depends on the machine; it is compared in full, since other metrics begin with its name."""
 
 
 class Measured:
@@ -249,10 +249,10 @@ class Measured:
         key = (id(row), metric)
         if key not in self._numbers:
             measure, study = MEASURES[metric], self._study_of(row)
-            mine = self._records(study, measure.log, row)
+            cell_rows = self._records(study, measure.log, row)
             free = measure.log == "ledger" and not ledger.is_billed(row.cell)
             more = (self._records(study, EPISODES, row),) if measure.of_episodes else ()
-            numbers = measure.of_runs(mine, row, *more) if len(mine) and not free else {}
+            numbers = measure.of_runs(cell_rows, row, *more) if len(cell_rows) and not free else {}
             self._numbers[key] = np.array([numbers.get(seed, np.nan) for seed in row.seeds], float)
         return self._numbers[key]
 

@@ -51,7 +51,7 @@ def draw(figure: Panels, name: str, sources: Sources) -> list[Drawing]:
     curves."""
     success = Look(lambda row: (row.steps, row.curve), figures.SUCCESS, "environment steps per seed")
     gain = Look(lambda row: (row.steps, row.return_curve), figures.RETURN, "environment steps per seed")
-    return _drawn(figure, name, sources, success if figure.of == "success" else gain)
+    return _draw_panels(figure, name, sources, success if figure.of == "success" else gain)
 
 
 def over_tests(figure: TestSteps, name: str, sources: Sources) -> list[Drawing]:
@@ -71,7 +71,7 @@ def over_tests(figure: TestSteps, name: str, sources: Sources) -> list[Drawing]:
         return curves[id(row)]
 
     same = Panels(figure.figure, figure.title, figure.suite, figure.tasks, figure.curves)
-    return _drawn(same, name, sources, Look(curve, "share of tests solved", "steps of a test"))
+    return _draw_panels(same, name, sources, Look(curve, "share of tests solved", "steps of a test"))
 
 
 def within(played: pd.DataFrame, label: str, reps: int) -> tuple[Array, Interval]:
@@ -86,13 +86,13 @@ def within(played: pd.DataFrame, label: str, reps: int) -> tuple[Array, Interval
     return steps.astype(float), statistics.intervals(values, ["mean"], few, statistics.name_seed(label, 0))["mean"]
 
 
-def _drawn(figure: Panels, name: str, sources: Sources, look: Look) -> list[Drawing]:
+def _draw_panels(figure: Panels, name: str, sources: Sources, look: Look) -> list[Drawing]:
     panels = _panels(figure, sources.shelf)
     if not panels:
         return []
     names = [name for name, _, _ in figure.curves]
-    drawn = [_curves(figure, name, panels, names, look)]
-    return drawn + (_schedule(figure, panels, names, sources) if figure.schedule else [])
+    drawings = [_curves(figure, name, panels, names, look)]
+    return drawings + (_schedule(figure, panels, names, sources) if figure.schedule else [])
 
 
 def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
@@ -123,9 +123,9 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
     down = -(-len(panels) // across)
 
     def plot(canvas: Figure) -> None:
-        every = np.atleast_1d(canvas.subplots(down, across, squeeze=False)).reshape(-1)
+        grid = np.atleast_1d(canvas.subplots(down, across, squeeze=False)).reshape(-1)
         handles: dict[str, Any] = {}
-        for axes, panel in zip(every, panels, strict=False):
+        for axes, panel in zip(grid, panels, strict=False):
             for label, row in panel.curves.items():
                 handles[label] = _curve(axes, *look.curve(row), names.index(label))
             if panel.reference is not None:
@@ -140,7 +140,7 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
                 axes.set_ylim(-0.03, 1.03)
             axes.xaxis.set_major_formatter(lambda steps, _: short(steps))
             axes.grid(axis="y", linewidth=0.4, color="#DDDDDD")
-        for index, axes in enumerate(every):
+        for index, axes in enumerate(grid):
             axes.set_visible(index < len(panels))
             if index + across >= len(panels):
                 axes.set_xlabel(look.along)
@@ -155,8 +155,8 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
         f"{panel.title}: " + ", ".join(f"{label} ends at {end(row):.2f}" for label, row in panel.curves.items())
         for panel in panels
     )
-    lacking = [label for label in names if not any(label in panel.curves for panel in panels)]
-    missing = f" (not run: {', '.join(lacking)})" if lacking else ""
+    missing_names = [label for label in names if not any(label in panel.curves for panel in panels)]
+    missing = f" (not run: {', '.join(missing_names)})" if missing_names else ""
     about = f"Figure {figure.figure}, {figure.title[0].lower()}{figure.title[1:]}{missing}"
     return Drawing(about, name, *_saved(plot, size), f"{about}: {look.quantity} against {look.along}. {words}.")
 
@@ -198,9 +198,9 @@ def _schedule(figure: Panels, panels: Sequence[Panel], names: Sequence[str], sou
     for panel in panels:
         for label, row in panel.curves.items():
             rows = results.load(sources.study_of(row), log="metrics")
-            mine = rows[(rows["cell"] == row.cell.id)]
-            if "replay/lambda" in mine:
-                series[label] = mine.groupby("step")["replay/lambda"].mean().dropna()
+            cell_rows = rows[(rows["cell"] == row.cell.id)]
+            if "replay/lambda" in cell_rows:
+                series[label] = cell_rows.groupby("step")["replay/lambda"].mean().dropna()
     if not series:
         return []
 

@@ -47,13 +47,13 @@ class Figures(NamedTuple):
 
 def draw(paper: Paper, sources: Sources) -> Figures:
     """Draw every figure of a paper for which there is a run."""
-    drawn: list[Drawing] = []
+    paper_drawings: list[Drawing] = []
     missing: list[str] = []
-    taken: list[str] = []
+    file_names: list[str] = []
     for figure in paper.figures:
-        name = figures.file_name("figure", figure.figure, taken)
+        name = figures.file_name("figure", figure.figure, file_names)
         drawings = DRAWN[type(figure)](figure, name, sources)
-        drawn += drawings
-        taken += dict.fromkeys([name, *(drawing.name for drawing in drawings)]) if drawings else []
+        paper_drawings += drawings
+        file_names += dict.fromkeys([name, *(drawing.name for drawing in drawings)]) if drawings else []
         missing += [] if drawings else [f"figure {figure.figure} ({figure.title[0].lower()}{figure.title[1:]})"]
-    return Figures(tuple(drawn), tuple(missing))
+    return Figures(tuple(paper_drawings), tuple(missing))

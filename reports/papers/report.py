@@ -63,9 +63,9 @@ class Library:
         self._seconds: dict[int, float] = {}
         self._timings: dict[int, pd.DataFrame] = {}
         cells = {cell.id: cell for study in studies for cell in study.cells}
-        named = names.brief(list(cells.values()), self.notes)
+        row_names = names.brief(list(cells.values()), self.notes)
         for study in studies:
-            summary = summaries.summarise(study, results.load(study), reps=reps, named=named)
+            summary = summaries.summarise(study, results.load(study), reps=reps, named=row_names)
             self.notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in summary.notes]
             for row in summary.rows:
                 self.rows.append(row)
@@ -96,18 +96,18 @@ def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, st
     shelf = Shelf(library.rows, paper, stand_ins)
     estimator = Estimator(library.seconds, reps, Measured(library.study))
     tables = tuple(filled.fill(paper, numbers, shelf, estimator))
-    tested = tuple(claims.test(published.claims(name), numbers, shelf, estimator))
+    outcomes = tuple(claims.test(published.claims(name), numbers, shelf, estimator))
     return PaperReport(
         name,
         paper,
         tuple(study.name for study in studies),
         tables,
-        tested,
+        outcomes,
         pictures.draw(paper, Sources(shelf, library.study, estimator, reps)),
         tuple(picture for study in studies for picture in results.pictures(study)) if paper.samples else (),
-        tuple(dict.fromkeys([*_strangers(paper, tables, tested, numbers, library.rows), *library.notes])),
-        text.letters(tables, tested),
-        _runs(tables, tested, library.rows),
+        tuple(dict.fromkeys([*_strangers(paper, tables, outcomes, numbers, library.rows), *library.notes])),
+        text.letters(tables, outcomes),
+        _runs(tables, outcomes, library.rows),
     )
 
 
@@ -217,7 +217,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], all_rows: Sequence[ReportRow]) -> str:
+def _runs(tables: Sequence[Filled], outcomes: Sequence[Outcome], all_rows: Sequence[ReportRow]) -> str:
     cells = [cell for table in tables for line in table.lines for cell in line.cells]
     used = {id(row): row for cell in cells for entry in cell for row in entry.rows}
     rows = list(used.values()) or list(all_rows)
@@ -226,11 +226,11 @@ def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], all_rows: Sequenc
     seeds = sorted({len(row.seeds) for row in rows})
     profiles = sorted({row.cell.profile for row in rows})
     backends = sorted({f"{row.cell.model} ({row.cell.backend})" for row in rows if row.cell.backend})
-    judged = f"; answered by {', '.join(backends)}" if backends else ""
+    answered_by = f"; answered by {', '.join(backends)}" if backends else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    several = "seed" if seeds == [1] else "seeds"
+    noun = "seed" if seeds == [1] else "seeds"
     return (
-        f"Ours: {count} {several}, profile {', '.join(profiles)}{judged}; 95 % intervals: of gains and differences "
+        f"Ours: {count} {noun}, profile {', '.join(profiles)}{answered_by}; 95 % intervals: of gains and differences "
         "what the permutation test of the runs does not reject, of other numbers t over seeds."
     )
 
@@ -238,18 +238,24 @@ def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], all_rows: Sequenc
 def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[str]) -> None:
     for task, other in stand_ins.items():
         if task not in theirs:
-            raise UserError(f"--stand-in {task}={other}: the paper has no task {task!r} (it has {_named(theirs)})")
+            raise UserError(f"--stand-in {task}={other}: the paper has no task {task!r} (it has {_task_list(theirs)})")
         if other not in ours:
-            raise UserError(f"--stand-in {task}={other}: the studies have no task {other!r} (they have {_named(ours)})")
+            raise UserError(
+                f"--stand-in {task}={other}: the studies have no task {other!r} (they have {_task_list(ours)})"
+            )
 
 
 def _strangers(
-    paper: Paper, tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[ReportRow]
+    paper: Paper,
+    tables: Sequence[Filled],
+    outcomes: Sequence[Outcome],
+    numbers: pd.DataFrame,
+    rows: Sequence[ReportRow],
 ) -> list[str]:
     """Return advice, as notes, if nothing of the paper could be filled because the studies have none of its tasks; else
     nothing."""
     entries = [entry for table in tables for line in table.lines for cell in line.cells for entry in cell]
-    if any(entry.ours is not None for entry in entries) or any(outcome.findings for outcome in tested):
+    if any(entry.ours is not None for entry in entries) or any(outcome.findings for outcome in outcomes):
         return []
     ours = {(row.cell.suite, row.cell.task) for row in rows}
     tasks = [paper.tasks.get(task, task) for task in numbers["task"]]
@@ -264,10 +270,10 @@ def _strangers(
         else ""
     )
     return [
-        f"nothing could be filled in: the paper has no results on {_named({task for _, task in ours})} "
-        f"(it has {_named(set(numbers['task']))}){hint}"
+        f"nothing could be filled in: the paper has no results on {_task_list({task for _, task in ours})} "
+        f"(it has {_task_list(set(numbers['task']))}){hint}"
     ]
 
 
-def _named(tasks: set[str]) -> str:
+def _task_list(tasks: set[str]) -> str:
     return ", ".join(sorted(task for task in tasks if task and "," not in task))

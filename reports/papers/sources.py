@@ -31,18 +31,18 @@ class Sources(NamedTuple):
 
     def teaching(self, row: ReportRow) -> Teaching | None:
         """Return the teacher's labels in a row's runs; None if none of them asked a teacher."""
-        rows = results.noted(_alone(self.study_of(row), row), "labels")
+        rows = results.noted(_restricted(self.study_of(row), row), "labels")
         teachings = preferences.teaching([row.cell], rows, {row.cell.id: row.label}, self.reps)
         return teachings[0] if teachings else None
 
     def learned(self, row: ReportRow) -> Learned | None:
         """Return the reward that a row's runs learnt; None if none of them probed it."""
-        rows = results.noted(_alone(self.study_of(row), row), "probes")
+        rows = results.noted(_restricted(self.study_of(row), row), "probes")
         learnt = rewards.learned([row.cell], rows, {row.cell.id: row.label}, self.reps)
         return learnt[0] if learnt else None
 
 
-def _alone(study: StudyRecord, row: ReportRow) -> StudyRecord:
+def _restricted(study: StudyRecord, row: ReportRow) -> StudyRecord:
     """Return a study's record restricted to the cell of this row."""
     runs = tuple(run for run in study.runs if run.cell.id == row.cell.id)
     return StudyRecord(study.name, study.directory, study.command, (row.cell,), runs)

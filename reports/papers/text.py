@@ -37,8 +37,8 @@ Letters = Mapping[str, str]
 def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, str]:
     """Assign a letter to each reason against comparing or deciding a number, in the order of the tables."""
     entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
-    every: list[PublishedEntry | Outcome] = [*entries, *claims]
-    lettered = [verdict.reasons for verdict in every if verdict.verdict in _LETTERED]
+    verdict_entries: list[PublishedEntry | Outcome] = [*entries, *claims]
+    lettered = [verdict.reasons for verdict in verdict_entries if verdict.verdict in _LETTERED]
     distinct = list(dict.fromkeys(reason for reasons in lettered for reason in reasons))
     return {reason: _letter(index) for index, reason in enumerate(distinct)}
 
@@ -80,7 +80,7 @@ def spread(metric: str, interval: Interval) -> str:
 
 def published(cell: Sequence[PublishedEntry]) -> str:
     """Return the published numbers of a cell: the first, then the others in parentheses."""
-    return _together(
+    return _joined_numbers(
         [
             value(entry.number.metric, entry.number.value)
             + ("" if np.isnan(entry.number.error) else f" ± {entry.number.error:g}")
@@ -95,7 +95,7 @@ def ours(cell: Sequence[PublishedEntry]) -> str:
         return "—"
     parts = [spread(cell[0].number.metric, cell[0].ours) + _few(cell[0]) + _with(cell[0])]
     parts += [value(entry.number.metric, float(entry.ours.estimate)) for entry in cell[1:] if entry.ours is not None]
-    return _together(parts)
+    return _joined_numbers(parts)
 
 
 def _few(entry: PublishedEntry | ClaimFinding) -> str:
@@ -298,7 +298,7 @@ def _all_of(entries: Sequence[PublishedEntry], letters: Letters) -> str:
     return _verdict(together, letters)
 
 
-def _together(parts: Sequence[str]) -> str:
+def _joined_numbers(parts: Sequence[str]) -> str:
     return f"{parts[0]} ({'/'.join(parts[1:])})" if len(parts) > 1 else "".join(parts)
 
 

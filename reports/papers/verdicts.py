@@ -68,10 +68,10 @@ def reasons(
     differences.extend(_by_role(cell, roles, paper.roles) if roles else _answers(cell, paper, models))
     budget, learnt = paper.budgets.get(cell.suite, 0), cell.steps
     if cell.method in paper.transfers and cell.stages:  # its own steps only place its evaluations
-        named, stage = paper.transfers[cell.method], cell.stages[-1]
+        paper_tasks, stage = paper.transfers[cell.method], cell.stages[-1]
         learnt = stage.steps
-        if named != (stage.task,):
-            differences.append(f"learnt on {stage.task}; the paper's learnt on {', '.join(named)}")
+        if paper_tasks != (stage.task,):
+            differences.append(f"learnt on {stage.task}; the paper's learnt on {', '.join(paper_tasks)}")
     if learnt < budget:
         differences.append(f"{learnt:,} of {budget:,} steps")
     elif row.last < cell.total:
@@ -82,7 +82,7 @@ def reasons(
 
 
 def same(model: str, intended: str) -> bool:
-    """Return whether a model is the wanted one, or a dated version of it.
+    """Return whether a model is the intended one, or a dated version of it.
 
     >>> same("gpt-4o-2024-08-06", "gpt-4o"), same("gpt-4o-mini", "gpt-4o")
     (True, False)
@@ -94,15 +94,15 @@ def _by_role(cell: CellRecord, roles: Mapping[str, str], usual: Mapping[str, str
     """Yield the roles, in the row and its stages, in which a model other than the paper's answers. `roles`: the models
     of the number's row, some swapped; `usual`: those of the paper, which its stages have."""
     stages = [(f" in {stage.method}", stage.parts) for stage in cell.stages]
-    every = [
+    all_parts = [
         (role, part, stage_words) for stage_words, parts in [("", cell.parts), *stages] for role, part in parts.items()
     ]
-    answering = [(role, part, stage_words) for role, part, stage_words in every if part.answers]
+    answering = [(role, part, stage_words) for role, part, stage_words in all_parts if part.answers]
     row_models = {(role, part.model) for role, part, stage_words in answering if not stage_words}
     for role, part, stage_words in answering:
         intended = usual if stage_words else roles
         if stage_words and (role, part.model) in row_models and roles.get(role) == usual.get(role):
-            continue  # said of the row already
+            continue  # the row itself already gives this reason
         if part.backend in SCRIPTED:
             yield f"{role} {part.model}, {part.backend}{stage_words}"
         elif not intended.get(role):

@@ -1,4 +1,4 @@
-"""What pages say of animated episodes: how they were chosen, and of how many."""
+"""Texts on animated episodes for pages: how they were chosen, and how they ended."""
 
 from __future__ import annotations
 

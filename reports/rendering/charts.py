@@ -18,7 +18,7 @@ from guidebench.reports.rendering.inline import TEMPLATES
 PROGRAM = TEMPLATES / "vega.js.gz"
 """Vega, Vega-Lite and vega-embed with its expression interpreter as one script, made by `python -m tools.vega`."""
 NUMBER = "format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')"
-"""Expression of an axis label, in which 0.2 is not 200m."""
+"""Vega expression of an axis label, which writes 0.2 as such and not as 200m."""
 
 
 @functools.cache

@@ -124,11 +124,11 @@ def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
 
 def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
     """Return the charts of `learning_curves` as data, each with a text for readers who cannot see it."""
-    named = comparability.headings(row.place for row in rows)
-    several = Counter(place.task_id for place in named)
+    headings = comparability.headings(row.place for row in rows)
+    places_of_task = Counter(place.task_id for place in headings)
     tasks: dict[str, list[ReportRow]] = {}
     for row in rows:
-        tasks.setdefault(row.task_id if several[row.task_id] == 1 else named[row.place], []).append(row)
+        tasks.setdefault(row.task_id if places_of_task[row.task_id] == 1 else headings[row.place], []).append(row)
     return [(_learning(title, members), _words(title, members)) for title, members in tasks.items()]
 
 
@@ -183,7 +183,7 @@ def saved(figure: Figure) -> tuple[bytes, bytes]:
 def lines(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
     """Draw a chart and return PNG and PDF, in panels if it has more than `FEW` curves; `places`: label -> index of its
     style (`styles`)."""
-    return _together(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
+    return _single_axes(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
 
 
 def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
@@ -211,7 +211,7 @@ def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
         return saved(figure)
 
 
-def _together(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
+def _single_axes(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
     labels = [textwrap.fill(literal(curve.label), LABEL_CHARACTERS) for curve in chart.curves]
     columns = 2 if max(map(len, labels)) <= LABEL_CHARACTERS // 2 and len(labels) > 1 else 1
     below = sum(label.count("\n") + 1 for label in labels)

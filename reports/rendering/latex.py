@@ -329,9 +329,9 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
     for index, matrix in enumerate(summary.matrices, 1):
         reference, digits = matrix.lines[0].row, matrix_digits(matrix)
         counts = sorted({len(line.row.seeds) for line in matrix.lines})
-        named = {"final": "Final", "difference": "Difference", "p": "p", "needed": "Seeds\nneeded"}
-        named |= {"seeds": "Seeds"} if len(counts) > 1 else {}
-        headers = [style.wording.header(name, text) for name, text in named.items()]
+        header_names = {"final": "Final", "difference": "Difference", "p": "p", "needed": "Seeds\nneeded"}
+        header_names |= {"seeds": "Seeds"} if len(counts) > 1 else {}
+        headers = [style.wording.header(name, text) for name, text in header_names.items()]
         group = [
             (
                 line.name,
@@ -465,14 +465,14 @@ def _parts(groups: Mapping[str, Group]) -> Iterator[list[tuple[str, Group]]]:
     part: list[tuple[str, Group]] = []
     room = LINES
     for heading, group in groups.items():
-        rest = list(group)
-        while rest:
-            if part and room < min(len(rest), LINES - 1) + 1:
+        remaining = list(group)
+        while remaining:
+            if part and room < min(len(remaining), LINES - 1) + 1:
                 yield part
                 part, room = [], LINES
-            taken, rest = rest[: room - 1], rest[room - 1 :]
-            part.append((heading, taken))
-            room -= len(taken) + 1
+            part_rows, remaining = remaining[: room - 1], remaining[room - 1 :]
+            part.append((heading, part_rows))
+            room -= len(part_rows) + 1
             if room <= 1:
                 yield part
                 part, room = [], LINES

@@ -41,7 +41,7 @@ class Notes(NamedTuple):
 def arranged(notes: Sequence[str]) -> Notes:
     """Order notes by importance and merge those that say one sentence of several rows."""
     ordered = sorted(dict.fromkeys(notes), key=_importance)
-    lines = _together(ordered)
+    lines = _merge_rows(ordered)
     first = tuple(lines[:LINES])
     return Notes(first, () if set(first) == set(ordered) else tuple(ordered))
 
@@ -52,7 +52,7 @@ def _importance(note: str) -> int:
     return next(matches, others)
 
 
-def _together(notes: Sequence[str]) -> list[str]:
+def _merge_rows(notes: Sequence[str]) -> list[str]:
     """Return one line for each sentence of notes `ROW: SENTENCE`, with the rows that it is about before it."""
     sentences: dict[str, list[str]] = {}
     for note in notes:

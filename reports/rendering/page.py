@@ -196,9 +196,11 @@ def origins(study: StudyRecord) -> list[Origin]:
     for run in study.runs:
         if run.status == "waiting":
             continue
-        made = run.provenance
-        commit = str(made.get("commit") or "unknown")[:12] + ("+ (uncommitted changes)" if made.get("dirty") else "")
-        key = (commit, _pairs(made.get("packages")), _pairs(made.get("hardware")))
+        provenance = run.provenance
+        commit = str(provenance.get("commit") or "unknown")[:12] + (
+            "+ (uncommitted changes)" if provenance.get("dirty") else ""
+        )
+        key = (commit, _pairs(provenance.get("packages")), _pairs(provenance.get("hardware")))
         counts[key] = counts.get(key, 0) + 1
     return [Origin(*key, runs) for key, runs in counts.items()]
 

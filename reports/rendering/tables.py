@@ -253,7 +253,7 @@ def grids(grids: Sequence[Grid]) -> list[Table]:
 
 def _grid(grid: Grid) -> Table:
     texts = {
-        label: [spread(one, grid.decimals(name)) for name, one in zip(grid.names, line, strict=True)]
+        label: [spread(interval, grid.decimals(name)) for name, interval in zip(grid.names, line, strict=True)]
         for label, line in grid.lines.items()
     }
     headers, lines = list(grid.names), list(texts.items())

@@ -84,12 +84,12 @@ def evaluations(record: Record) -> Evaluations:
 
 def charts(record: Record) -> dict[str, list[RunChart]]:
     """Return heading -> charts of a run's page; headings without charts are left out."""
-    tested = evaluations(record)
+    tests = evaluations(record)
     learning = []
-    for name, values in tested.means.items():
+    for name, values in tests.means.items():
         if name != "length":
             caption = "Success rate of evaluations" if name == "success" else f"Mean {name} of evaluations"
-            points = thinned((float(step), value) for step, value in zip(tested.steps, values, strict=True))
+            points = thinned((float(step), value) for step, value in zip(tests.steps, values, strict=True))
             learning.append(RunChart(caption, STEPS, {name: points}, name == "success"))
     by_heading = {
         "Learning curves": learning,
@@ -115,12 +115,12 @@ def _measured(record: Record) -> dict[str, Points]:
 def _metrics(record: Record) -> Iterator[RunChart]:
     """Yield a chart for each metric; shares with a common prefix (`PREFIX/NAME`) are lines of one chart."""
     lines = {name: points for name, points in _measured(record).items() if len(points) > 1}
-    together: dict[str, list[str]] = {}
+    members_of: dict[str, list[str]] = {}
     for name, points in lines.items():
         prefix, slash, _ = name.partition("/")
         shared = slash and all(0 <= value <= 1 for _, value in points)
-        together.setdefault(prefix if shared else name, []).append(name)
-    for group, members in list(together.items())[:CHARTS]:
+        members_of.setdefault(prefix if shared else name, []).append(name)
+    for group, members in list(members_of.items())[:CHARTS]:
         named = {brief(name.removeprefix(f"{group}/"), 60): lines[name] for name in members[:SERIES]}
         caption = brief(members[0] if len(members) == 1 else group, 60)
         yield RunChart(caption, STEPS, named, share=len(members) > 1)
@@ -139,15 +139,18 @@ def _probed(record: Record) -> Iterator[RunChart]:
     for probe in probed:
         if len(probe.score):
             yield RunChart("Judge's score of the clip around a move", MOVES, {"judge": _series(probe.score)}, True)
-        looked = list(probe.change.items())
-        changes = [looked[round(i * (len(looked) - 1) / max(1, SERIES - 1))] for i in range(min(SERIES, len(looked)))]
+        all_changes = list(probe.change.items())
+        changes = [
+            all_changes[round(i * (len(all_changes) - 1) / max(1, SERIES - 1))]
+            for i in range(min(SERIES, len(all_changes)))
+        ]
         lines = {f"after {step:,} steps": _series(change) for step, change in changes if len(change)}
         if lines:
             yield RunChart(f"Change of the critic's value over {probe.window} moves, ΔQ", MOVES, lines)
     for learnt in rewarded:
         along = {"learned": learnt.learned.estimate, "the task's own": learnt.true}
-        drawn = {name: _points(range(len(values)), values) for name, values in along.items()}
-        yield RunChart("Learned reward beside the task's own, each from 0 to 1", MOVES, drawn, True)
+        series_lines = {name: _points(range(len(values)), values) for name, values in along.items()}
+        yield RunChart("Learned reward beside the task's own, each from 0 to 1", MOVES, series_lines, True)
 
 
 def _series(values: pd.Series[float]) -> Points:

@@ -27,7 +27,7 @@ FILMS, FILM, REEL = 8, 2**23, 2**24
 ANIMATED = 3 * 2**19
 """Most bytes of all animated episodes (1.5 MiB)."""
 PATIENCE = 60.0
-"""Seconds for decoding one."""
+"""Seconds for decoding one animated episode."""
 MESSAGES = 20
 """Most messages of a question, and pieces of one."""
 NUMBERS, TEXTS = 6, 20

@@ -88,7 +88,7 @@ def render(record: Record, home: str = "") -> str:
         .get_template("run.html.j2")
         .render(
             title=f"{brief(cell.label, 300)}, seed {run.seed}",
-            where=brief(f"{cell.suite}/{cell.task}", 300),
+            task=brief(f"{cell.suite}/{cell.task}", 300),
             policy=inline.policy(script, vega) + "; media-src data:",
             script=script,
             vega=charts.packed_bundle(),

@@ -151,10 +151,10 @@ def _log(study: Path, run: RunRecord) -> WorkerLog | None:
     begin = f"{run.cell.method}-{run.cell.id}-"
     log_names, _ = names(study / "logs", (".log",), LOGS)
     files = [study / "logs" / name for name in log_names if name.startswith(begin) and run.seed in _seeds(name, begin)]
-    spoken = [path for path in files if within(study, path) and path.stat().st_size]
-    if not spoken:
+    nonempty = [path for path in files if within(study, path) and path.stat().st_size]
+    if not nonempty:
         return None
-    newest = max(spoken, key=lambda path: path.stat().st_mtime)
+    newest = max(nonempty, key=lambda path: path.stat().st_mtime)
     return WorkerLog(brief(newest.name, 100), *tail(newest, LINES))
 
 

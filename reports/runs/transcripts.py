@@ -1,9 +1,9 @@
-"""What was planned, said and done in evaluation episodes of a run, for its page: the records of logs, joined by
+"""Transcripts of a run's evaluation episodes for its page: plans, replies and actions from its logs, joined by
 evaluation and episode, with the frames that `bench eval RUN --frames` draws of the same episodes.
 
 The logs are known by their names and columns: `trials` and `actions`, and where there are any `plans`, `reflections`
-and `routes`. A log with other columns of that name is left to the page's tables. Texts come from models and files of
-strangers: each is cut, and none becomes markup.
+and `routes`. A log with other columns of that name is left to the page's tables. Texts come from models and from
+files that may be a stranger's: each is cut, and none becomes markup.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ COUNTED: Mapping[str, tuple[str, str]] = {
     "unknown": ("reply naming no action", "replies naming no action"),
     "failed": ("question without an answer", "questions without an answer"),
 }
-"""Columns of `trials`, for one and for several."""
+"""Column of `trials` -> its words for one and for several."""
 ALWAYS = ("fast", "performed", "fallback", "reached")
-"""Columns of these that are shown if they are 0."""
+"""Columns of `COUNTED` that are shown even if they are 0."""
 PLANS, PARTS, ENDS, LINES = 4, 60, 20, 300
 """Most plans and sub-goals of an episode, lines of a sub-goal at its begin and at its end, and lines of an episode."""
 PAGE, REPLY, NAME = 2_000, 300, 80
@@ -138,7 +138,7 @@ class Transcript(NamedTuple):
     left_out: int
     """Sub-goals left out for lack of room."""
     logged_steps: int
-    """Steps whose actions the log tells; the first ones, if fewer than `length`."""
+    """Number of steps whose actions the log has; the first ones, if fewer than `length`."""
     frames: int
     """Frames of the episode."""
 
@@ -210,20 +210,20 @@ def _transcript(
     logged_steps = max((int(row["first"]) + int(row["steps"]) for row in actions), default=0)
     success = bool(evaluation["success"])
     parts = list(_parts(actions, rows.get("routes", ()), logged_steps, success))
-    counted = rows["trials"][0] if rows["trials"] else {}
+    trial = rows["trials"][0] if rows["trials"] else {}
     room, shown_parts = LINES, list[Part]()
     chosen = parts if len(parts) <= PARTS else [*parts[: PARTS // 2], *parts[-PARTS // 2 :]]
     for part in chosen:
         lines = part.lines if len(part.lines) <= 2 * ENDS else (*part.lines[:ENDS], *part.lines[-ENDS:])
         lines = lines[: max(0, room)]
         room -= len(lines)
-        mine = tuple(
+        part_frames = tuple(
             (at, png) for at, png in frames
             if part.first < at <= part.first + part.steps or (at == 0 and part is parts[0])
         )  # fmt: skip
-        shown_parts.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=mine))
+        shown_parts.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=part_frames))
     return Transcript(
-        step, episode, success, float(evaluation["return"]), int(evaluation["length"]), _counts(counted),
+        step, episode, success, float(evaluation["return"]), int(evaluation["length"]), _counts(trial),
         tuple(_plans(rows.get("plans", ()), rows.get("reflections", ()))), max(0, len(rows.get("plans", ())) - PLANS),
         tuple(shown_parts), len(parts) - len(chosen), logged_steps, len(frames),
     )  # fmt: skip
@@ -234,10 +234,10 @@ def _counts(row: Mapping[str, Any]) -> tuple[str, ...]:
     texts = []
     acted = [row.get(name) or 0 for name in ("fast", "performed", "fallback")]
     numbers = {**row, "only": int(row.get("steps", 0)) - sum(map(int, acted))}
-    for name, (one, several) in COUNTED.items():
+    for name, (singular, plural) in COUNTED.items():
         number = numbers.get(name)
         if isinstance(number, int) and (number or name in ALWAYS):
-            texts.append(f"{number:,} {one if number == 1 else several}")
+            texts.append(f"{number:,} {singular if number == 1 else plural}")
     return tuple(texts)
 
 

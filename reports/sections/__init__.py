@@ -84,21 +84,21 @@ class Source:
         Raises UserError for a file that does not fit, and for a log that the section does not need.
         """
         if log not in self.needs:
-            named = ", ".join(map(repr, (*self.needs, log)))
-            raise UserError(f"it reads the log {log!r} without declaring it; add needs=({named},)")
+            log_names = ", ".join(map(repr, (*self.needs, log)))
+            raise UserError(f"it reads the log {log!r} without declaring it; add needs=({log_names},)")
         if log not in self._read:
             self._read[log] = results.load(self.study) if log == EVALUATIONS else results.noted(self.study, log)
         rows = self._read[log].copy()  # a section may change them; the cached copy must stay as read
         if log in (EVALUATIONS, *schema.LOGS):  # a log of every run needs no declaration in the cell
             return rows
         recorded = set(rows["cell"].unique())
-        lacking = {}
+        unusable = {}
         for cell in self.study.cells:
             if cell.id in recorded and (why := _lacks(cell, log, columns)):
-                lacking[cell.id] = why
+                unusable[cell.id] = why
                 label = self.labels.get(cell.id, cell.label)
                 self.notes.append(f"{cell.suite}/{cell.task}, {label}: {why}; its rows are left out")
-        return rows[~rows["cell"].isin(lacking)] if lacking else rows
+        return rows[~rows["cell"].isin(unusable)] if unusable else rows
 
 
 def _lacks(cell: CellRecord, log: str, columns: Sequence[str]) -> str:
@@ -238,7 +238,7 @@ def _raising_line(error: BaseException) -> str:
 def build(sections: Sequence[Section], source: Source, notes: list[str]) -> list[BuiltSection]:
     """Load those of the sections whose logs a study has, with their tables; a section that fails becomes a note."""
     attempts = (
-        attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
+        attempt(str(section), partial(_build_section, section, _for(section, source, notes)), None, notes)
         for section in sections
         if set(section.needs) <= {EVALUATIONS, *source.study.logs}
     )
@@ -252,7 +252,7 @@ def _for(section: Section, source: Source, notes: list[str]) -> Source:
     return replace(source, needs=(*section.needs, *further), notes=notes)
 
 
-def _made(section: Section, source: Source) -> BuiltSection:
+def _build_section(section: Section, source: Source) -> BuiltSection:
     content = section.load(source)
     tables, listings = list(section.tables(content)), list(section.listings(content))
     for table in tables:
@@ -294,20 +294,19 @@ def _check_listing(listing: Any) -> None:
 
 def galleries(sections: Sequence[BuiltSection], source: Source, notes: list[str]) -> list[Gallery]:
     """Draw the figures of sections; a section that fails becomes a note. No two figures have the same file name."""
-    taken: set[str] = set()
+    file_names: set[str] = set()
     by_name: dict[str, Gallery] = {}
-    for built in sorted(
-        sections, key=lambda built: bool(built.section.by)
-    ):  # built-in figures never lose a name to others
-        mine = _for(built.section, source, notes)
-        drawn = attempt(f"the figures of {built.section}", partial(_gallery, built, mine, taken), None, notes)
-        if drawn is not None:
-            taken |= {drawing.name for drawing in drawn.drawings}
-            by_name[built.section.name] = drawn
+    # Built-in sections first, so that none of their figures loses its name to another's.
+    for built in sorted(sections, key=lambda built: bool(built.section.by)):
+        inputs = _for(built.section, source, notes)
+        gallery = attempt(f"the figures of {built.section}", partial(_gallery, built, inputs, file_names), None, notes)
+        if gallery is not None:
+            file_names |= {drawing.name for drawing in gallery.drawings}
+            by_name[built.section.name] = gallery
     return [by_name[built.section.name] for built in sections if built.section.name in by_name]
 
 
-def _gallery(built: BuiltSection, source: Source, taken: set[str]) -> Gallery:
+def _gallery(built: BuiltSection, source: Source, file_names: set[str]) -> Gallery:
     section = built.section
     drawings = list(section.drawings(built.content, source))
     if not all(isinstance(drawing, Drawing) for drawing in drawings):
@@ -316,7 +315,7 @@ def _gallery(built: BuiltSection, source: Source, taken: set[str]) -> Gallery:
     for drawing in drawings:
         if not (isinstance(drawing.png, bytes) and isinstance(drawing.pdf, bytes)):
             raise TypeError(f"the files of the figure {drawing.name!r} are not bytes")
-        if not FILE.fullmatch(drawing.name) or drawing.name in taken or names.count(drawing.name) > 1:
+        if not FILE.fullmatch(drawing.name) or drawing.name in file_names or names.count(drawing.name) > 1:
             raise ValueError(f"a figure cannot be called {drawing.name[:100]!r}: that is no free name of a file")
     words = section.words if isinstance(section.words, str) else section.words(source)
     drawable = [drawing if _chartable(drawing, source) else drawing._replace(chart=None) for drawing in drawings]

@@ -28,8 +28,8 @@ from guidebench.reports.summary.ledger import Spent
 
 
 def _beside(_: None, source: Source) -> Sequence[Drawing]:
-    drawn = overviews.drawings(source.summary.overviews, source.places)
-    return engines.drawings(source.summary, drawn) if source.rliable else drawn
+    drawings = overviews.drawings(source.summary.overviews, source.places)
+    return engines.drawings(source.summary, drawings) if source.rliable else drawings
 
 
 def _crossed(source: Source) -> list[SweepGrid]:
@@ -47,7 +47,7 @@ def _episodes(source: Source) -> list[Episodes]:
     )  # fmt: skip
 
 
-def _spent(source: Source) -> list[Spent]:
+def _model_costs(source: Source) -> list[Spent]:
     asking = [cell for cell in source.study.cells if ledger.is_billed(cell)]
     return ledger.spent(asking, source.rows("ledger"), source.rows("spending"), source.labels) if asking else []
 
@@ -168,7 +168,7 @@ SECTIONS = (
         title="Model calls",
         order=1_100,
         needs=("ledger", "spending"),
-        load=_spent,
+        load=_model_costs,
         listings=ledger.listings,
         plain=ledger.plain,
     ),

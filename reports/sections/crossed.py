@@ -127,7 +127,7 @@ def _ordered(values: Mapping[str, None]) -> list[str]:
 def drawings(grids: Sequence[SweepGrid]) -> list[Drawing]:
     """Draw a heat map per grid."""
     names: list[str] = []
-    drawn = []
+    drawings = []
     for grid in grids:
         caption = f"{grid.task_id}: {grid.label}"
         name = figures.file_name("crossed", f"{grid.task_id}-{grid.label}", names)
@@ -148,22 +148,22 @@ def drawings(grids: Sequence[SweepGrid]) -> list[Drawing]:
         title = f"final {scoring.title(grid.score)}, {caption}"
         draw = figures.heat_map if grid.numbered else figures.colour_map
         png, pdf = draw(title, cells, grid.fields[1], grid.fields[0])
-        drawn.append(Drawing(caption, name, png, pdf, _words(grid, caption)))
-    return drawn
+        drawings.append(Drawing(caption, name, png, pdf, _words(grid, caption)))
+    return drawings
 
 
 def _words(grid: SweepGrid, caption: str) -> str:
     down, across = grid.fields
-    named = [
+    cells = [
         (f"{down}={high}, {across}={wide}", row, text)
         for high, *line in zip(grid.values[0], grid.rows, grid.texts, strict=True)
         for wide, row, text in zip(grid.values[1], *line, strict=True)
     ]
     opening = f"Heat map of final {grid.score.name} on {caption}, {down} down, {across} across."
     if grid.numbered:
-        parts = (f"{name}: {'not evaluated' if row is None else text}" for name, row, text in named)
+        parts = (f"{name}: {'not evaluated' if row is None else text}" for name, row, text in cells)
         return f"{opening} {'; '.join(parts)}."
-    evaluated = sorted(((row.final.estimate, name, text) for name, row, text in named if row), key=lambda cell: cell[0])
+    evaluated = sorted(((row.final.estimate, name, text) for name, row, text in cells if row), key=lambda cell: cell[0])
     (_, lowest, low), (_, highest, high) = evaluated[0], evaluated[-1]
     span = f"from {low} ({lowest}) to {high} ({highest})"
-    return f"{opening} {len(evaluated):,} of {len(named):,} pairs are evaluated, {span}."
+    return f"{opening} {len(evaluated):,} of {len(cells):,} pairs are evaluated, {span}."

@@ -92,12 +92,14 @@ def _overview(overview: Overview, reps: int) -> Overview:
 
 def drawings(summary: Summary, ours: Sequence[Drawing]) -> list[Drawing]:
     """Return our drawings `ours`, with rliable's own plots in place of those that show its estimates."""
-    drawn = [drawing for drawing in ours if not drawing.name.startswith(PLOTTED)]
+    drawings = [drawing for drawing in ours if not drawing.name.startswith(PLOTTED)]
     for overview in summary.overviews:
         for kind, figure, words in _plots(summary, overview):
-            name = figures.file_name(kind, overview.scores.place, [drawing.name for drawing in drawn])
-            drawn.append(Drawing(overview.scores.heading, name, *_saved(figure), f"{overview.scores.heading}: {words}"))
-    return drawn
+            name = figures.file_name(kind, overview.scores.place, [drawing.name for drawing in drawings])
+            drawings.append(
+                Drawing(overview.scores.heading, name, *_saved(figure), f"{overview.scores.heading}: {words}")
+            )
+    return drawings
 
 
 def _plots(summary: Summary, overview: Overview) -> Iterator[tuple[str, Figure, str]]:
@@ -134,9 +136,12 @@ def _plots(summary: Summary, overview: Overview) -> Iterator[tuple[str, Figure, 
     if profiles:
         figure, axes = pyplot.subplots(figsize=(7, 4))
         plot_utils.plot_performance_profiles(
-            {figures.literal(label): _held(profile.estimate) for label, profile in profiles.items()},
+            {figures.literal(label): _as_steps(profile.estimate) for label, profile in profiles.items()},
             np.repeat(overview.thresholds, 2)[1:],
-            {figures.literal(label): (_held(profile.low), _held(profile.high)) for label, profile in profiles.items()},
+            {
+                figures.literal(label): (_as_steps(profile.low), _as_steps(profile.high))
+                for label, profile in profiles.items()
+            },
             ax=axes,
             xlabel=rf"final {measure} ($\tau$)",
             legend=True,
@@ -150,10 +155,10 @@ def _plots(summary: Summary, overview: Overview) -> Iterator[tuple[str, Figure, 
     }
     if 0 < len(pairs) <= MOST:
         figure, axes = pyplot.subplots(figsize=(4, 1 + 0.5 * len(pairs)))
-        named = {"\n".join(map(figures.literal, pair)): interval for pair, interval in pairs.items()}
+        by_pair = {"\n".join(map(figures.literal, pair)): interval for pair, interval in pairs.items()}
         plot_utils.plot_probability_of_improvement(
-            {pair: float(interval.estimate) for pair, interval in named.items()},
-            {pair: (float(interval.low), float(interval.high)) for pair, interval in named.items()},
+            {pair: float(interval.estimate) for pair, interval in by_pair.items()},
+            {pair: (float(interval.low), float(interval.high)) for pair, interval in by_pair.items()},
             pair_separator="\n",
             ax=axes,
         )
@@ -163,7 +168,7 @@ def _plots(summary: Summary, overview: Overview) -> Iterator[tuple[str, Figure, 
         yield "improvement", figure, f"probability of improvement by {summary.engine}. {texts}."
 
 
-def _held(values: Array) -> Array:
+def _as_steps(values: Array) -> Array:
     """Return values [T], each constant up to the next threshold, as the points [2 T - 1] of a line."""
     return np.repeat(values, 2)[:-1]
 

@@ -1,5 +1,5 @@
-"""What became of evaluation episodes beside their score, for suites whose tasks count more (`HasOutcomes`): the numbers
-that they count, such as completion and survival, and how long episodes were, in steps and in seconds.
+"""Outcomes of evaluation episodes besides their score, for suites whose tasks count them (`HasOutcomes`): numbers such
+as completion and survival, and the length of episodes in steps and in seconds.
 
 The data are the records `outcomes`, `evaluations` and `timings` of runs; privileged, for evaluation only.
 """
@@ -50,21 +50,26 @@ def episodes(
     `outcomes`; `labels`: cell id -> row label. Cells without a clock of evaluations are named in `notes`."""
     by_task: dict[str, dict[str, dict[str, Array]]] = {}
     for cell in cells:
-        counted, played = (rows[rows["cell"] == cell.id] for rows in (outcomes, evaluations))
-        shared = played.groupby("step")["seed"].nunique()
-        shared = shared[shared == played["seed"].nunique()]
-        if counted.empty or shared.empty:
+        cell_outcomes, cell_episodes = (rows[rows["cell"] == cell.id] for rows in (outcomes, evaluations))
+        shared = cell_episodes.groupby("step")["seed"].nunique()
+        shared = shared[shared == cell_episodes["seed"].nunique()]
+        if cell_outcomes.empty or shared.empty:
             continue
         last = shared.index.max()
-        seeds = played["seed"].unique()
-        ended = played[played["step"] == last].groupby("seed")
-        more = counted[counted["step"] == last].groupby(["seed", "outcome"], sort=False)["value"].mean().unstack()
+        seeds = cell_episodes["seed"].unique()
+        last_episodes = cell_episodes[cell_episodes["step"] == last].groupby("seed")
+        more = (
+            cell_outcomes[cell_outcomes["step"] == last]
+            .groupby(["seed", "outcome"], sort=False)["value"]
+            .mean()
+            .unstack()
+        )
         task_id, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
         measures = {
-            SUCCESS: ended["success"].mean(),
+            SUCCESS: last_episodes["success"].mean(),
             **{str(name): more[name] for name in more if name not in STANDARD},
-            STEPS: ended["length"].mean(),
-            SECONDS: seconds_of_episode(timings[timings["cell"] == cell.id], played),
+            STEPS: last_episodes["length"].mean(),
+            SECONDS: seconds_of_episode(timings[timings["cell"] == cell.id], cell_episodes),
         }
         if measures[SECONDS].isna().all():
             notes.append(f"{task_id}, {label}: its {UNTIMED}")
@@ -81,10 +86,10 @@ def seconds_of_episode(clock: pd.DataFrame, played: pd.DataFrame) -> pd.Series[f
     import pandas as pd
 
     by_seed = {}
-    for seed, mine in clock.sort_values("step").groupby("seed") if "evaluation_seconds" in clock else ():
-        spent = np.diff(mine["evaluation_seconds"], prepend=0.0)
-        share = (spent / mine["seeds"]).sum() if "seeds" in mine else spent.sum()
-        count = ((played["seed"] == seed) & (played["step"] <= mine["step"].max())).sum()
+    for seed, run_clock in clock.sort_values("step").groupby("seed") if "evaluation_seconds" in clock else ():
+        seconds = np.diff(run_clock["evaluation_seconds"], prepend=0.0)
+        share = (seconds / run_clock["seeds"]).sum() if "seeds" in run_clock else seconds.sum()
+        count = ((played["seed"] == seed) & (played["step"] <= run_clock["step"].max())).sum()
         by_seed[seed] = share / count if count else np.nan
     return pd.Series(by_seed, dtype=float)
 

@@ -35,9 +35,11 @@ class ReportOptions:
     rliable: int | None = None
     """Resamples of what the library rliable estimates; None leaves everything to our own resampling."""
     wording: Wording = words.PLAIN
+    """Captions, labels, names and columns of the LaTeX tables."""
     spread: str = "interval"
+    """What LaTeX tables show beside an estimate: "interval", or "pm" for ± the standard error."""
     siunitx: bool = False
-    """Of the LaTeX tables: captions and names, what stands beside an estimate, and whether they need siunitx."""
+    """Whether LaTeX tables have columns of the package siunitx."""
 
 
 @dataclass(frozen=True)

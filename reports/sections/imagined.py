@@ -44,29 +44,29 @@ class Sketch(NamedTuple):
 def sketches(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Sketch]:
     """Return one sketch per cell whose teacher imagined segments, from the records `imagined`: the last recorded query
     of the first seed. `labels`: cell id -> row label."""
-    drawn = []
+    sketches = []
     for cell in cells:
-        mine = rows[rows["cell"] == cell.id]
-        if len(mine):
-            mine = mine[mine["seed"] == mine["seed"].min()]
-            mine = mine[mine["query"] == mine["query"].max()]
+        cell_rows = rows[rows["cell"] == cell.id]
+        if len(cell_rows):
+            cell_rows = cell_rows[cell_rows["seed"] == cell_rows["seed"].min()]
+            cell_rows = cell_rows[cell_rows["query"] == cell_rows["query"].max()]
             paths = {
                 (str(segment), str(name)): points.sort_values("t")[[*AXES]].to_numpy(float)
-                for (segment, name), points in mine.groupby(["segment", "name"], sort=False)
+                for (segment, name), points in cell_rows.groupby(["segment", "name"], sort=False)
             }
-            first = mine.iloc[0]
+            first = cell_rows.iloc[0]
             label = labels.get(cell.id, cell.label)
-            drawn.append(Sketch(label, f"{cell.suite}/{cell.task}", int(first["seed"]), int(first["step"]), paths))
-    return drawn
+            sketches.append(Sketch(label, f"{cell.suite}/{cell.task}", int(first["seed"]), int(first["step"]), paths))
+    return sketches
 
 
 def drawings(sketches: Sequence[Sketch]) -> list[Drawing]:
     """Draw one figure per sketch."""
-    drawn: list[Drawing] = []
+    drawings: list[Drawing] = []
     for sketch in sketches:
-        name = figures.file_name("paths", f"{sketch.task_id}-{sketch.label}", [drawing.name for drawing in drawn])
-        drawn.append(draw(sketch, name))
-    return drawn
+        name = figures.file_name("paths", f"{sketch.task_id}-{sketch.label}", [drawing.name for drawing in drawings])
+        drawings.append(draw(sketch, name))
+    return drawings
 
 
 def draw(sketch: Sketch, name: str) -> Drawing:
@@ -95,8 +95,8 @@ def draw(sketch: Sketch, name: str) -> Drawing:
 
 
 def _axes(sketch: Sketch) -> tuple[int, int]:
-    every = np.concatenate(list(sketch.paths.values()))
-    extent = [float(np.ptp(along)) if np.isfinite(along).all() else -1.0 for along in every.T]
+    points = np.concatenate(list(sketch.paths.values()))
+    extent = [float(np.ptp(along)) if np.isfinite(along).all() else -1.0 for along in points.T]
     across, up = sorted(sorted(range(3), key=lambda axis: -extent[axis])[:2])
     return across, up
 

@@ -36,11 +36,11 @@ MOST = 10
 def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[Drawing]:
     """Draw up to four figures per overview, without matrices of more rows than `MOST`; `places` as from
     `figures.styles`."""
-    drawn: list[Drawing] = []
+    drawings: list[Drawing] = []
 
     def add(kind: str, scores: Scores, picture: tuple[bytes, bytes], words: str, chart: Chart | None = None) -> None:
-        name = figures.file_name(kind, scores.place, [drawing.name for drawing in drawn])
-        drawn.append(Drawing(scores.heading, name, *picture, words, chart))
+        name = figures.file_name(kind, scores.place, [drawing.name for drawing in drawings])
+        drawings.append(Drawing(scores.heading, name, *picture, words, chart))
 
     for overview in overviews:
         few = len(overview.scores.final) <= MOST
@@ -55,7 +55,7 @@ def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[D
             )
         if overview.ranks is not None and few:
             add("ranks", overview.scores, *_matrix(_ranks(overview, overview.ranks), RANKS, "rank", overview))
-    return drawn
+    return drawings
 
 
 def _lines(chart: Chart, places: Mapping[str, int]) -> tuple[tuple[bytes, bytes], str]:

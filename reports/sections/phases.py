@@ -30,7 +30,7 @@ COLUMNS = 2
 PANEL, TITLE_LINE, LEGEND_LINE, AROUND = 1.25, 0.13, 0.15, 0.5
 """Inches of a row of panels, of a further line of a title, of a line of the legend, and of the axis label and edges."""
 MOST_BESIDE, MARK_CHARACTERS = 3, 5
-"""Most spreads in a line of the legend, and characters that an entry's mark is as wide as."""
+"""Most entries in a line of the legend, and characters that an entry's mark is as wide as."""
 OPACITY = 0.5
 DRAWN, STORED = "drawn/", "stored/"
 
@@ -55,12 +55,15 @@ def spreads(
     events.sort(key=lambda event: (first.get(f"event/{event}", np.inf), event))
     spreads = []
     for cell in cells:
-        mine = rows[rows["cell"] == cell.id]
-        task_events = [event for event in events if mine[DRAWN + event].notna().any()]
+        cell_rows = rows[rows["cell"] == cell.id]
+        task_events = [event for event in events if cell_rows[DRAWN + event].notna().any()]
         if not task_events:
             continue
-        columns, seeds = [kind + event for kind in (DRAWN, STORED) for event in task_events], mine["seed"].nunique()
-        complete = mine.dropna(subset=columns).groupby("step")
+        columns, seeds = (
+            [kind + event for kind in (DRAWN, STORED) for event in task_events],
+            cell_rows["seed"].nunique(),
+        )
+        complete = cell_rows.dropna(subset=columns).groupby("step")
         means = complete[columns].mean()[complete["seed"].nunique() == seeds]  # as curves: the same seeds at every step
         if means.empty:
             continue
@@ -78,12 +81,12 @@ def drawings(spreads: Sequence[Spread]) -> list[Drawing]:
     for spread in spreads:
         tasks.setdefault(spread.task_id, []).append(spread)
     names: list[str] = []
-    drawn = []
+    drawings = []
     for task_id, members in tasks.items():
         name = figures.file_name("phases", task_id, names)
         names.append(name)
-        drawn.append(Drawing(task_id, name, *_draw(members), _words(task_id, members)))
-    return drawn
+        drawings.append(Drawing(task_id, name, *_draw(members), _words(task_id, members)))
+    return drawings
 
 
 def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
@@ -119,8 +122,8 @@ def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
 
 def _events(members: Sequence[Spread]) -> list[str]:
     """Return the events whose phases occur in these rows, in the order of the task; all events if none occurs."""
-    named = dict.fromkeys(str(event) for spread in members for event in spread.drawn)
-    return [event for event in named if any(_shares(spread.stored, [event]).any() for spread in members)] or [*named]
+    events = dict.fromkeys(str(event) for spread in members for event in spread.drawn)
+    return [event for event in events if any(_shares(spread.stored, [event]).any() for spread in members)] or [*events]
 
 
 def _shares(shares: pd.DataFrame, events: Sequence[str]) -> NDArray[np.float64]:

@@ -90,11 +90,11 @@ def teaching(
     `labels`: cell id -> row label."""
     teachings = []
     for cell in cells:
-        mine = rows[rows["cell"] == cell.id]
-        if mine.empty:
+        cell_rows = rows[rows["cell"] == cell.id]
+        if cell_rows.empty:
             continue
         label = labels.get(cell.id, cell.label)
-        runs = [of_run(run) for _, run in mine.groupby("seed")]
+        runs = [of_run(run) for _, run in cell_rows.groupby("seed")]
         spreads = {
             name: grids.over_runs(np.array([_number(run, name) for run in runs]), reps, label)
             for name in dict.fromkeys(name for run in runs for name in run)
@@ -109,14 +109,14 @@ def teaching(
                 label=label,
                 task_id=f"{cell.suite}/{cell.task}",
                 teacher=_teacher(cell),
-                queries=len(mine),
+                queries=len(cell_rows),
                 runs=len(runs),
                 accuracy=spreads[ACCURACY],
                 learned=spreads[LEARNED],
                 outcomes=below("outcome/"),
                 imagined=below("imagined/"),
                 rewards={name: rewards[name] for name in BARS if name in rewards},
-                over_training=_over_training(mine, reps, label),
+                over_training=_over_training(cell_rows, reps, label),
             )
         )
     return teachings
@@ -198,10 +198,10 @@ def tables(teachings: Sequence[Teaching]) -> list[Grid]:
     """Return tables by task: statistics of labels and, if any segments were imagined, their outcomes and rewards."""
     grids = []
     for task_id, members in _by_task(teachings).items():
-        others = [
+        further = [
             name for teaching in members for name in teaching.outcomes if name not in (LABELLED, DISCARDED, EQUAL)
         ]
-        shares = (DISCARDED, EQUAL, *dict.fromkeys(others))
+        shares = (DISCARDED, EQUAL, *dict.fromkeys(further))
         counts = "; ".join(
             f"{teaching.label}: {teaching.queries:,} queries, runs: {teaching.runs}" for teaching in members
         )
@@ -224,10 +224,10 @@ def tables(teachings: Sequence[Teaching]) -> list[Grid]:
         if imagining:
             words = [name for teaching in imagining for name in teaching.imagined if name != ACCEPTED]
             states = (ACCEPTED, *dict.fromkeys(words))
-            counted = {
+            shares_of = {
                 teaching.label: tuple(teaching.imagined.get(name, _zero()) for name in states) for teaching in imagining
             }
-            grids.append(Grid(f"{task_id}: imagined segments", states, counted, IMAGINED_NOTE))
+            grids.append(Grid(f"{task_id}: imagined segments", states, shares_of, IMAGINED_NOTE))
         weighed = {
             teaching.label: tuple(teaching.rewards.get(name, NONE) for name in BARS)
             for teaching in members
@@ -241,20 +241,20 @@ def tables(teachings: Sequence[Teaching]) -> list[Grid]:
 def drawings(teachings: Sequence[Teaching], rows: Sequence[ReportRow], places: Mapping[str, int]) -> list[Drawing]:
     """Draw by task accuracies and return over training (RL-SaLLM-F, figure 1b and c), and bars of the rewards of
     imagined segments (figure 6); `places` as from `figures.styles`."""
-    drawn: list[Drawing] = []
+    drawings: list[Drawing] = []
     for task_id, members in _by_task(teachings).items():
         task_rows = {row.label: row for row in rows if row.task_id == task_id}
         plotted = {
             teaching.label: teaching for teaching in members if teaching.over_training and teaching.label in places
         }
         if plotted:
-            name = figures.file_name("labels", task_id, [drawing.name for drawing in drawn])
-            drawn.append(over_training(task_id, name, plotted, task_rows, places))
+            name = figures.file_name("labels", task_id, [drawing.name for drawing in drawings])
+            drawings.append(over_training(task_id, name, plotted, task_rows, places))
         bars = {teaching.label: teaching.rewards for teaching in members if teaching.rewards}
         if bars:
-            name = figures.file_name("imagined", task_id, [drawing.name for drawing in drawn])
-            drawn.append(rewards(task_id, name, bars))
-    return drawn
+            name = figures.file_name("imagined", task_id, [drawing.name for drawing in drawings])
+            drawings.append(rewards(task_id, name, bars))
+    return drawings
 
 
 def over_training(
@@ -277,17 +277,17 @@ def over_training(
     names = {label: textwrap.fill(literal(label), figures.LABEL_CHARACTERS) for label in members}
     below = sum(text.count("\n") + 1 for text in names.values())
     with figures.canvas(1.15 * len(charts) + 0.5 + 0.15 * below) as canvas:
-        every = np.atleast_1d(canvas.subplots(len(charts), 1, sharex=True))
+        panels = np.atleast_1d(canvas.subplots(len(charts), 1, sharex=True))
         handles: dict[str, Any] = {}
-        for axes, chart in zip(every, charts, strict=True):
-            drawn = figures.plot(axes, chart, places)
-            handles |= {curve.label: line for curve, line in zip(chart.curves, drawn, strict=True)}
+        for axes, chart in zip(panels, charts, strict=True):
+            plotted_lines = figures.plot(axes, chart, places)
+            handles |= {curve.label: line for curve, line in zip(chart.curves, plotted_lines, strict=True)}
             axes.set(ylabel=chart.ylabel.replace("'s ", "'s\n"))
             if chart.unit_interval:
                 axes.axhline(0.5, color="#555555", linewidth=0.7, linestyle=(0, (1, 2)))
-        every[0].set(xlim=(0, last))
-        every[0].set_title(literal(task_id))
-        every[-1].set_xlabel("environment steps per seed")
+        panels[0].set(xlim=(0, last))
+        panels[0].set_title(literal(task_id))
+        panels[-1].set_xlabel("environment steps per seed")
         texts = [names[label] for label in handles]
         canvas.legend(list(handles.values()), texts, loc="outside lower center", frameon=False, handlelength=3.2)
         png, pdf = figures.saved(canvas)

@@ -60,19 +60,19 @@ def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str,
     """
     all_probed = []
     for cell in cells:
-        mine = rows[rows["cell"] == cell.id]
-        by_name = {str(name): records for name, records in mine.groupby("quantity")}
+        cell_rows = rows[rows["cell"] == cell.id]
+        by_name = {str(name): records for name, records in cell_rows.groupby("quantity")}
         if not {"window", "expert", "critic"} <= by_name.keys():
             continue
         label, task_id = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
         critic, seeds = by_name["critic"], by_name["critic"]["seed"].nunique()
-        looked = critic.groupby("step")["seed"].nunique()
+        seed_counts = critic.groupby("step")["seed"].nunique()
         window = int(by_name["window"]["value"].iloc[0])
         change = {
             step: difference(critic[critic["step"] == step].groupby("t")["value"].mean(), window)
-            for step in map(int, looked.index[looked == seeds])
+            for step in map(int, seed_counts.index[seed_counts == seeds])
         }
-        happened = {
+        events = {
             (int(t), name.removeprefix("event/"))
             for name, records in by_name.items()
             if name.startswith("event/")
@@ -80,7 +80,7 @@ def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str,
         }
         score = by_name["judge"].groupby("t")["value"].mean() if "judge" in by_name else critic["value"].iloc[:0]
         expert = by_name["expert"].groupby("t")["value"].first() > 0
-        all_probed.append(Probed(label, task_id, window, expert, tuple(sorted(happened)), score, change, seeds))
+        all_probed.append(Probed(label, task_id, window, expert, tuple(sorted(events)), score, change, seeds))
     return all_probed
 
 
@@ -94,28 +94,28 @@ def difference(value: pd.Series[float], window: int) -> pd.Series[float]:
 def drawings(probed: Sequence[Probed]) -> list[Drawing]:
     """Draw one figure per label and task; those of a task share the scale of ΔQ."""
     names: list[str] = []
-    drawn = []
+    drawings = []
     for probe in probed:
         beside = [other for other in probed if other.task_id == probe.task_id]
         values = np.concatenate([[0.0, 1e-6], *(series for other in beside for series in other.change.values())])
         name = figures.file_name("probes", f"{probe.task_id}-{probe.label}", names)
         names.append(name)
         png, pdf = _draw(probe, (values.min(), values.max()))
-        drawn.append(Drawing(f"{probe.task_id}: {probe.label}", name, png, pdf, _words(probe)))
-    return drawn
+        drawings.append(Drawing(f"{probe.task_id}: {probe.label}", name, png, pdf, _words(probe)))
+    return drawings
 
 
 def _draw(probe: Probed, scale: tuple[float, float]) -> tuple[bytes, bytes]:
     names = list(dict.fromkeys(name for _, name in probe.events))
-    judged = len(probe.score) > 0
-    heights = [0.14 * (len(names) + 1), *([0.5] if judged else []), 1.2]
+    has_judge = len(probe.score) > 0
+    heights = [0.14 * (len(names) + 1), *([0.5] if has_judge else []), 1.2]
     with figures.canvas(sum(heights) + 1.1) as figure:
         axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
         for panel in axes[1:]:
             for t, _ in probe.events:
                 panel.axvline(t, color="#BBBBBB", linewidth=0.5, linestyle=(0, (1, 1)))
         _timeline(axes[0], probe, names)
-        if judged:
+        if has_judge:
             axes[1].plot(probe.score.index, probe.score, color=ROSE, linewidth=1.2)
             axes[1].set(ylim=(-0.05, 1.05), yticks=(0, 1), ylabel="judge")
         handles = _changes(axes[-1], probe, scale)

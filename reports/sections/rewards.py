@@ -53,7 +53,7 @@ class Learned(NamedTuple):
     """The learned reward at the last probe that all runs have had, in [0, 1], [T]."""
     correlation: Interval
     steps: Array
-    """Correlation at the probes that all runs have had, [n]."""
+    """Environment steps of the probes that all runs have had, [n]."""
     accuracy: Interval | None
     """Accuracy on unseen pairs, [n]; None if the task has none."""
 
@@ -65,8 +65,8 @@ def learned(
     cell id -> row label."""
     rewarded = []
     for cell in cells:
-        mine = rows[rows["cell"] == cell.id]
-        by_name = {str(name): records for name, records in mine.groupby("quantity")}
+        cell_rows = rows[rows["cell"] == cell.id]
+        by_name = {str(name): records for name, records in cell_rows.groupby("quantity")}
         if not {"reward", "true_reward", "expert"} <= by_name.keys():
             continue
         looks = by_name["reward"].groupby("step")["seed"].nunique()
@@ -81,7 +81,7 @@ def learned(
         if along.shape != true.shape or not (np.isfinite(along) & np.isfinite(true)).all():
             continue  # some learned reward was not finite
         expert = by_name["expert"].groupby("t")["value"].first().to_numpy() > 0
-        together = np.array([_correlation(run, task_reward) for run, task_reward in zip(along, true, strict=True)])
+        correlations = np.array([_correlation(run, task_reward) for run, task_reward in zip(along, true, strict=True)])
         scaled = np.stack([_scaled(run) for run in true])
         rewarded.append(
             Learned(
@@ -91,7 +91,7 @@ def learned(
                 random=np.flatnonzero(~expert),
                 true=scaled[0] if (scaled == scaled[0]).all() else scaled.mean(axis=0),
                 learned=_over_runs(np.stack([_scaled(run) for run in along]), reps, label),
-                correlation=grids.over_runs(together, reps, label),
+                correlation=grids.over_runs(correlations, reps, label),
                 steps=steps,
                 accuracy=_accuracy(by_name.get("label_accuracy"), steps, reps, label),
             )
@@ -146,21 +146,21 @@ def tables(rewarded: Sequence[Learned]) -> list[Grid]:
 def drawings(rewarded: Sequence[Learned], places: Mapping[str, int]) -> list[Drawing]:
     """Draw by task the rewards along the reference episode, and accuracies over training; `places`:
     `figures.styles`."""
-    drawn: list[Drawing] = []
+    drawings: list[Drawing] = []
     for task_id, members in _by_task(rewarded).items():
         plotted = {reward.label: reward for reward in members if reward.label in places}
         if plotted:
-            name = figures.file_name("rewards", task_id, [drawing.name for drawing in drawn])
-            drawn.append(along(task_id, name, plotted, places))
-            drawn += _accuracies(task_id, [drawing.name for drawing in drawn], plotted, places)
-    return drawn
+            name = figures.file_name("rewards", task_id, [drawing.name for drawing in drawings])
+            drawings.append(along(task_id, name, plotted, places))
+            drawings += _accuracies(task_id, [drawing.name for drawing in drawings], plotted, places)
+    return drawings
 
 
 def along(task_id: str, name: str, members: Mapping[str, Learned], places: Mapping[str, int]) -> Drawing:
     """Draw rewards along the reference episode, a panel for each over the task's own; `members` is keyed by name."""
     with figures.canvas(0.85 * len(members) + 0.7) as canvas:
-        every = np.atleast_1d(canvas.subplots(len(members), 1, sharex=True, sharey=True))
-        for axes, (label, reward) in zip(every, members.items(), strict=True):
+        panels = np.atleast_1d(canvas.subplots(len(members), 1, sharex=True, sharey=True))
+        for axes, (label, reward) in zip(panels, members.items(), strict=True):
             moves = np.arange(len(reward.true))
             stretches = (
                 np.split(reward.random, np.flatnonzero(np.diff(reward.random) > 1) + 1) if len(reward.random) else []
@@ -175,7 +175,7 @@ def along(task_id: str, name: str, members: Mapping[str, Learned], places: Mappi
                 axes.fill_between(moves, *ends, color=colour, alpha=0.18, linewidth=0)
             axes.set_title(textwrap.shorten(literal(label), 60, placeholder="…"), loc="left", pad=2, fontsize=7)
             axes.set(ylim=(-0.05, 1.05), yticks=(0, 1), xlim=(0, len(moves)))
-        every[-1].set_xlabel("move of the reference episode")
+        panels[-1].set_xlabel("move of the reference episode")
         canvas.supylabel("reward, scaled to [0, 1]", fontsize=8)
         canvas.suptitle(textwrap.fill(literal(task_id), figures.LABEL_CHARACTERS), fontsize=8)
         png, pdf = figures.saved(canvas)

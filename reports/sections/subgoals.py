@@ -62,15 +62,19 @@ def subgoals(
     by_task: dict[str, dict[str, pd.DataFrame]] = {}
     over_training: dict[str, dict[str, pd.DataFrame]] = {}
     for cell in cells:
-        mine = rows[rows["cell"] == cell.id]
-        shared = mine.groupby("step")["seed"].nunique()
-        shared = shared[shared == mine["seed"].nunique()]
+        cell_rows = rows[rows["cell"] == cell.id]
+        shared = cell_rows.groupby("step")["seed"].nunique()
+        shared = shared[shared == cell_rows["seed"].nunique()]
         if len(shared):
-            last = mine[mine["step"] == shared.index.max()]
+            last = cell_rows[cell_rows["step"] == shared.index.max()]
             rates = last.groupby(["seed", "subgoal"], sort=False)["met"].mean().unstack()
             if cell.score.name == ACHIEVEMENTS:
                 rates[TOGETHER] = geometric(rates.to_numpy(float))
-            seeds = mine[mine["step"].isin(shared.index)].groupby(["step", "seed", "subgoal"], sort=False)["met"].mean()
+            seeds = (
+                cell_rows[cell_rows["step"].isin(shared.index)]
+                .groupby(["step", "seed", "subgoal"], sort=False)["met"]
+                .mean()
+            )
             history = seeds.groupby(["step", "subgoal"], sort=False).mean().unstack().sort_index()
             task_id, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
             by_task.setdefault(task_id, {})[label] = rates
@@ -120,12 +124,12 @@ def plain(tasks: Sequence[Subgoals]) -> list[dict[str, Any]]:
 def drawings(tasks: Sequence[Subgoals]) -> list[Drawing]:
     """Draw one heat map per task, a panel per row label: subgoals by evaluations, coloured by their rates."""
     names: list[str] = []
-    drawn = []
+    drawings = []
     for task in tasks:
         name = figures.file_name("subgoals", task.task_id, names)
         names.append(name)
-        drawn.append(Drawing(task.task_id, name, *_draw(task), _words(task)))
-    return drawn
+        drawings.append(Drawing(task.task_id, name, *_draw(task), _words(task)))
+    return drawings
 
 
 def _draw(task: Subgoals) -> tuple[bytes, bytes]:
@@ -178,8 +182,8 @@ def _words(task: Subgoals) -> str:
     parts = []
     for label, history in task.history.items():
         last = history.iloc[-1]
-        met = ", ".join(f"{name} {rate:.2f}" for name, rate in last.items() if rate > 0)
-        parts.append(f"{label} after {int(history.index[-1]):,} steps: {met or 'none'}")
+        met_text = ", ".join(f"{name} {rate:.2f}" for name, rate in last.items() if rate > 0)
+        parts.append(f"{label} after {int(history.index[-1]):,} steps: {met_text or 'none'}")
     return (
         f"Heat maps of the share of episodes on {task.task_id} that met each subgoal, over training. At the last "
         f"evaluation, without those that were never met: {'; '.join(parts)}."

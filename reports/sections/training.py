@@ -53,13 +53,13 @@ def _curve(table: pd.DataFrame, label: str, reps: int) -> Curve | None:
     estimates = np.full((3, len(columns)), np.nan)
     values, is_finite = values[:, columns], is_finite[:, columns]
     for pattern in np.unique(is_finite, axis=1).T:
-        mine = (is_finite == pattern[:, None]).all(axis=0)
+        same_runs = (is_finite == pattern[:, None]).all(axis=0)
         seed = statistics.name_seed(label, 0)
         few = min(reps, statistics.CURVE_REPS)
-        spread = statistics.intervals(values[pattern][:, None, mine], ["mean"], few, seed)["mean"]
-        estimates[:, mine] = np.stack([np.asarray(end) for end in spread])
+        spread = statistics.intervals(values[pattern][:, None, same_runs], ["mean"], few, seed)["mean"]
+        estimates[:, same_runs] = np.stack([np.asarray(end) for end in spread])
         if not pattern.all():
-            estimates[1:, mine] = np.nan
+            estimates[1:, same_runs] = np.nan
     return Curve(label, table.columns.to_numpy(float)[columns], Interval(*estimates))
 
 
@@ -87,19 +87,19 @@ def drawing(caption: str, name: str, title: str, charts: Sequence[Chart], places
     below = sum(text.count("\n") + 1 for text in wrapped.values()) if alike else 0
     lines = [line for part in title.split("\n") for line in textwrap.wrap(literal(part), figures.LABEL_CHARACTERS)]
     with figures.canvas(1.15 * len(charts) + 0.45 + 0.13 * len(lines) + 0.15 * below) as canvas:
-        every = np.atleast_1d(canvas.subplots(len(charts), 1, sharex=True))
+        panels = np.atleast_1d(canvas.subplots(len(charts), 1, sharex=True))
         handles: dict[str, Any] = {}
         last = max(float(curve.x[-1]) for chart in charts for curve in chart.curves)
-        for axes, chart in zip(every, charts, strict=True):
-            drawn = dict(zip((curve.label for curve in chart.curves), figures.plot(axes, chart, places), strict=True))
-            handles |= drawn
+        for axes, chart in zip(panels, charts, strict=True):
+            plotted = dict(zip((curve.label for curve in chart.curves), figures.plot(axes, chart, places), strict=True))
+            handles |= plotted
             axes.set(xlim=(0, last or 1), ylabel=textwrap.fill(literal(chart.ylabel), 16))
-            if not alike and any(drawn):
-                texts = [wrapped[label] for label in drawn]
+            if not alike and any(plotted):
+                texts = [wrapped[label] for label in plotted]
                 above: Any = {"loc": "lower left", "bbox_to_anchor": (0, 0.97), "ncols": 3, "borderpad": 0}
-                axes.legend(list(drawn.values()), texts, frameon=False, fontsize=6, handlelength=2.4, **above)
+                axes.legend(list(plotted.values()), texts, frameon=False, fontsize=6, handlelength=2.4, **above)
         canvas.suptitle("\n".join(lines), fontsize=8)
-        every[-1].set_xlabel("environment steps per seed")
+        panels[-1].set_xlabel("environment steps per seed")
         if alike and any(handles):
             texts = [wrapped[label] for label in handles]
             canvas.legend(list(handles.values()), texts, loc="outside lower center", frameon=False, handlelength=3.2)
@@ -115,13 +115,13 @@ def drawing(caption: str, name: str, title: str, charts: Sequence[Chart], places
 def beside(source: Source, panels: Mapping[str, str], required: str, name: str, title: str) -> list[Drawing]:
     """Draw a figure for each task with rows that have the metric `required`: a panel of their success rates, and one
     for each of `panels` (axis -> metric)."""
-    metrics, drawn = source.rows("metrics"), list[Drawing]()
+    metrics, drawings = source.rows("metrics"), list[Drawing]()
     if required not in metrics:
         return []
-    having = set(metrics.loc[metrics[required].notna(), "cell"])
+    cells = set(metrics.loc[metrics[required].notna(), "cell"])
     tasks: dict[str, list[ReportRow]] = {}
     for row in source.summary.rows:
-        if row.cell.id in having and row.label in source.places:
+        if row.cell.id in cells and row.label in source.places:
             tasks.setdefault(row.task_id, []).append(row)
     for task_id, rows in tasks.items():
         charts = [chart(SUCCESS, [success(row, row.label) for row in rows], share=True)]
@@ -135,7 +135,7 @@ def beside(source: Source, panels: Mapping[str, str], required: str, name: str, 
             )
             for axis, recorded_metric in panels.items()
         ]
-        file = figures.file_name(name, task_id, [other.name for other in drawn])
+        file = figures.file_name(name, task_id, [other.name for other in drawings])
         picture = drawing(task_id, file, f"{title}\n{task_id}", charts, source.places)
-        drawn += [picture] if picture else []
-    return drawn
+        drawings += [picture] if picture else []
+    return drawings

@@ -40,8 +40,8 @@ def ranks(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> pd.Da
                 for values, stream in zip(tables.values(), streams, strict=True)
             ]
         ).reshape(methods, -1)  # [methods, draws × tasks]
-        for method, drawn in enumerate(draws):
-            above, level = (draws > drawn).sum(axis=0), (draws == drawn).sum(axis=0)
+        for method, method_scores in enumerate(draws):
+            above, level = (draws > method_scores).sum(axis=0), (draws == method_scores).sum(axis=0)
             cases = np.bincount(above * methods + level - 1, minlength=methods**2)
             chances[method] += cases @ share.reshape(-1, methods)
     chances /= reps * next(iter(shapes.values()))[1]

@@ -42,15 +42,15 @@ def aggregates(scores: Array, reps: int = REPS, seed: int = 0) -> dict[str, Esti
         "iqm": metrics.aggregate_iqm,
         "optimality_gap": metrics.aggregate_optimality_gap,
     }
-    drawn: list[Array] = []
+    resampled: list[Array] = []
 
-    def every(values: Array) -> Array:
-        drawn.append(np.array([rule(values) for rule in rules.values()]))
-        return drawn[-1]
+    def all_metrics(scores: Array) -> Array:
+        resampled.append(np.array([rule(scores) for rule in rules.values()]))
+        return resampled[-1]
 
     scores = checked(scores, "[runs, tasks]")
-    estimates = _estimates(scores, every, reps, seed, len(scores))
-    errors = np.std(drawn[-reps:], axis=0) if len(scores) > 1 else np.full(len(rules), np.nan)
+    estimates = _estimates(scores, all_metrics, reps, seed, len(scores))
+    errors = np.std(resampled[-reps:], axis=0) if len(scores) > 1 else np.full(len(rules), np.nan)
     return {
         name: Estimate(Interval(*(part[index] for part in estimates)), float(errors[index]))
         for index, name in enumerate(rules)
@@ -64,8 +64,8 @@ def improvement(first: Array, second: Array, reps: int = REPS, seed: int = 0) ->
     def probability(ours: Array, theirs: Array) -> Array:
         return np.array([metrics.probability_of_improvement(ours, theirs)])
 
-    both = list(checked_pair(first, second))
-    return Interval(*(part[0] for part in _estimates(both, probability, reps, seed, min(map(len, both)))))
+    pair = list(checked_pair(first, second))
+    return Interval(*(part[0] for part in _estimates(pair, probability, reps, seed, min(map(len, pair)))))
 
 
 def profile(scores: Array, thresholds: Array, reps: int = REPS, seed: int = 0) -> Interval:

@@ -70,7 +70,7 @@ class Scores:
     final: Mapping[str, Array]
     """Label -> [runs, tasks] at the last evaluation."""
     samples: Mapping[str, Sample]
-    """Label -> the same with what episodes say of it."""
+    """Label -> the final scores with the variances of their episodes."""
     steps: Array
     """Positions at which every row has an evaluation, in `unit`, [checkpoints]."""
     unit: str
@@ -82,7 +82,7 @@ class Scores:
     """Whether they are the best of more labels (`fewer`). Then no test tells them apart, since it would have to correct
     for the choice."""
     apart: str = ""
-    """What distinguishes them from other scores with the same heading (`distinct`)."""
+    """What distinguishes them from other scores with the same heading (`_distinct`)."""
 
     @property
     def place(self) -> str:
@@ -123,8 +123,8 @@ def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
     to `notes`."""
     groups = []
     stages = {stage.id for row in rows for stage in row.cell.stages}
-    tested = {row.task_id for row in rows if row.cell.id not in stages}
-    for members in _alike([row for row in rows if row.task_id in tested]):
+    tested_tasks = {row.task_id for row in rows if row.cell.id not in stages}
+    for members in _alike([row for row in rows if row.task_id in tested_tasks]):
         suite = members[0].cell.suite
         tasks = tuple(dict.fromkeys(row.cell.task for row in members))
         chosen: dict[str, list[ReportRow]] = {}
@@ -206,12 +206,12 @@ def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
         labels.setdefault((shared, row.label), []).append(row)
     groups: list[tuple[object, dict[str, Place], list[ReportRow]]] = []
     for (kind, _), label_rows in labels.items():
-        fitting = (
+        matches = (
             (places, members)
             for other, places, members in groups
             if other == kind and all(places.get(row.cell.task, row.place) == row.place for row in label_rows)
         )
-        places, members = next(fitting, ({}, []))
+        places, members = next(matches, ({}, []))
         if not members:
             groups.append((kind, places, members))
         places |= {row.cell.task: row.place for row in label_rows}
@@ -221,11 +221,11 @@ def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
 
 def _incomplete(by_task: Mapping[str, ReportRow], tasks: Iterable[str]) -> tuple[str, tuple[int, ...]]:
     """Return why a label's rows cannot be aggregated, "" if they can, and the seeds that all of them have."""
-    lacking = [task for task in tasks if task not in by_task]
+    missing = [task for task in tasks if task not in by_task]
     behind = [task for task, row in by_task.items() if row.behind]
     seeds = tuple(sorted(set.intersection(*(set(row.seeds) for row in by_task.values()))))
-    if lacking:
-        return f"no evaluations of {', '.join(lacking)}", seeds
+    if missing:
+        return f"no evaluations of {', '.join(missing)}", seeds
     if behind:
         return f"not far enough on {', '.join(behind)}", seeds
     return "" if seeds else "no seed that every task has", seeds
@@ -242,8 +242,8 @@ def _scores(
     suite, several = rows[0].cell.suite, len(tasks) > 1
     unknown = [row for row in first if row.score.span is None]
     if several and unknown:
-        named = ", ".join(f"{row.score.name} on {row.cell.task}" for row in unknown)
-        notes.append(f"{suite}: there are no aggregates over tasks, since no range is known of {named}")
+        score_names = ", ".join(f"{row.score.name} on {row.cell.task}" for row in unknown)
+        notes.append(f"{suite}: there are no aggregates over tasks, since no range is known of {score_names}")
     score = scoring.together([row.score for row in first]) if not (several and unknown) else unknown[0].score
     unit = STEPS if len({row.cell.total for row in rows}) == 1 else SHARE
     places = [{_place(step, row, unit): index for index, step in enumerate(row.steps)} for row in rows]
@@ -345,11 +345,11 @@ def _leading(scores: Scores) -> dict[str, set[str]]:
     samples = [scores.samples[label] for label in labels]
     leaders = {}
     for metric in statistics.METRICS:
-        tested, tables = metric, samples
+        test_metric, tables = metric, samples
         if metric == "optimality_gap":
-            tested, tables = "mean", [sample._replace(scores=np.minimum(sample.scores, 1.0)) for sample in samples]
-        values = [sample.value(tested) for sample in tables]
-        ahead = statistics.leading(values, statistics.all_pairs(tables, tested))
+            test_metric, tables = "mean", [sample._replace(scores=np.minimum(sample.scores, 1.0)) for sample in samples]
+        values = [sample.value(test_metric) for sample in tables]
+        ahead = statistics.leading(values, statistics.all_pairs(tables, test_metric))
         leaders[metric] = {label for label, leads in zip(labels, ahead, strict=True) if leads}
     return leaders
 
@@ -371,8 +371,8 @@ def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
             efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, drawing_seed)["iqm"]
     ranked = several and len(scores.final) > 1
     placed = ranks(scores.final, reps=reps, seed=seed) if ranked else None
-    tested = scores.one_scale and not scores.chosen
-    labels = [label for label in scores.final if label not in scores.missing and tested]
+    is_tested = scores.one_scale and not scores.chosen
+    labels = [label for label in scores.final if label not in scores.missing and is_tested]
     pairs = statistics.all_pairs([scores.samples[label] for label in labels])
     significant = {(labels[i], labels[j]) for i, j in statistics.significant(pairs)}
     significant |= {(second, first) for first, second in significant}

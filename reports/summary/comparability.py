@@ -26,7 +26,7 @@ PROTOCOLS = "`bench compare --mixed-protocols`"
 DEMONSTRATIONS = "training.demonstrations"
 PRETRAINING = "pretraining"
 METHOD = "method "
-"""How the layer begins in which a method's recipe sets something."""
+"""Prefix of the layer of settings that a method's recipe sets."""
 QUOTE = '"'
 
 
@@ -80,7 +80,7 @@ def places(cells: Sequence[CellRecord]) -> list[Place]:
 def headings(places: Iterable[Place]) -> dict[Place, str]:
     """Return place -> its heading: task, profile, conditions, a score other than success, and whatever else
     distinguishes it from other places of the task."""
-    named = {}
+    heading_of = {}
     distinct = list(dict.fromkeys(places))
     for place in distinct:
         parts = [place.task_id, f"{place.profile} profile", words(place.conditions)]
@@ -94,8 +94,8 @@ def headings(places: Iterable[Place]) -> dict[Place, str]:
         alike = [other for other in alike if (other.steps, other.version) == (place.steps, place.version)]
         if len({scoring.title(other.score) for other in alike}) < len({other.score for other in alike}):
             parts.append(f"between {place.score.low} and {place.score.high}")
-        named[place] = ", ".join(filter(None, parts))
-    return named
+        heading_of[place] = ", ".join(filter(None, parts))
+    return heading_of
 
 
 def planned(record: Mapping[str, Any]) -> Place:
@@ -200,22 +200,22 @@ def _text(value: Any) -> str:
     return json.dumps(value, default=str)
 
 
-def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
+def obstacle(first: Place, second: Place, mixing: Mixing) -> str:
     """Return the reason why runs of two places of one task are not compared, with the flag that allows it; "" if they
     are."""
-    if None not in (one.version, other.version) and one.version != other.version and not mixing.protocols:
-        return f"protocol version {one.version} beside {other.version}; {PROTOCOLS} compares them all the same"
-    if one.score != other.score:
-        return f"scored by {one.score.name} beside {other.score.name}, which nothing makes comparable"
-    if one.conditions != other.conditions and not mixing.protocols:
-        ours, theirs = (words(place.conditions) or "the suite's own settings" for place in (one, other))
+    if None not in (first.version, second.version) and first.version != second.version and not mixing.protocols:
+        return f"protocol version {first.version} beside {second.version}; {PROTOCOLS} compares them all the same"
+    if first.score != second.score:
+        return f"scored by {first.score.name} beside {second.score.name}, which nothing makes comparable"
+    if first.conditions != second.conditions and not mixing.protocols:
+        ours, theirs = (words(place.conditions) or "the suite's own settings" for place in (first, second))
         return f"{ours} beside {theirs}; {PROTOCOLS} compares them all the same"
     if mixing.profiles:
         return ""
-    if one.profile != other.profile:
-        return f"profile {one.profile} beside {other.profile}; {PROFILES} compares them all the same"
-    if one.steps != other.steps:
-        return f"{one.steps:,} beside {other.steps:,} steps; {PROFILES} compares them all the same"
+    if first.profile != second.profile:
+        return f"profile {first.profile} beside {second.profile}; {PROFILES} compares them all the same"
+    if first.steps != second.steps:
+        return f"{first.steps:,} beside {second.steps:,} steps; {PROFILES} compares them all the same"
     return ""
 
 
@@ -232,7 +232,13 @@ def require(
     ]
     blocked = {}
     for task_id in shared:
-        pairs = [(one, two) for one in ours if one.task_id == task_id for two in theirs if two.task_id == task_id]
+        pairs = [
+            (new_place, stored_place)
+            for new_place in ours
+            if new_place.task_id == task_id
+            for stored_place in theirs
+            if stored_place.task_id == task_id
+        ]
         reasons = dict.fromkeys(obstacle(*pair, mixing) for pair in pairs)
         if "" not in reasons:
             blocked[task_id] = f"{task_id}: not compared: {' / '.join(reasons)}"

@@ -55,36 +55,36 @@ def compare(
     if not every:
         references = _baselines(references)
     tables = []
-    apart: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
+    obstacles: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
     for reference in references:
         recorded_id = joined.recorded(reference.cell.id)
-        others = [
+        candidates = [
             row
             for row in rows
             if row.cell.id in new and row.task_id == reference.task_id and joined.recorded(row.cell.id) != recorded_id
         ]
-        fitting = []
-        for row in others:
+        comparable = []
+        for row in candidates:
             reason = comparability.obstacle(place(row.cell), place(reference.cell), mixing)
             if reason:
-                ours, theirs = apart.setdefault((row.task_id, reason), ({}, {}))
+                ours, theirs = obstacles.setdefault((row.task_id, reason), ({}, {}))
                 ours[row.label] = theirs[reference.label] = None
             else:
-                fitting.append(row)
+                comparable.append(row)
                 notes.extend(_remarks(row, reference))
-        if fitting:
-            tables.append(_table(reference, fitting))
-    for (task_id, reason), (ours, theirs) in apart.items():
+        if comparable:
+            tables.append(_table(reference, comparable))
+    for (task_id, reason), (ours, theirs) in obstacles.items():
         notes.append(f"{task_id}: {', '.join(ours)} not compared with {', '.join(theirs)}: {reason}")
     notes += _pooled(joined, new & stored)
     repeated = _replications(rows, joined, new | stored)
     if not tables and not repeated:
         raise UserError("there is nothing to compare" + "".join(f"\n- {note}" for note in dict.fromkeys(notes)))
     notes.extend(summaries.mixtures(joined.study))
-    drawn = {line.row.cell.id for table in tables for line in table.lines}
-    drawn |= {row.cell.id for pair in repeated for row in (pair.original, pair.row)}
-    compared = [row for row in rows if row.cell.id in drawn]
-    involved = {*new, *drawn}
+    cell_ids = {line.row.cell.id for table in tables for line in table.lines}
+    cell_ids |= {row.cell.id for pair in repeated for row in (pair.original, pair.row)}
+    compared = [row for row in rows if row.cell.id in cell_ids]
+    involved = {*new, *cell_ids}
     row_names = _names(compared, joined.origins)
     summary = Summary(
         study=" + ".join(_short(joined.origins).values()),
@@ -98,8 +98,8 @@ def compare(
             for table in tables
         ),
     )
-    named = {row.cell.id: row for row in summary.rows}
-    pairs = (pair._replace(original=named[pair.original.cell.id], row=named[pair.row.cell.id]) for pair in repeated)
+    row_of = {row.cell.id: row for row in summary.rows}
+    pairs = (pair._replace(original=row_of[pair.original.cell.id], row=row_of[pair.row.cell.id]) for pair in repeated)
     return Compared(summary, joined, tuple(pairs))
 
 
@@ -160,11 +160,11 @@ def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
     """Yield notes on how a row differs from its reference besides in what is compared: profile, steps, episodes,
     versions, missing seeds."""
     task_id, pair = row.task_id, f"{row.label} and {reference.label}"
-    one, other = place(row.cell), place(reference.cell)
-    if one.profile != other.profile:
-        yield f"{task_id}: profiles {one.profile} and {other.profile} stand side by side, as asked for"
-    if one.steps != other.steps:
-        yield f"{task_id}: {pair} trained for {one.steps:,} and {other.steps:,} steps"
+    row_place, reference_place = place(row.cell), place(reference.cell)
+    if row_place.profile != reference_place.profile:
+        yield f"{task_id}: profiles {row_place.profile} and {reference_place.profile} stand side by side, as asked for"
+    if row_place.steps != reference_place.steps:
+        yield f"{task_id}: {pair} trained for {row_place.steps:,} and {reference_place.steps:,} steps"
     if not _level(row, reference):
         yield f"{task_id}: {pair} are not compared yet: they stand at steps {row.last:,} and {reference.last:,}"
     for side in (row, reference):
@@ -175,21 +175,21 @@ def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
     for kind, name, versions in _versions(row.cell, reference.cell):
         subject = "protocol (suite)" if kind == "suite" else f"{kind} {name}"
         yield f"{task_id}: {subject} has version {versions[0]} in {row.label} and {versions[1]} in {reference.label}"
-    for label, entry in ((row.label, one), (reference.label, other)):
+    for label, entry in ((row.label, row_place), (reference.label, reference_place)):
         if entry.version is None:
             yield f"{task_id}: {label} was made elsewhere; that its protocol is the same is not on record"
 
 
-def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
+def _versions(first: CellRecord, second: CellRecord) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
     """Yield (kind, name, both versions) for the parts that two cells share in different versions."""
-    for kind in sorted(one.versions.keys() & other.versions.keys()):
-        names = [_named(cell, kind) for cell in (one, other)]
-        versions = one.versions[kind], other.versions[kind]
+    for kind in sorted(first.versions.keys() & second.versions.keys()):
+        names = [_part_name(cell, kind) for cell in (first, second)]
+        versions = first.versions[kind], second.versions[kind]
         if names[0] == names[1] and versions[0] != versions[1]:
             yield kind, names[0], versions
 
 
-def _named(cell: CellRecord, role: str) -> str:
+def _part_name(cell: CellRecord, role: str) -> str:
     """Return the name of a cell's suite, of its method, or of its part in a role; "" if it has none."""
     if role in ("suite", "method"):
         return cell.suite if role == "suite" else cell.method

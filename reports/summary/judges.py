@@ -19,15 +19,15 @@ KINDS = {
     "external": "recorded by its own script",
     "human": "a person",
 }
-"""Backend that is no foundation model -> what a reader must know about it."""
+"""Backend other than a foundation model -> remark shown beside its rows."""
 ORACLES = {
     "teacher": "privileged: it is told the task's own reward",
     "agent": "privileged: the suite's solver, which knows the task's state, acts",
     "chat": "privileged: it is told of the task's state what no method may know",
 }
-"""Kind of part -> the same for an oracle that is no judge."""
+"""Kind of part -> remark on an oracle of that kind; judges are in `KINDS`."""
 SERVED = {"openai": "served: what the model is, is its server's word"}
-"""How a foundation model is reached -> what a reader must know about it."""
+"""Backend of a foundation model -> remark shown beside its rows."""
 THRESHOLD = 0.5
 """A score above this counts as positive if the method has no threshold of its own."""
 

@@ -69,9 +69,9 @@ class Answered(NamedTuple):
     questions: int
     failures: int
     unread: str = ""
-    """Why the number is unknown: the error in the ledger's file."""
+    """The error in the ledger's file, because of which the numbers are unknown; else ""."""
     roles: tuple[tuple[str, RoleCount], ...] = ()
-    """The same for each role that a foundation model fills, those of stages included; () where records lack it."""
+    """The numbers of each role that a foundation model fills, stages included; () where records lack them."""
     remarks: tuple[str, ...] = ()
     """What asking parts say of a run with too few answers, such as `routed without scores`."""
 
@@ -131,23 +131,25 @@ def answered(study: StudyRecord) -> dict[str, Answered]:
     foundation model and whose runs counted them. An unreadable ledger affects only its own cell and those that begin
     from it."""
     by_cell = _of_cells(study)
-    every = dict(by_cell)
+    totals = dict(by_cell)
     for cell in study.cells:
         if parts := [by_cell[id] for id in (*(stage.id for stage in cell.stages), cell.id) if id in by_cell]:
-            every[cell.id] = functools.reduce(Answered.plus, parts)
-    return every
+            totals[cell.id] = functools.reduce(Answered.plus, parts)
+    return totals
 
 
 def _of_cells(study: StudyRecord) -> dict[str, Answered]:
     """Return cell id -> the numbers of its own questions, without those of stages."""
-    asking = results.select(study, is_billed)
+    asking_study = results.select(study, is_billed)
     try:
-        return _answered(asking)
+        return _answered(asking_study)
     except UserError as error:
-        if len(asking.cells) > 1:
-            alone = (results.select(asking, functools.partial(operator.eq, cell)) for cell in asking.cells)
-            return {id: answers for part in alone for id, answers in _of_cells(part).items()}
-        return {asking.cells[0].id: Answered(0, 0, str(error))}
+        if len(asking_study.cells) > 1:
+            single_studies = (
+                results.select(asking_study, functools.partial(operator.eq, cell)) for cell in asking_study.cells
+            )
+            return {id: answers for part in single_studies for id, answers in _of_cells(part).items()}
+        return {asking_study.cells[0].id: Answered(0, 0, str(error))}
 
 
 def _answered(study: StudyRecord) -> dict[str, Answered]:
@@ -157,36 +159,36 @@ def _answered(study: StudyRecord) -> dict[str, Answered]:
     last = rows[rows["questions"].notna()].sort_values("step").groupby(["cell", "seed"]).tail(1)
     parts = {cell.id: cell.parts for cell in study.cells}
     by_cell = {}
-    for cell, mine in last.groupby("cell"):
-        texts = mine.get(schema.ROLES, ())
+    for cell, cell_rows in last.groupby("cell"):
+        texts = cell_rows.get(schema.ROLES, ())
         try:
             roles, remarks = by_role(texts, parts[str(cell)])
         except ValueError as error:
             raise UserError(
                 f"{study.directory}: a ledger's column {schema.ROLES!r}: {error}; restore the file"
             ) from None
-        counted = int(mine["questions"].sum()), int(mine["failures"].sum())
-        by_cell[str(cell)] = Answered(*counted, roles=roles, remarks=remarks)
+        sums = int(cell_rows["questions"].sum()), int(cell_rows["failures"].sum())
+        by_cell[str(cell)] = Answered(*sums, roles=roles, remarks=remarks)
     return by_cell
 
 
 def spent(
-    cells: Iterable[CellRecord], rows: pd.DataFrame, apart: pd.DataFrame, labels: Mapping[str, str]
+    cells: Iterable[CellRecord], rows: pd.DataFrame, spending: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Spent]:
     """Return the cost of each cell that asks a foundation model, followed by that of each role for a cell that asks in
-    several. `rows`: records of `ledger`; `apart`: records of `spending`; `labels`: cell id -> row label."""
+    several. `rows`: records of `ledger`; `spending`: records of `spending`; `labels`: cell id -> row label."""
     spendings = []
     for cell in filter(is_billed, cells):
         label, task_id = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
         last = rows[rows["cell"] == cell.id].sort_values("step").groupby("seed").tail(1)
         if not last.empty:
             spendings.append(Spent(label, task_id, f"{cell.model} ({cell.backend})", len(last), **_sums(last)))
-        mine = apart[apart["cell"] == cell.id].sort_values("step")
-        for role, role_rows in mine.groupby("role") if not mine.empty else ():
+        cell_spending = spending[spending["cell"] == cell.id].sort_values("step")
+        for role, role_rows in cell_spending.groupby("role") if not cell_spending.empty else ():
             part = cell.parts.get(str(role))
-            named = f"{role}: {part.model} ({part.backend})" if part is not None else str(role)
+            model_text = f"{role}: {part.model} ({part.backend})" if part is not None else str(role)
             last = role_rows.groupby("seed").tail(1)
-            spendings.append(Spent(label, task_id, named, len(last), **_sums(last)))
+            spendings.append(Spent(label, task_id, model_text, len(last), **_sums(last)))
     return spendings
 
 

@@ -1,8 +1,8 @@
 """Names of rows: the method, and of everything else only what differs between the rows of a study.
 
-What all rows share is said once: overrides of settings in `Names.shared`, the profile and the models in the legend
-under every table (`legends.setting`). A single row keeps its whole name. Cells are never merged: two cells of one task
-that would share a name are told apart in brackets.
+What all rows share is stated once: overrides of settings in `Names.shared`, the profile and the models in the legend
+under every table (`legends.setting`). A single row keeps its full name. Cells are never merged: two cells of one task
+that would share a name get additions in brackets.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ def full(cells: Iterable[CellRecord], notes: list[str]) -> Names:
 def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
     """Return names that say only what differs between these cells; the full names (`full`) if there are fewer than
     two."""
-    begun = [cell for cell in cells if cell.settings]
-    if len(begun) < 2:
+    begun_cells = [cell for cell in cells if cell.settings]
+    if len(begun_cells) < 2:
         return full(cells, notes)
-    written = {cell.id: _written(cell) for cell in cells}
-    dropped = _dropped(begun, written)
-    same_profile = len({cell.profile for cell in begun}) == 1
-    same_models = len({cell.model or cell.backend for cell in begun}) == 1
+    overrides_of = {cell.id: _label_overrides(cell) for cell in cells}
+    dropped = _dropped(begun_cells, overrides_of)
+    same_profile = len({cell.profile for cell in begun_cells}) == 1
+    same_models = len({cell.model or cell.backend for cell in begun_cells}) == 1
     labels = []
     for cell in cells:
-        words = written[cell.id]
+        words = overrides_of[cell.id]
         if words is None or not cell.settings:
             labels.append((cell, cell.label))
             continue
         variant = ("; " if cell.matrix else ", ").join(
             override for override in words if override not in dropped and not _is_digest(override)
         )
-        models = "" if same_models else _models(cell, begun)
+        models = "" if same_models else _models(cell, begun_cells)
         labels.append((cell, schema.label(cell.method, "", models, "" if same_profile else cell.profile, variant)))
     return Names(_distinct(labels, notes), tuple(dropped))
 
 
-def _written(cell: CellRecord) -> list[str] | None:
+def _label_overrides(cell: CellRecord) -> list[str] | None:
     """Return the texts in the parentheses of a cell's label: its name in a matrix, and its overrides. None for a label
     of another form, such as that of a replication."""
     tail = schema.label("", cell.backend, cell.model, cell.profile)
@@ -78,18 +78,18 @@ def _written(cell: CellRecord) -> list[str] | None:
     return _NEXT.split(cell.label[len(start) : -len(end)])
 
 
-def _dropped(cells: Sequence[CellRecord], written: Mapping[str, list[str] | None]) -> list[str]:
+def _dropped(cells: Sequence[CellRecord], overrides_of: Mapping[str, list[str] | None]) -> list[str]:
     """Return the overrides that no name needs, since all cells that have the setting have the same value."""
-    overrides = dict.fromkeys(override for cell in cells for override in written[cell.id] or () if "=" in override)
+    overrides = dict.fromkeys(override for cell in cells for override in overrides_of[cell.id] or () if "=" in override)
 
     def values(name: str) -> set[str | None]:
-        return {_value(cell, name, cells, written) for cell in cells} - {None}
+        return {_value(cell, name, cells, overrides_of) for cell in cells} - {None}
 
     return [override for override in overrides if len(values(override.partition("=")[0])) == 1]
 
 
 def _value(
-    cell: CellRecord, name: str, cells: Sequence[CellRecord], written: Mapping[str, list[str] | None]
+    cell: CellRecord, name: str, cells: Sequence[CellRecord], overrides_of: Mapping[str, list[str] | None]
 ) -> str | None:
     """Return a cell's value, as JSON, of the setting or part that an override names; None if it has none."""
     settings, parts, task = cell.settings, cell.parts, cell.task
@@ -106,7 +106,7 @@ def _value(
         return json.dumps(setting.get("value") if isinstance(setting, Mapping) else setting, default=str)
     if inner in parts:
         return parts[inner].name
-    overrides = [override for override in written[cell.id] or () if override.startswith(f"{name}=")]
+    overrides = [override for override in overrides_of[cell.id] or () if override.startswith(f"{name}=")]
     if overrides:
         return overrides[0]
     is_setting = any(inner in other.settings for other in cells)

@@ -184,8 +184,10 @@ def row_of(
     for number, curve in sorted(evaluations.items()):
         short = curve.index[curve["episodes"] < usual]
         if len(short) and by_seed[number].status != "finished" and short[-1] == curve.index[-1]:
-            counted = f"{int(curve['episodes'].iloc[-1])} of {usual} episodes"
-            notes.append(f"{name}: seed {number}'s evaluation at step {short[-1]:,} has {counted} so far; left out")
+            episode_text = f"{int(curve['episodes'].iloc[-1])} of {usual} episodes"
+            notes.append(
+                f"{name}: seed {number}'s evaluation at step {short[-1]:,} has {episode_text} so far; left out"
+            )
             curve, short = curve.iloc[:-1], short[:-1]
         if len(short):
             notes.append(f"{name}: seed {number} has fewer than {usual} episodes at step {_listed(short)}; counted")
@@ -216,13 +218,13 @@ def row_of(
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
         for column in ("score", "success", "return", "variance", "episodes")
     )
-    draw_seed = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # whatever the row is called
+    draw_seed = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # not the label, which may change
     score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), draw_seed)
     ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:
         ends.append(statistics.area_under_curve(scores[:, None], np.asarray(common))[:, 0])
     intervals = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, draw_seed)
-    final, final_return, final_success, *area = _apart(intervals["mean"])
+    final, final_return, final_success, *area = _split(intervals["mean"])
     sign = cell.score.sign
     best = int(np.argmax(sign * score_curve.estimate))
     reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
@@ -243,7 +245,7 @@ def row_of(
         curve=score_curve,
         return_curve=return_curve,
         final=final,
-        final_iqm=_apart(intervals["iqm"])[0],
+        final_iqm=_split(intervals["iqm"])[0],
         final_success=final_success,
         final_return=final_return,
         best=float(score_curve.estimate[best]),
@@ -259,12 +261,12 @@ def row_of(
 def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
     """Return the means over seeds, with intervals, of scores and of returns [seeds, checkpoints], both from the same
     resamples."""
-    both = np.concatenate([scores, returns], axis=1)[:, None]
-    means = statistics.intervals(both, ["mean"], reps, seed)["mean"]
-    return [Interval(*(part[place] for part in means)) for place in np.split(np.arange(both.shape[2]), 2)]
+    joint = np.concatenate([scores, returns], axis=1)[:, None]
+    means = statistics.intervals(joint, ["mean"], reps, seed)["mean"]
+    return [Interval(*(part[place] for part in means)) for place in np.split(np.arange(joint.shape[2]), 2)]
 
 
-def _apart(interval: Interval) -> list[Interval]:
+def _split(interval: Interval) -> list[Interval]:
     """Split an interval of arrays [n] into n intervals."""
     return [Interval(*map(np.asarray, ends)) for ends in zip(*interval, strict=True)]
 
