@@ -31,7 +31,7 @@ COUNTS = ("performed", "fallback", "impossible", "unknown", "failed", "reached",
 
 
 class Performed(Protocol):
-    """What an actor needs to know of its agent."""
+    """The attributes of an agent that its actor uses."""
 
     @property
     def config(self) -> Performs: ...
@@ -77,7 +77,7 @@ class Situation(NamedTuple):
 
 
 class Trial:
-    """The memory of one episode."""
+    """The state of one evaluation episode: its course, counts and open log row."""
 
     def __init__(self, place: Place, streams: Streams, step: int, recent: int) -> None:
         """`step`: the run's step at which the evaluation takes place; `recent`: number of actions to remember."""
@@ -92,7 +92,7 @@ class Trial:
         self._rng = np.random.default_rng((streams.evaluation_seed(step, place.episode), FALLBACK))
 
     def draw(self, possible: Array) -> int:
-        """Return the fallback's action: one of the possible ones, uniformly."""
+        """Return the fallback action, drawn uniformly from the `possible` ones, numbers of actions int [n]."""
         return int(self._rng.choice(possible))
 
 
@@ -247,7 +247,7 @@ class PlannedActor(LoneActor):
         self._plan(self._trials, self._situations(observation), ctx)
 
     def _plan(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
-        """Make a plan for each of these episodes."""
+        """Make a plan for each of these episodes, and start them on it. `situations`: what each of them shows now."""
         moments = [
             Moment(trial.place, situation.text, trial.counts["plans"], target=self._agent.target(trial.place.row))
             for trial, situation in zip(trials, situations, strict=True)
@@ -257,8 +257,8 @@ class PlannedActor(LoneActor):
             trial.counts["plans"] += 1
 
     def _before(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
-        """Plan again where a sub-goal has taken too long or a partial plan is over, and go on where a sub-goal to find
-        something is reached."""
+        """Make further plans for episodes whose sub-goal has taken too long or whose partial plan is over, and advance
+        those whose sub-goal to find something is reached."""
         again = [
             number for number, trial in enumerate(trials) if replans(trial.course, trial.counts["plans"], self._config)
         ]

@@ -52,7 +52,7 @@ UNREMEMBERED = "this policy has no memory of proficiencies"
 
 
 class Pursuit:
-    """A seed's present episode of training."""
+    """The state of a seed's current training episode: its course, its plans and sums of rewards."""
 
     def __init__(self) -> None:
         self.course, self.plans = Course(), 0
@@ -62,7 +62,7 @@ class Pursuit:
         """Sums of R_sub, R_proxi and R."""
 
     def follow(self, plan: Sequence[Subgoal], partial: bool) -> None:
-        """Go on by a new plan."""
+        """Begin to follow a new plan. `partial`: whether it covers only a part of the task (`Course`)."""
         self.course, self.plans = Course(plan, partial), self.plans + 1
 
     def state(self) -> State:
@@ -128,8 +128,8 @@ class DualAgent(RecallingAgent):
     # What the learner sees
 
     def goal(self, course: Course, row: int) -> str:
-        """Return the text whose vector the learner sees: the present sub-goal's name, or the target or the task's
-        instruction."""
+        """Return the text whose vector the learner observes: the name of the present sub-goal or, without one, the
+        seed's target or the task's instruction."""
         return self.target(row) or self._instructions[row] if course.present is None else course.present.name
 
     def target(self, row: int) -> str:
@@ -145,11 +145,13 @@ class DualAgent(RecallingAgent):
         return records
 
     def embedded(self, texts: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
-        """Return the vectors of texts, float32 [n, width], each read at a place; ask for the new ones."""
+        """Return the vectors of texts, float32 [n, width], after asking for new ones; `places`: where each text was
+        read."""
         return self.vectors.of([text.encode() for text in texts], places, self.active, ctx)
 
     def fast(self, observation: Array, goals: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
-        """Return System 1's greedy actions [n] for observations [n] of the task with these sub-goals."""
+        """Return System 1's greedy actions, int64 [n], for observations [n] of the task at `places`, with these
+        sub-goals."""
         rows = np.array([place.row for place in places])
         records = self.learner_observation(observation, self.embedded(goals, places, ctx))
         return self.learner.act(records, rows, None, ctx.step)
@@ -191,7 +193,8 @@ class DualAgent(RecallingAgent):
             self._pursuits[row].course.look(deeds)
 
     def _replan(self, transition: Transition, ctx: Context) -> None:
-        """Make a further plan for the episodes that go on and need one, if plans are partial."""
+        """If plans are partial, make further plans for the continuing episodes that need one
+        (`deliberation.replans`)."""
         ended = transition.terminated | transition.truncated
         again = [
             row

@@ -234,7 +234,7 @@ def known_subgoals(suite: Suite, task: str) -> list[str]:
 
 
 def elsewhere(there: There, chat: ModelPart, role: str) -> str:
-    """Return why a chat cannot be used where the cell has it, if that is not the one role it is made for; else ""."""
+    """Return why a chat made for `role` cannot be used, if the cell does not have it in exactly that role; else ""."""
     asked = any(role in getattr(part, "needs", ()) for part in there.parts.values())
     if asked and [name for name, part in there.parts.items() if part == chat] == [role]:
         return ""

@@ -29,7 +29,7 @@ class Course:
 
     @property
     def over(self) -> bool:
-        """Return whether all of a partial plan has been reached."""
+        """Return whether the plan is partial and all of its sub-goals have been reached."""
         return self.partial and 0 < len(self.plan) == self.at
 
     @property

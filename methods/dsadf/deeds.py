@@ -41,8 +41,8 @@ class Deeds:
         """Whether observations show which deeds are possible."""
 
     def possible(self, observation: Array) -> list[Mapping[str, int]]:
-        """Return the deeds that are possible in each of the observations [n, …], name -> number of the action; all of
-        them where the observations do not show it."""
+        """Return, for each of the observations [n, …], the possible deeds as a map from deed to the number of its
+        action; all deeds if the observations do not show which are possible."""
         if isinstance(self._suite, ShowsDeeds):
             return [*self._suite.doable(self._task, observation)]
         if not self._mask:
@@ -59,7 +59,7 @@ class Deeds:
 
 
 def done(action: int, possible: Mapping[str, int]) -> Sequence[str]:
-    """Return the deeds that an action does, of those that are possible.
+    """Return the deeds that an action, given by its number, does. `possible`: deed -> number of its action.
 
     >>> done(5, {"grab mug": 5}), done(0, {"grab mug": 5})
     (['grab mug'], [])

@@ -78,7 +78,7 @@ class Replans(Protocol):
 
     @property
     def patience(self) -> int:
-        """Steps of one sub-goal after which one is made."""
+        """Steps of one sub-goal after which a further plan is made."""
 
 
 class Moment(NamedTuple):
@@ -158,7 +158,7 @@ def towards(target: str) -> dict[str, str]:
 
 
 def replans(course: Course, plans: int, config: Replans) -> bool:
-    """Return whether an episode needs a further plan: it has had at most `config.replans` further `plans`, and its
+    """Return whether an episode needs a further plan: it has had fewer than `config.replans` of them, and its
     partial plan is over or the present sub-goal has taken `config.patience` steps."""
     return plans <= config.replans and (course.over or course.steps >= config.patience)
 

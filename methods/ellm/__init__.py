@@ -186,7 +186,8 @@ class Ellm(AskingPart):
 @register.chat("scripted_goals")
 @dataclass(frozen=True)
 class ScriptedGoals(ModelPart):
-    """Hand-written: suggests what Crafter's rules allow with what the prompt says is in sight, held and felt."""
+    """Hand-written: suggests the goals that Crafter's rules allow with the things in sight and in hand that a prompt
+    lists."""
 
     senseless: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.1
     """Probability that a goal is replaced by a verb with a noun to which it does not apply, by a hash of state and goal
@@ -252,14 +253,14 @@ class OracleGoals(ModelPart):
 
 
 def _unmeasured(suite: Any, task: str) -> list[str]:
-    """Return the deeds of a suite of which it does not measure whether they are possible next."""
+    """Return the deeds of a task without a measure of whether they are possible next."""
     known = suite.measures(task) if isinstance(suite, HasMeasures) else {}
     deeds = suite.deeds(task) if isinstance(suite, NamesDeeds) else ()
     return [deed for deed in deeds if deed not in known]
 
 
 def _elsewhere(there: There, chat: ModelPart) -> str:
-    """Return why a chat that suggests goals is not in its role, or ""."""
+    """Return why this chat cannot be used, if the cell does not have it in the role `goals`; else ""."""
     asked = any(ROLE in getattr(part, "needs", ()) for part in there.parts.values())
     return "" if asked and there[ROLE] == chat else "it suggests goals in words, for ELLM's guide alone"
 

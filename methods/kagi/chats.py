@@ -78,7 +78,7 @@ class ScriptedWaypoints(ModelPart):
 @register.chat("oracle_waypoints")
 @dataclass(frozen=True)
 class OracleWaypoints(ModelPart):
-    """Privileged: writes a path from where the thing is to where it is to be, in the tiles and lines that a model
+    """Privileged: writes a path from the thing's true place to its target place, in the tiles and lines that a model
     chooses from, and errs at the configured rate."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
@@ -95,7 +95,7 @@ class OracleWaypoints(ModelPart):
 
     @classmethod
     def suits(cls, suite: Any, task: str) -> bool:
-        """Return whether the suite says where things are and where they are to be."""
+        """Return whether the suite gives the true place of the thing and its target place."""
         return isinstance(suite, Locates)
 
     def fits(self, there: There) -> str:
@@ -117,7 +117,7 @@ class OracleWaypoints(ModelPart):
 
 
 def _elsewhere(there: There, chat: ModelPart) -> str:
-    """Return why a chat that chooses waypoints is not in its role, or ""."""
+    """Return why this chat cannot be used, if the cell does not have it in the role `waypoints`; else ""."""
     asked = any(WAYPOINTS in getattr(part, "needs", ()) for part in there.parts.values())
     return (
         ""

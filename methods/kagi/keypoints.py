@@ -41,7 +41,7 @@ class Keypoints:
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
     ) -> dict[str, Json] | None:
         """Return {"grasp": [[u, v], … 5], "target": [[u, v], … 5], "objects": K}, in fractions of the view from above's
-        side; None if the model failed or nobody sees the object. `content`: {"instruction": str}; `frames`: the first
+        side; None if the model failed or found no object. `content`: {"instruction": str}; `frames`: the first
         frame of an episode, uint8 [1, size, 2 * size, 3]."""
         assert frames is not None, "an episode's first state has a frame"
         image = np.ascontiguousarray(views(frames).above[0])

@@ -110,7 +110,7 @@ class OracleSegmenter(ModelPart):
 
     @classmethod
     def suits(cls, suite: Any, task: str) -> bool:
-        """Return whether the suite says where things are and where they are to be."""
+        """Return whether the suite gives the true place of the thing and its target place."""
         return isinstance(suite, Locates)
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
@@ -169,8 +169,8 @@ class ColourTracker:
         self._error = error
 
     def __call__(self, call: TrackCall) -> Array:
-        """Return where the point is in each frame, float32 [L, 3]; raise UserError for an instruction without a known
-        colour."""
+        """Return the point's place in each frame of the call, float32 [L, 3] (`TrackCall`); raise UserError for an
+        instruction without a known colour."""
         from guidebench.harness.models.calls.track import followed
         from guidebench.methods.kagi import colours
 

@@ -130,15 +130,16 @@ class Waypoints(SuccessClassifier):
 
     @property
     def unasked(self) -> tuple[str, ...]:
-        """Return the roles that the formulation leaves out, and the tracker unless the object is followed. The dense
-        reward alone needs no classifier: where there are no waypoints, what the run collected has the reward 0."""
+        """Return the roles that are never asked: those that the formulation does not need, and the tracker unless the
+        object is followed. The dense reward alone needs no classifier, since collected episodes without waypoints have
+        the reward 0."""
         classifier = () if self.sparse == "classifier" and self.formulation != "dense" else (CLASSIFIER,)
         tracker = () if self.follows else (TRACKER,)
         return (*classifier, *((SEGMENTER, WAYPOINTS) if self.formulation == "sparse" else ()), *tracker)
 
     @property
     def follows(self) -> bool:
-        """Whether the object is followed: the sparse reward alone has no use for it."""
+        """Whether the object is followed: `object`, unless only the sparse reward counts."""
         return self.object and self.formulation != "sparse"
 
     def fits(self, there: There) -> str:

@@ -95,7 +95,7 @@ class PriorGuided(Standard):
         return [Most(readings(there), 1 + self.retries, size(asked.content), len(reminder.encode()) + FAULT)]
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """Return the conversation that asks for the weights of the actions in a state."""
+        """Return the dialogue that asks for the weights of the actions in a state."""
         from guidebench.methods.linvit.dialogue import PriorDialogue
 
         assert isinstance(suite, NamesActions), "`fits` refuses other suites"
@@ -217,7 +217,7 @@ class OraclePrior(ModelPart):
 
 
 def _elsewhere(there: There, chat: ModelPart) -> str:
-    """Return why a chat that weighs actions is not in its role, or ""."""
+    """Return why this chat cannot be used, if the cell does not have it in the role `prior`; else ""."""
     asked = any(PRIOR in getattr(part, "needs", ()) for part in there.parts.values())
     return "" if asked and there[PRIOR] == chat else "it weighs actions, for agent=prior_guided alone"
 
