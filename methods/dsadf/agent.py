@@ -412,7 +412,7 @@ class DualAgent(RecallingAgent):
             raise UserError(f"{UNREMEMBERED}; it is not one of agent dual_system")
         if self.config.infer and not self.config.trains and TARGET not in parameters:
             raise UserError("this policy has no target, since its run inferred none; set agent.infer=false")
-        network = {name: values for name, values in parameters.items() if name not in (MEMORY, TARGET)}
+        network = {name: array for name, array in parameters.items() if name not in (MEMORY, TARGET)}
         super().load_parameters(row, network)
         self.memories[row].unpack(parameters[MEMORY])
         if self.config.infer and TARGET in parameters:

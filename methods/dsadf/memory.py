@@ -100,22 +100,22 @@ class Memory:
 
     def packed(self, size: int) -> Array:
         """Return M as JSON in UTF-8, padded with zeros, uint8 [size]. Raise UserError if it is longer than `size`."""
-        content = json.dumps({name: skill.stored() for name, skill in self.skills.items()}, separators=(",", ":"))
-        if len(content) > size:
+        text = json.dumps({name: skill.stored() for name, skill in self.skills.items()}, separators=(",", ":"))
+        if len(text) > size:
             raise UserError(
-                f"the memory of {len(self.skills)} sub-goals takes {len(content):,} bytes, and agent.memory={size:,}; "
+                f"the memory of {len(self.skills)} sub-goals takes {len(text):,} bytes, and agent.memory={size:,}; "
                 f"raise agent.memory"
             )
         padded = np.zeros(size, np.uint8)
-        padded[: len(content)] = np.frombuffer(content.encode(), np.uint8)
+        padded[: len(text)] = np.frombuffer(text.encode(), np.uint8)
         return padded
 
     def unpack(self, packed: Array) -> None:
         """Replace all sub-goals by those that `packed` returned as uint8 [size]; all zeros are an empty M. Raise
         UserError for anything else."""
-        content = np.asarray(packed, np.uint8).tobytes().rstrip(b"\0")
+        text = np.asarray(packed, np.uint8).tobytes().rstrip(b"\0")
         try:
-            self._skills = _read(json.loads(content or b"{}"))
+            self._skills = _read(json.loads(text or b"{}"))
         except (ValueError, RecursionError) as error:
             raise UserError(
                 f"the memory in this policy cannot be read ({str(error)[:200]}); train the run, or its pre-training "

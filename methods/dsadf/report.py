@@ -135,7 +135,7 @@ def of_trials(rows: pd.DataFrame) -> dict[str, float]:
     only = steps - performed - fallback - (0.0 if np.isnan(fast) else fast)
     shares = {FAST: fast, PERFORMED: performed, FALLBACK: fallback, ONLY: only}
     return {
-        **{name: value / steps if steps else NAN for name, value in shares.items()},
+        **{name: steps_of_kind / steps if steps else NAN for name, steps_of_kind in shares.items()},
         EMERGENCIES: emergencies / episodes,
         IMPOSSIBLE: float(rows["impossible"].sum()) / episodes,
         UNKNOWN: float(rows["unknown"].sum()) / episodes,
@@ -284,7 +284,7 @@ def memory_drawings(memories: Sequence[RememberedSubgoals], source: Source) -> l
 def question_costs(source: Source) -> list[QuestionCosts]:
     """Return what questions to models cost, one row per cell that has the log `trials`."""
     plans = source.rows("plans", "trial") if "plans" in source.needs else None
-    trials, results = source.rows("trials", "trial", "steps"), source.rows(EVALUATIONS)
+    trials, evaluations = source.rows("trials", "trial", "steps"), source.rows(EVALUATIONS)
     ledger, spending = source.rows("ledger"), source.rows("spending")
     costs = []
     for cell in source.study.cells:
@@ -292,7 +292,7 @@ def question_costs(source: Source) -> list[QuestionCosts]:
         if mine["ledger"].empty or trials[trials["cell"] == cell.id].empty:
             continue
         runs = []
-        for seed, episodes in results[results["cell"] == cell.id].groupby("seed"):
+        for seed, episodes in evaluations[evaluations["cell"] == cell.id].groupby("seed"):
             spent = {name: rows[rows["seed"] == seed] for name, rows in mine.items()}
             run_plans = None if plans is None else plans[(plans["cell"] == cell.id) & (plans["seed"] == seed)]
             if not spent["ledger"].empty:
@@ -313,10 +313,10 @@ def _costs_of_cell(
     episodes, successes = len(outcomes), int(outcomes.sum())
     per_episode, per_success, trained = {}, dict[str, float | None](), {}
     for name in USED:
-        values = [used[name][0] for used, _ in runs]
-        ratios = np.array([value / len(success) for value, (_, success) in zip(values, runs, strict=True)])
+        amounts = [used[name][0] for used, _ in runs]
+        ratios = np.array([amount / len(success) for amount, (_, success) in zip(amounts, runs, strict=True)])
         per_episode[name] = grids.over_runs(ratios, source.resamples, label)
-        per_success[name] = sum(values) / successes if successes else None
+        per_success[name] = sum(amounts) / successes if successes else None
         trained[name] = sum(used[name][1] for used, _ in runs) / len(runs)
     return QuestionCosts(label, task, len(runs), episodes, successes, per_episode, per_success, trained)
 
@@ -337,8 +337,11 @@ def of_ledger(
     roles = last.get("role", ["performer"])
     usage = {}
     for name in USED:
-        spent = [(float(value), shares.get(str(role), others)) for role, value in zip(roles, last[name], strict=True)]
-        usage[name] = (sum(value * share for value, share in spent), sum(value * (1 - share) for value, share in spent))
+        spent = [(float(amount), shares.get(str(role), others)) for role, amount in zip(roles, last[name], strict=True)]
+        usage[name] = (
+            sum(amount * share for amount, share in spent),
+            sum(amount * (1 - share) for amount, share in spent),
+        )
     return usage
 
 

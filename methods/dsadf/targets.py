@@ -69,15 +69,15 @@ class History:
 
 def packed(target: str) -> Array:
     """Return a target in UTF-8 for a policy's file, padded with zeros, uint8 [4000]."""
-    padded, content = np.zeros(ROOM, np.uint8), target.encode()
-    padded[: len(content)] = np.frombuffer(content, np.uint8)
+    padded, encoded = np.zeros(ROOM, np.uint8), target.encode()
+    padded[: len(encoded)] = np.frombuffer(encoded, np.uint8)
     return padded
 
 
-def unpacked(values: Array) -> str:
+def unpacked(array: Array) -> str:
     """Return the target that `packed` turned into uint8 [4000]. Raise UserError for anything else."""
     try:
-        target = np.asarray(values, np.uint8).tobytes().rstrip(b"\0").decode()
+        target = np.asarray(array, np.uint8).tobytes().rstrip(b"\0").decode()
     except UnicodeDecodeError:
         target = "\n"
     if not target.isprintable() or len(target) > LONGEST_TARGET:

@@ -167,8 +167,8 @@ class EllmGuide(BaseGuide):
         """Return `guide/reward`, the mean of R_int in the last batch; `guide/questions`, the states asked about so far;
         `guide/failed`, those without an answer; and `guide/goals`, the mean number of goals per state."""
         questions, failed, suggested = (
-            np.array([float(value) for value in values])
-            for values in (
+            np.array([float(count) for count in counts])
+            for counts in (
                 map(len, self.states),
                 (states.failed for states in self.states),
                 (states.suggested for states in self.states),

@@ -165,11 +165,11 @@ def _array(text: Any, name: str, counts: tuple[int, int], widths: tuple[int, ...
 
 
 def _setting(settings: Mapping[str, Any], name: str) -> float:
-    entry = settings.get(name)
-    value = entry.get("value") if isinstance(entry, Mapping) else entry
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < FAR:
-        raise UserError(f"{name} is {brief(repr(value), 60)} in the cell's record; expected a number of at least 0")
-    return float(value)
+    setting = settings.get(name)
+    number = setting.get("value") if isinstance(setting, Mapping) else setting
+    if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number < FAR:
+        raise UserError(f"{name} is {brief(repr(number), 60)} in the cell's record; expected a number of at least 0")
+    return float(number)
 
 
 def _frames(source: Source, cell: str, seed: int) -> dict[int, bytes]:

@@ -105,8 +105,8 @@ class Aligner:
             spread = losses.uniformity(samples)
         contrast = losses.contrast(samples, weights, config.nce_temperature, config.smoothing)
         near = losses.alignment(samples)
-        for name, value in (("contrast", contrast), ("alignment", near), ("uniformity", spread)):
-            self._see(name, rows, value)
+        for name, loss in (("contrast", contrast), ("alignment", near), ("uniformity", spread)):
+            self._see(name, rows, loss)
         return contrast + config.alignment_share * near + config.uniformity_share * spread
 
     def _see(self, name: str, rows: slice, values: Tensor) -> None:

@@ -406,13 +406,13 @@ class LageaGuide(FurlGuide):
     ) -> None:
         """Log the key frames of an episode, with their snapshots in every `TRACED`-th episode."""
         for frame in chosen_keyframes.tolist():
-            values = {
+            columns = {
                 "episode": recording.number, "frame": frame, "weight": float(weights[frame]),
                 "similarity": float(similarity[frame]),
             }  # fmt: skip
             if recording.number % TRACED == 0:
-                values["snapshot"] = packed(recording.snapshots[frame].tobytes())
-            ctx.note("keyframes", row, values)
+                columns["snapshot"] = packed(recording.snapshots[frame].tobytes())
+            ctx.note("keyframes", row, columns)
 
     def _trace(self, row: int, recording: Recording, store: Store, ctx: Context) -> None:
         """Log the reward along an episode, at up to `LOGGED_POINTS` evenly spread steps."""
@@ -452,7 +452,7 @@ class LageaGuide(FurlGuide):
             "updates": self._updates,
             "strength": self.strength.state(row),
             "empty": int(self._empty[row]),
-            "seen": np.array([values[row] for values in self._last_metrics]),
+            "seen": np.array([metric[row] for metric in self._last_metrics]),
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -466,8 +466,8 @@ class LageaGuide(FurlGuide):
         self._count[row], self._updates = state["count"], int(state["updates"])
         self.strength.load_state(row, state["strength"])
         self._empty[row] = state["empty"]
-        for values, value in zip(self._last_metrics, state["seen"].tolist(), strict=True):
-            values[row] = value
+        for metric, number in zip(self._last_metrics, state["seen"].tolist(), strict=True):
+            metric[row] = number
 
     @property
     def _last_metrics(self) -> list[Array]:

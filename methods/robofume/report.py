@@ -52,7 +52,7 @@ def wrong(source: Source) -> list[ErrorRates]:
         if not records.empty:
             runs = [of_run(run) for _, run in records.groupby("seed")]
             over = {name: np.array([run[name] for run in runs]) for name in RATES}
-            rates = {name: grids.over_runs(values, source.resamples, row.label) for name, values in over.items()}
+            rates = {name: grids.over_runs(shares, source.resamples, row.label) for name, shares in over.items()}
             error_rates.append(ErrorRates(row, row.label, rates))
     return error_rates
 

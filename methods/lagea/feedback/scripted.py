@@ -207,7 +207,7 @@ def spoilt(reply: dict[str, Any], way: str, count: int) -> str:
         case "frames":
             return json.dumps(reply | {"key_frame_indices": [0, count]})
         case "lacking":
-            return json.dumps({name: value for name, value in reply.items() if name != "outcome"})
+            return json.dumps({name: part for name, part in reply.items() if name != "outcome"})
     return json.dumps(reply)[:-20]
 
 
