@@ -114,15 +114,15 @@ class LoneActor:
         trials = [self._trials[number] for number in numbers.tolist()]
         situations = self._situations(observation)
         self._before(trials, situations, ctx)
-        chosen: list[int | None] = [None] * len(trials)
+        chosen_actions: list[int | None] = [None] * len(trials)
         causes = [("", "")] * len(trials)
         pending = [*range(len(trials))]
         for attempt in range(self._ends + 1):
             named_actions = self._unasked(pending, trials, situations, observation, ctx)
             for number, named_action in zip(pending, named_actions, strict=True):
                 if named_action is not None:
-                    chosen[number], causes[number] = named_action.action, (named_action.by, "")
-            pending = [number for number in pending if chosen[number] is None]
+                    chosen_actions[number], causes[number] = named_action.action, (named_action.by, "")
+            pending = [number for number in pending if chosen_actions[number] is None]
             if not pending:
                 break
             may_end = [attempt < self._ends and not trials[number].course.last for number in pending]
@@ -130,20 +130,20 @@ class LoneActor:
                 question(PERFORMER, trials[number].place, self._content(trials[number], situations[number], may))
                 for number, may in zip(pending, may_end, strict=True)
             ]
-            again = []
+            remaining = []
             for number, answer in zip(pending, ctx.consult(questions), strict=True):
                 trial, name = trials[number], _count(trials[number], answer)
                 if name == DONE:
                     trial.course.end()
                     trial.counts["reached"] += 1
                     trial.counts["declared"] += 1
-                    again.append(number)
+                    remaining.append(number)
                     continue
                 possible = situations[number].possible
-                chosen[number] = self._agent.names.index(name) if name else trial.draw(possible)
+                chosen_actions[number] = self._agent.names.index(name) if name else trial.draw(possible)
                 causes[number] = ("performer" if name else "fallback", answer["said"] if answer else "")
-            pending = again
-        actions = np.array(chosen, np.int64)
+            pending = remaining
+        actions = np.array(chosen_actions, np.int64)
         for trial, action, situation, (by, reply) in zip(trials, actions.tolist(), situations, causes, strict=True):
             self._took(trial, self._agent.names[action], done(action, situation.deeds), by, reply, ctx)
         return actions
@@ -259,11 +259,11 @@ class PlannedActor(LoneActor):
     def _before(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
         """Make further plans for episodes whose sub-goal has taken too long or whose partial plan is over, and advance
         those whose sub-goal to find something is reached."""
-        again = [
+        replanned = [
             number for number, trial in enumerate(trials) if replans(trial.course, trial.counts["plans"], self._config)
         ]
-        if again:
-            self._plan([trials[number] for number in again], [situations[number] for number in again], ctx)
+        if replanned:
+            self._plan([trials[number] for number in replanned], [situations[number] for number in replanned], ctx)
         for trial, situation in zip(trials, situations, strict=True):
             at = trial.course.at
             trial.course.look(situation.deeds if self._agent.deeds.shows_possible else None)

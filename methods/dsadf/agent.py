@@ -196,15 +196,15 @@ class DualAgent(RecallingAgent):
         """If plans are partial, make further plans for the continuing episodes that need one
         (`deliberation.replans`)."""
         ended = transition.terminated | transition.truncated
-        again = [
+        replanned = [
             row
             for row, pursuit in enumerate(self._pursuits)
             if self.config.partial and self.active[row] and not (ended[row] or self._inferring[row])
             and replans(pursuit.course, pursuit.plans, self.config)
         ]  # fmt: skip
-        for row in again:
+        for row in replanned:
             self._attempted(row, False)
-        self._plan(again, transition.next_observation[again], ctx)
+        self._plan(replanned, transition.next_observation[replanned], ctx)
 
     def _attempted(self, row: int, completed: bool) -> None:
         """Record in the seed's memory that the attempt at its episode's present sub-goal ends now."""
@@ -224,9 +224,9 @@ class DualAgent(RecallingAgent):
         before, after = map(self.deeds.possible, (transition.observation, transition.next_observation))
         rewards = np.zeros(len(before_step), np.float32)
         for row, action in enumerate(transition.action.tolist()):
-            near = proximity(caption_vectors[row], before_step[GOAL][row], self.config.beta)
+            closeness = proximity(caption_vectors[row], before_step[GOAL][row], self.config.beta)
             did = done(action, before[row])
-            rewards[row] = self._rewarded(row, did, bool(transition.success[row]), near, after[row])
+            rewards[row] = self._rewarded(row, did, bool(transition.success[row]), closeness, after[row])
         self._try(transition, captions, ctx)
         self._replan(transition, ctx)
         self._arrive(transition, ctx)
@@ -236,22 +236,22 @@ class DualAgent(RecallingAgent):
     def _arrive(self, transition: Transition, ctx: Context) -> None:
         """Hook for subclasses: handle the states after a step before the learner's observations of them are made."""
 
-    def _rewarded(self, row: int, did: Sequence[str], success: bool, near: float, after: Collection[str]) -> float:
+    def _rewarded(self, row: int, did: Sequence[str], success: bool, closeness: float, after: Collection[str]) -> float:
         """Return the progressive reward R of a seed's step; advance its course and mark rewarded sub-goals in memory.
 
-        `did`: the step's deeds; `success`: whether the task is solved after it; `near`: its R_proxi; `after`: the deeds
-        that are possible after it."""
+        `did`: the step's deeds; `success`: whether the task is solved after it; `closeness`: its R_proxi; `after`: the
+        deeds that are possible after it."""
         pursuit, memory = self._pursuits[row], self.memories[row]
         present = pursuit.course.present
         solved = success and not pursuit.succeeded
         pursuit.succeeded |= success
-        if present is not None and (near > 0 or solved):
+        if present is not None and (closeness > 0 or solved):
             memory.skill(present.name).rewarded = True
         completed = advance(pursuit.course, did, after)
         for name, steps in completed:
             memory.skill(name).rewarded = True
             memory.skill(name).attempted(steps, True)
-        terms = Terms(float(solved), len(completed), near)
+        terms = Terms(float(solved), len(completed), closeness)
         reward = terms.total(self.config.gammas)
         pursuit.completed += terms.subgoals
         pursuit.proximity += terms.proximity

@@ -113,7 +113,7 @@ def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> l
     recipes = rules.read(settings.hint)
     first = _consult(PLANNER, [(moment, {}) for moment in moments], ctx)
     firsts = [_plan(answer) for answer in first]
-    plans, again = [*firsts], [""] * len(moments)
+    plans, final_faults = [*firsts], [""] * len(moments)
     reflected = [number for number, plan in enumerate(firsts) if plan] if settings.reflect else []
     reflections = _consult(
         REFLECTOR, [(moments[number], {"plan": listed(firsts[number])}) for number in reflected], ctx
@@ -128,9 +128,9 @@ def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> l
     requests = [(moments[n], {"plan": listed(firsts[n]), "reflection": text}) for n, text in instructions.items()]
     for number, answer in zip(instructions, _consult(PLANNER, requests, ctx), strict=True):
         plans[number] = _plan(answer) or plans[number]
-        again[number] = "failed" if answer is None else answer["fault"]
+        final_faults[number] = "failed" if answer is None else answer["fault"]
     plans = [rules.supplied(plan, recipes, moment.text) for plan, moment in zip(plans, moments, strict=True)]
-    for moment, answer, first_plan, plan, fault in zip(moments, first, firsts, plans, again, strict=True):
+    for moment, answer, first_plan, plan, fault in zip(moments, first, firsts, plans, final_faults, strict=True):
         reply = answer or {"thoughts": "", "fault": "failed", "retries": 0}
         ctx.note(
             "plans", moment.place.row,
@@ -147,7 +147,7 @@ def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> l
 def _consult(role: str, requests: Sequence[tuple[Moment, Mapping[str, str]]], ctx: Context) -> list[Any]:
     """Return the answers of a role to one question about each moment. `requests`: the moments, each with what the
     question's content holds besides the state's text."""
-    contents = [{"text": moment.text, **more, **towards(moment.target)} for moment, more in requests]
+    contents = [{"text": moment.text, **fields, **towards(moment.target)} for moment, fields in requests]
     places = [moment.place for moment, _ in requests]
     return ctx.consult([question(role, place, content) for place, content in zip(places, contents, strict=True)])
 

@@ -86,11 +86,11 @@ class DualActor(PlannedActor):
         named_actions = super()._unasked(pending, trials, situations, observation, ctx)
         dangers = self._dangers(observation[[*pending]], [situations[number] for number in pending])
         fast = list[int]()
-        for at, (number, near) in enumerate(zip(pending, dangers, strict=True)):
+        for at, (number, nearby_dangers) in enumerate(zip(pending, dangers, strict=True)):
             trial = trials[number]
             assert isinstance(trial, DualTrial)
             self._follow(trial, ctx)
-            trial.danger = next(iter(self._dual.memories[trial.place.row].unknown(near)), "")
+            trial.danger = next(iter(self._dual.memories[trial.place.row].unknown(nearby_dangers)), "")
             if (
                 named_actions[at] is None
                 and not trial.danger
@@ -112,10 +112,12 @@ class DualActor(PlannedActor):
         config, suite = self._dual.config, self._dual.suite
         if config.router != "both":
             return [[]] * len(situations)
-        near = suite.nearby(self._dual.task, observation, config.near) if isinstance(suite, TellsNearby) else None
-        if near is None:
-            near = [frozenset(FACING.findall(situation.text)) for situation in situations]
-        return [[danger for danger in config.dangers if danger in names] for names in near]
+        nearby_things = (
+            suite.nearby(self._dual.task, observation, config.near) if isinstance(suite, TellsNearby) else None
+        )
+        if nearby_things is None:
+            nearby_things = [frozenset(FACING.findall(situation.text)) for situation in situations]
+        return [[danger for danger in config.dangers if danger in names] for names in nearby_things]
 
     def _route(self, trial: Trial, subgoal: Subgoal | None) -> Route:
         config = self._dual.config

@@ -150,9 +150,9 @@ def _skill(name: str, stored: Any) -> Skill:
         raise ValueError(f"{name}: proficiency {str(proficiency)[:20]} is neither null nor in [0, 1]")
     if proficiency is None and scored:
         raise ValueError(f"{name}: it counts as scored, and has no proficiency")
-    tried = [(int(steps), bool(done)) for steps, done in recent]
+    attempts_made = [(int(steps), bool(done)) for steps, done in recent]
     p = None if proficiency is None else float(proficiency)
-    return Skill(attempts, completed, tried, bool(rewarded), p, bool(scored))
+    return Skill(attempts, completed, attempts_made, bool(rewarded), p, bool(scored))
 
 
 def _attempt(attempt: Any) -> bool:

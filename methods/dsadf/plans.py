@@ -157,16 +157,16 @@ def _after(step: Mapping[str, Any], count: int) -> list[int]:
 def _ordered(before: Sequence[Iterable[int]]) -> list[int]:
     """Return the indices of the steps in the first order, by their numbers, in which each step comes after those that
     `before` lists for it. Raise Misread for a cycle."""
-    remaining, done = [*range(len(before))], list[int]()
+    remaining, finished = [*range(len(before))], list[int]()
     while remaining:
-        free = next((step for step in remaining if all(earlier in done for earlier in before[step])), None)
+        free = next((step for step in remaining if all(earlier in finished for earlier in before[step])), None)
         if free is None:
             raise Misread(
                 "cycle", f"each of the steps {', '.join(str(step + 1) for step in remaining)} is to come after another"
             )
         remaining.remove(free)
-        done.append(free)
-    return done
+        finished.append(free)
+    return finished
 
 
 def _numbered(reply: str) -> list[tuple[str, int]]:

@@ -73,8 +73,8 @@ def planned(sections: Mapping[str, str]) -> tuple[Subgoal, ...]:
         fits = (
             [destinations[name]] if name in destinations else [at for at in BELONGS.get(name, ()) if at in receptacles]
         )
-        near = sorted(spot.metres for spot in room.receptacles if spot.name in fits)
-        nearest = [spot.name for spot in room.receptacles if spot.name in fits and spot.metres == near[0]]
+        distances = sorted(spot.metres for spot in room.receptacles if spot.name in fits)
+        nearest = [spot.name for spot in room.receptacles if spot.name in fits and spot.metres == distances[0]]
         at = (nearest or fits or receptacles)[0]
         return [Subgoal(f"{FIND} {at}"), Subgoal(f"put {name} on {at}")]
 

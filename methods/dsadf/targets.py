@@ -48,19 +48,19 @@ class History:
     def __len__(self) -> int:
         return len(self._sample)
 
-    def add(self, tried: Tried) -> None:
+    def add(self, step: Tried) -> None:
         """Add a step; if there are more than `size`, drop the one of the lowest rank."""
-        self._sample.append((tried.rank, tried))
+        self._sample.append((step.rank, step))
         if len(self._sample) > self._size:
             self._sample.remove(min(self._sample))
 
     def text(self) -> str:
         """Return h_t, the text of the history: the steps of the sample in order, each on a line."""
-        return "\n".join(f"Step {tried.step}. {tried}" for _, tried in self._sample)
+        return "\n".join(f"Step {step.step}. {step}" for _, step in self._sample)
 
     def state(self) -> list[list[Any]]:
         """Return everything, for a checkpoint."""
-        return [[*tried] for _, tried in self._sample]
+        return [[*step] for _, step in self._sample]
 
     def load_state(self, state: list[list[Any]]) -> None:
         steps = [Tried(int(step), text, action, did, float(r)) for step, text, action, did, r in state]

@@ -117,12 +117,12 @@ def codes(rows: pd.DataFrame, steps: int) -> tuple[dict[str, tuple[float, ...]],
     """Return code -> its share of the episodes with a code in each of `THIRDS`, most frequent first, NaN for a third
     without codes; and the number of episodes with a code in each. `rows`: records of the log `feedback` of one cell;
     `steps`: length of its training."""
-    coded = rows[rows["code"] != ""]
-    third = np.minimum(3 * coded["step"].to_numpy() // max(steps, 1), 2)
+    with_code = rows[rows["code"] != ""]
+    third = np.minimum(3 * with_code["step"].to_numpy() // max(steps, 1), 2)
     counts = [int((third == part).sum()) for part in range(3)]
     shares = {}
-    for code in coded["code"].value_counts().index:
-        has_code = (coded["code"] == code).to_numpy()
+    for code in with_code["code"].value_counts().index:
+        has_code = (with_code["code"] == code).to_numpy()
         shares[str(code)] = tuple(
             float((has_code & (third == part)).sum() / counts[part]) if counts[part] else float("nan")
             for part in range(3)

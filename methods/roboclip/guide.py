@@ -64,8 +64,8 @@ class VideoRewardGuide(BaseGuide):
 
     def shape(self, batch: Batch) -> Batch:
         episode_rewards = batch.columns[REWARD.name]
-        paid = np.where(np.isnan(episode_rewards), self._known.mean[:, None], episode_rewards)
-        return batch._replace(reward=np.where(batch.columns[LAST.name], paid, 0).astype(np.float32))
+        last_rewards = np.where(np.isnan(episode_rewards), self._known.mean[:, None], episode_rewards)
+        return batch._replace(reward=np.where(batch.columns[LAST.name], last_rewards, 0).astype(np.float32))
 
     def metrics(self) -> Metrics:
         """Return `guide/reward`, the mean of the episodes' rewards known so far, and `guide/failed`, the number of
