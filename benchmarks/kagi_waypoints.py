@@ -26,7 +26,7 @@ from guidebench.methods.kagi.oracle import PoseReader
 from guidebench.methods.kagi.questions import Candidates, WaypointQuestion
 from guidebench.methods.kagi.scripted import ViewReader
 from guidebench.suites.bin_sorting import BinDrawing, BinSorting
-from guidebench.suites.bin_sorting.task import there
+from guidebench.suites.bin_sorting.task import is_at
 
 TASKS = ("forward", "backward", "other")
 FIRST = 1_000
@@ -96,7 +96,7 @@ def _distances(answer: dict[str, Any], truth: Array, about: WaypointQuestion, ta
     metres = [float(np.linalg.norm(point(end) - point(place))) for end, place in zip(ends, truth, strict=True)]
     x, y, _ = point(np.array([*ends[1][:2], truth[1][2]]))
     selected = np.subtract(about.candidates.grasp[answer["grasp"] - 1], truth[0][:2])
-    placed = there(np.array([x, y, 0.02]), task._place)
+    placed = is_at(np.array([x, y, 0.02]), task._place)
     return [*pixels, *(100 * each for each in metres), float(placed), 100 * float(np.linalg.norm(selected))]
 
 

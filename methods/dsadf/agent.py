@@ -107,7 +107,7 @@ class DualAgent(RecallingAgent):
         self.config, self.streams, self.suite, self.task = config, build.streams, suite, build.task
         self.names, self.mask = suite.action_names(build.task), build.observations.masking
         self.deeds = Deeds(build.parts["suite"], build.task)
-        self.repeatable, self.wants_told = True, self.wants_told or config.trains
+        self.repeatable, self.wants_words = True, self.wants_words or config.trains
         self.vectors = TextVectors(config.width, build.directories)
         self.memories = [Memory() for _ in range(build.rows)]
         self._instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
@@ -219,7 +219,7 @@ class DualAgent(RecallingAgent):
         """Store a transition with the progressive reward and the learner's observations before and after it (lines 15
         to 18)."""
         before_step = self._present(transition.observation, ctx)
-        captions = transition.told.captions if transition.told is not None else ("",) * len(before_step)
+        captions = transition.words.captions if transition.words is not None else ("",) * len(before_step)
         caption_vectors = self.embedded(captions, self._places(), ctx)
         before, after = map(self.deeds.possible, (transition.observation, transition.next_observation))
         rewards = np.zeros(len(before_step), np.float32)
@@ -375,7 +375,7 @@ class DualAgent(RecallingAgent):
         """Return the learner's observations [n] with the sub-goals of training, and for which of them the sub-goal's
         vector is known, bool [n]."""
         texts = [self.goal(self._pursuits[row].course, row).encode() for row in rows.tolist()]
-        vectors, is_known = self.vectors.known(texts, rows.tolist())
+        vectors, is_known = self.vectors.look_up(texts, rows.tolist())
         return self.learner_observation(observation, vectors), is_known
 
     def state(self, row: int) -> State:

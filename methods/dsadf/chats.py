@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from guidebench.harness.capabilities import HasSubgoals, NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 
@@ -39,9 +39,9 @@ class Scripted(ModelPart):
     citation: ClassVar[str] = READS
     backend: ClassVar[str] = "scripted"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return elsewhere(there, self, self.role)
+        return elsewhere(view, self, self.role)
 
 
 @register.chat("scripted_planner")
@@ -139,9 +139,9 @@ class Privileged(ModelPart):
     backend: ClassVar[str] = "oracle"
     privileged: ClassVar[bool] = True
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return elsewhere(there, self, self.role)
+        return elsewhere(view, self, self.role)
 
 
 @dataclass(frozen=True)
@@ -208,11 +208,11 @@ class OraclePerformer(Privileged):
         return KnownAction(suite.action_names(task), self.error)
 
 
-def check_known(there: There) -> None:
+def check_known(view: CellView) -> None:
     """Raise UserError if the cell has a chat that needs the task's own sub-goals and the task has none in the words of
     its actions. Makes the task."""
-    if any(isinstance(part, KnowsSubgoals) for part in there.parts.values()):
-        known_subgoals(there.suite, there.task)
+    if any(isinstance(part, KnowsSubgoals) for part in view.parts.values()):
+        known_subgoals(view.suite, view.task)
 
 
 def known_subgoals(suite: Suite, task: str) -> list[str]:
@@ -233,9 +233,9 @@ def known_subgoals(suite: Suite, task: str) -> list[str]:
     return subgoals
 
 
-def elsewhere(there: There, chat: ModelPart, role: str) -> str:
+def elsewhere(view: CellView, chat: ModelPart, role: str) -> str:
     """Return why a chat made for `role` cannot be used, if the cell does not have it in exactly that role; else ""."""
-    asked = any(role in getattr(part, "needs", ()) for part in there.parts.values())
-    if asked and [name for name, part in there.parts.items() if part == chat] == [role]:
+    asked = any(role in getattr(part, "needs", ()) for part in view.parts.values())
+    if asked and [name for name, part in view.parts.items() if part == chat] == [role]:
         return ""
     return f"it answers in the role {role} of agents such as dual_system and model_as_agent; choose it as {role}=…"

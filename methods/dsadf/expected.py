@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
-    from guidebench.harness.parts import There
+    from guidebench.harness.parts import CellView
 
 TOKENS: Mapping[str, tuple[int, int]] = {
     "plan": (610, 150), "reflection": (660, 200), "final": (750, 150), "action": (130, 5), "score": (170, 10),
@@ -25,15 +25,15 @@ TEXTS = 50
 """Captions and sub-goals that a run embeds on Crafter."""
 
 
-def trained(there: There) -> int:
+def trained(view: CellView) -> int:
     """Return the number of episodes that begin in a run's training, including the one that begins after its last
     step."""
-    return 1 + int(there["training"].steps // there.suite.horizon(there.task))
+    return 1 + int(view["training"].steps // view.suite.horizon(view.task))
 
 
-def length(there: There) -> int:
+def length(view: CellView) -> int:
     """Return the maximum number of steps of an evaluation episode."""
-    return int(there.suite.in_evaluation().horizon(there.task))
+    return int(view.suite.in_evaluation().horizon(view.task))
 
 
 def calls(**counts: int) -> Usage:

@@ -85,8 +85,8 @@ class SeeingAgent(DualAgent):
     def observe(self, transition: Transition, ctx: Context) -> None:
         """Store a transition with the model's captions of its steps, if the agent has a captioner."""
         if self._captioned:
-            assert transition.snapshot is not None and transition.told is not None
-            transition = transition._replace(told=transition.told._replace(captions=self._captions(transition, ctx)))
+            assert transition.snapshot is not None and transition.words is not None
+            transition = transition._replace(words=transition.words._replace(captions=self._captions(transition, ctx)))
         super().observe(transition, ctx)
 
     def _captions(self, transition: Transition, ctx: Context) -> tuple[str, ...]:

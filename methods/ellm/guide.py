@@ -45,7 +45,7 @@ class EllmGuide(BaseGuide):
     """
 
     columns: tuple[TransitionColumn, ...] = (REWARD,)
-    wants_told = True
+    wants_words = True
 
     def __init__(self, config: Ellm, build: Build) -> None:
         self.config, rows = config, build.rows
@@ -69,7 +69,7 @@ class EllmGuide(BaseGuide):
         """Store R_int of a transition, after asking for the goals of new states; it is 0 for a transition without
         words, such as a demonstration's, and for a seed that has stopped training."""
         rewards = np.zeros(len(self.states), np.float32)
-        if (words := transition.told) is not None:
+        if (words := transition.words) is not None:
             training = np.flatnonzero(ctx.active).tolist()
             did = [row for row in training if words.captions[row] in self._done]
             asking_rows = training if self.config.every_state else did

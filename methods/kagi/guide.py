@@ -123,7 +123,7 @@ class WaypointGuide(SparseGuide):
 
     # What is observed
 
-    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+    def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
         """Record where the episodes of a dataset begin and end, for their questions, and store the gripper's
         position."""
         if self._ways.asks:
@@ -142,7 +142,7 @@ class WaypointGuide(SparseGuide):
                 episodes = self._dataset_episodes[row]
                 if episodes and episodes[-1].first == number - int(self._clock[row]):
                     episodes[-1] = episodes[-1]._replace(length=number - episodes[-1].first + 1)
-        super().given(slot, transition, name, ctx)
+        super().observed_dataset(slot, transition, name, ctx)
 
     def begun(self, rows: Array, store: Store, ctx: Context) -> None:
         """Send the questions about these seeds' new episodes and, the first time, about the episodes of datasets."""

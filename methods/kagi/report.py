@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi import fields
@@ -101,7 +101,7 @@ def scenes(source: Source) -> list[Scenes]:
             frames = _frames(source, row.cell.id, int(seed))
             run_logs = {log: records[records["seed"] == seed] for log, records in cell_logs.items()}
             chosen = _of_run(
-                row.cell.settings, run_logs, frames, f"{row.where}, {row.label}, seed {seed}", source.notes
+                row.cell.settings, run_logs, frames, f"{row.task_id}, {row.label}, seed {seed}", source.notes
             )
             if chosen:
                 all_scenes.append(Scenes(row, int(seed), chosen))
@@ -190,7 +190,7 @@ def _decoded(png: bytes) -> Array:
     """Return a frame of one or two square views, uint8 [s, s or 2 * s, 3]; UserError for anything else."""
     if pixels(png) > 2 * LARGEST**2:
         raise UserError(f"its frame has {pixels(png):,} pixels; at most {2 * LARGEST**2:,} are drawn")
-    frame = apart.call("decoding a frame", apart.SECONDS, outside.picture, png)
+    frame = reader_process.call("decoding a frame", reader_process.SECONDS, outside.picture, png)
     if frame.shape[1] not in (len(frame), 2 * len(frame)):
         raise UserError(f"its frame is {frame.shape[1]} × {len(frame)} pixels; expected one or two square views")
     return frame
@@ -202,11 +202,13 @@ def drawings(all_scenes: Sequence[Scenes], source: Source) -> list[Drawing]:
     for row_scenes in all_scenes:
         name = figures.file_name(
             "fields",
-            f"{row_scenes.row.where}-{row_scenes.row.label}",
+            f"{row_scenes.row.task_id}-{row_scenes.row.label}",
             [figure.name for figure in row_figures],
         )
         row_figures.append(
-            drawing(f"{row_scenes.row.where}: {row_scenes.row.label}, seed {row_scenes.seed}", name, row_scenes.scenes)
+            drawing(
+                f"{row_scenes.row.task_id}: {row_scenes.row.label}, seed {row_scenes.seed}", name, row_scenes.scenes
+            )
         )
     return row_figures
 

@@ -19,7 +19,7 @@ import numpy as np
 from guidebench.harness.capabilities import Locates
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 from guidebench.methods.kagi.questions import COLOURED, SEGMENTER, TRACKER
@@ -50,13 +50,13 @@ class Scripted(ModelPart, ABC):
     suites: ClassVar[tuple[str, ...]] = COLOURED
     role: ClassVar[str]
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot answer in this cell, or "": it is in its role, and the task's instruction names nothing
         that it knows. Makes the task."""
-        if there[self.role] != self:
+        if view[self.role] != self:
             return ""
         try:
-            instruction = there.suite.make(there.task).instruction
+            instruction = view.suite.make(view.task).instruction
         except UserError:  # what this machine lacks is told by the suite itself
             return ""
         try:
@@ -171,14 +171,14 @@ class ColourTracker:
     def __call__(self, call: TrackCall) -> Array:
         """Return the point's place in each frame of the call, float32 [L, 3] (`TrackCall`); raise UserError for an
         instruction without a known colour."""
-        from guidebench.harness.models.calls.track import followed
+        from guidebench.harness.models.calls.track import track_of_masks
         from guidebench.methods.kagi import colours
 
         first = [*colours.blocks(colours.look(call.frames[0]))]
         colour = mistaken(colours.colour_in(call.text), first, self._error, call.text, call.frames[0])
         nothing = np.zeros(call.frames.shape[1:3], bool)
         masks = [colours.block(colours.look(frame), colour) for frame in call.frames]
-        return followed(np.stack([nothing if mask is None else mask for mask in masks]), call.point)
+        return track_of_masks(np.stack([nothing if mask is None else mask for mask in masks]), call.point)
 
 
 def mistaken(named: str, visible: list[str], error: float, text: str, image: Array) -> str:

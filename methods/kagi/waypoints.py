@@ -15,7 +15,7 @@ from guidebench.harness.capabilities import Calibrates, Locates, Projects
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import Most, There
+from guidebench.harness.parts import CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit, cite
@@ -142,11 +142,11 @@ class Waypoints(SuccessClassifier):
         """Whether the object is followed: `object`, unless only the sparse reward counts."""
         return self.object and self.formulation != "sparse"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot work in this cell, or ""."""
-        suite, drawing = there.suite, there["drawing"]
+        suite, drawing = view.suite, view["drawing"]
         title = suite.title
-        if wrong := super().fits(there):
+        if wrong := super().fits(view):
             return wrong
         if self.formulation == "sparse":
             return ""
@@ -155,7 +155,7 @@ class Waypoints(SuccessClassifier):
                 f"{title} has no calibrated cameras, so that no pixel of the gripper is known; choose a suite "
                 f"that has (bin_sorting, metaworld, ogbench_scene), or guide.formulation=sparse"
             )
-        if len(suite.cameras_of(there.task)) < 2:
+        if len(suite.cameras_of(view.task)) < 2:
             return f"{title} has one calibrated camera, and a view from above and one from the side are needed"
         if drawing is not None and getattr(drawing, "camera", "") != "both":
             return f"its models look at two views at once, and drawing.camera={drawing.camera}; set drawing.camera=both"
@@ -165,41 +165,41 @@ class Waypoints(SuccessClassifier):
             return f"{title} fits no regressors; set guide.projection=true"
         if self.follows and self.views == "single":
             return "the object is followed in both views, and guide.views=single; set guide.views=dual"
-        if self.follows and (horizon := int(there.suite.horizon(there.task))) > FRAMES:
+        if self.follows and (horizon := int(view.suite.horizon(view.task))) > FRAMES:
             return (
                 f"an episode has {horizon} steps, and the object is followed in at most {FRAMES}; set "
                 f"guide.object=false, or choose a task with shorter episodes"
             )
-        if (told := oracles(there.parts)) and not isinstance(suite, Locates):
+        if (told := oracles(view.parts)) and not isinstance(suite, Locates):
             return f"{title} does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
         return ""
 
-    def ready(self, there: There) -> None:
+    def ready(self, view: CellView) -> None:
         """Raise UserError where regressors find too few inliers, an oracle would not be told the places, a hand-written
         segmenter sees the object in less than half of some layouts, or the views do not determine a point on it."""
         if self.formulation == "sparse":
             return
         if self.projection == "regressors":
-            for camera in there.suite.cameras_of(there.task)[:2]:
-                there.suite.calibrate(there.task, camera, self.pixels)
-        if oracles(there.parts):
-            there.suite.located(there.task, there.suite.make(there.task).snapshot())
-        if there[SEGMENTER].backend == "scripted":
+            for camera in view.suite.cameras_of(view.task)[:2]:
+                view.suite.calibrate(view.task, camera, self.pixels)
+        if oracles(view.parts):
+            view.suite.located(view.task, view.suite.make(view.task).snapshot())
+        if view[SEGMENTER].backend == "scripted":
             from guidebench.methods.kagi.keypoints import LOOKS, visible_share
 
-            code = there[SEGMENTER].spawn(there.suite, there.task)
-            share = visible_share(code, there.suite, there.task, there["drawing"].spawn(there.task))
+            code = view[SEGMENTER].spawn(view.suite, view.task)
+            share = visible_share(code, view.suite, view.task, view["drawing"].spawn(view.task))
             if share < 0.5:
                 raise UserError(
                     f"segmenter=scripted finds thing and place in the first frames of {share * LOOKS:.0f} of {LOOKS} "
-                    f"layouts of {there.task!r}, so most episodes would have no waypoints; where the arm hides the "
+                    f"layouts of {view.task!r}, so most episodes would have no waypoints; where the arm hides the "
                     f"thing as an episode begins, as with suite.start=grasped, choose segmenter=oracle or another start"
                 )
         if self.follows:
             from guidebench.methods.kagi.sight import Sight
             from guidebench.methods.kagi.tracking import column_beside
 
-            column_beside(*Sight(there.suite, there.task, self.pixels, False).cameras, (0.5, 0.5, 0.5))
+            column_beside(*Sight(view.suite, view.task, self.pixels, False).cameras, (0.5, 0.5, 0.5))
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.kagi.guide import WaypointGuide, Ways
@@ -222,14 +222,14 @@ class Waypoints(SuccessClassifier):
         source: Source = "none" if self.formulation == "dense" else self.sparse
         return WaypointGuide(instructions(build), sights, ways, self.every, self.threshold, source)
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return the calls about a run's episodes and its dataset's, if episodes last for their horizon and every reply
         is valid; None if the dataset does not say how many episodes it has."""
         from guidebench.harness.models.calls import Usage
 
         if role == CLASSIFIER:
-            return super().asked(there, role)
-        steps, horizon, data = online_steps(there), int(there.suite.horizon(there.task)), there[OFFLINE]
+            return super().expected_usage(view, role)
+        steps, horizon, data = online_steps(view), int(view.suite.horizon(view.task)), view[OFFLINE]
         if role == TRACKER:
             ended, views = steps // horizon, 2
             return Usage(views * ended, images=views * ended * (horizon + 1))
@@ -240,18 +240,18 @@ class Waypoints(SuccessClassifier):
         frames = 2 if role == WAYPOINTS and self.views == "dual" else 1
         return Usage(calls, images=frames * calls)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds: the segmenter and then the model of the waypoints are asked about each episode as it begins,
         and about each of the dataset, which has at most as many as the replay has room for; the tracker about each
         episode that has ended, once for either view."""
         if role == CLASSIFIER:
-            return super().at_most(there, role)
+            return super().at_most(view, role)
         from guidebench.methods.kagi import prompts
 
-        data, ended = there[OFFLINE], lengths.ended(there, online_steps(there))
+        data, ended = view[OFFLINE], lengths.ended(view, online_steps(view))
         if role == TRACKER:
-            return [Most(2 * ended, prompt=INSTRUCTION, images=int(there.suite.horizon(there.task)) + 1)]
-        stored = 0 if data is None else data.count if data.count is not None else int(there["training"].capacity)
+            return [Most(2 * ended, prompt=INSTRUCTION, images=int(view.suite.horizon(view.task)) + 1)]
+        stored = 0 if data is None else data.count if data.count is not None else int(view["training"].capacity)
         episodes = stored + 1 + ended
         if role == SEGMENTER:
             return [Most(episodes, prompt=INSTRUCTION, images=1)]

@@ -188,18 +188,18 @@ def drawings(_: None, source: Source) -> list[Drawing]:
     rows = [row for row in source.summary.rows if row.cell.id in drawn_cells and row.label in source.places]
     for row in rows:
         cell_logs = {name: _of(log, row.cell.id) for name, log in logs.items()}
-        file = figures.file_name("episode", f"{row.where}-{row.label}", [figure.name for figure in row_figures])
-        row_figures += along(f"{row.where}: {row.label}", file, traced(cell_logs["shaping"]))
-        title = f"Alignment of frames and feedback\n{row.where}\n{row.label}"
+        file = figures.file_name("episode", f"{row.task_id}-{row.label}", [figure.name for figure in row_figures])
+        row_figures += along(f"{row.task_id}: {row.label}", file, traced(cell_logs["shaping"]))
+        title = f"Alignment of frames and feedback\n{row.task_id}\n{row.label}"
         charts = alignment(cell_logs["metrics"], source.resamples)
         charts.insert(2, training.chart(figures.SUCCESS, [training.success(row, "")], share=True))
         if len(charts) > 1:
             places = figures.styles(curve.label for chart in charts for curve in chart.curves)
-            file = figures.file_name("alignment", f"{row.where}-{row.label}", [figure.name for figure in row_figures])
-            chart_figure = training.drawing(f"{row.where}: {row.label}", file, title, charts, places)
+            file = figures.file_name("alignment", f"{row.task_id}-{row.label}", [figure.name for figure in row_figures])
+            chart_figure = training.drawing(f"{row.task_id}: {row.label}", file, title, charts, places)
             row_figures += [chart_figure] if chart_figure else []
-    for task in dict.fromkeys(row.where for row in rows):
-        members = {row.label: row for row in rows if row.where == task}
+    for task in dict.fromkeys(row.task_id for row in rows):
+        members = {row.label: row for row in rows if row.task_id == task}
         charts = []
         for axis, name in (("weight ρ", "rho"), ("share α of feedback", "alpha"), ("progress P", "progress")):
             curves = [

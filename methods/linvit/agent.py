@@ -63,7 +63,7 @@ class Weights(ArraysByText):
 class PriorAgent(TextAgent):
     """The standard agent whose learner, replay and guide get the prior in place of sentences, for S seeds."""
 
-    asked: Weights
+    text_arrays: Weights
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class PriorAgent(TextAgent):
         super().__init__(weights, build, learner, experience, guide, adds)
         self._smoothing, self._mask = config.smoothing, build.observations.masking
 
-    def seen(self, observation: Array, arrays: Array) -> Array:
+    def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return observations [n, …] with the prior that follows from the weights [n, A], and without sentences."""
         assert observation.dtype.names is not None
         kept = observation[[name for name in observation.dtype.names if name != TEXT]]
@@ -90,4 +90,4 @@ class PriorAgent(TextAgent):
 
     def update(self, ctx: Context) -> Metrics:
         metrics = super().update(ctx)
-        return {**metrics, "texts/unknown_names": self.asked.unknown.copy()} if metrics else metrics
+        return {**metrics, "texts/unknown_names": self.text_arrays.unknown.copy()} if metrics else metrics

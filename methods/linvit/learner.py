@@ -10,7 +10,7 @@ from torch import Tensor
 
 from guidebench.baselines.learners.dueling_dqn.learner import DuelingDqnLearner
 from guidebench.baselines.parameters import SeedBlock
-from guidebench.baselines.tensors import Seen
+from guidebench.baselines.tensors import ObservationTensors
 from guidebench.harness.interfaces import Array
 from guidebench.methods.linvit import PRIOR, PriorDqn
 
@@ -49,7 +49,7 @@ class PriorDqnLearner(DuelingDqnLearner):
 
     config: PriorDqn
 
-    def following(self, online: SeedBlock, target: SeedBlock, observation: Seen) -> tuple[Tensor, Tensor]:
+    def following(self, online: SeedBlock, target: SeedBlock, observation: ObservationTensors) -> tuple[Tensor, Tensor]:
         """Return the target network's soft value of the next observations, [S, B], twice: as the value in the target y,
         and as the value for comparisons of losses, which has no other form here."""
         assert not isinstance(observation, Tensor)
@@ -80,7 +80,7 @@ class PriorDqnLearner(DuelingDqnLearner):
         """Return Q + λ log π [n, A], whose maximum is at the policy's most probable action; −∞ for actions that may not
         be taken."""
 
-        def values(block: int, inputs: Seen) -> Tensor:
+        def values(block: int, inputs: ObservationTensors) -> Tensor:
             assert not isinstance(inputs, Tensor)
             q_values = self.admitted(self.network(self.online.blocks[block].views, inputs), inputs)
             return tilted(q_values, inputs[PRIOR], self.config.temperature)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from guidebench.baselines.experience import Clip
-from guidebench.baselines.frame_rewards import Known
+from guidebench.baselines.frame_rewards import RewardTally
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.harness.interfaces import (
     Batch,
@@ -40,7 +40,7 @@ class VideoRewardGuide(BaseGuide):
         self._open = [Clip() for _ in range(rows)]
         self._clock = np.zeros(rows, np.int64)
         """[S], steps of the episode so far."""
-        self._known = Known(rows)
+        self._known = RewardTally(rows)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Record the snapshot of every k-th step, from the first one on, and send a question at the episode's end."""

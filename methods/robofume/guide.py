@@ -66,7 +66,7 @@ class SparseGuide(BaseGuide):
     def connect(self, stores: Mapping[str, Store], rewarded: Rewarded) -> None:
         self._stores, self._rewarded = stores, rewarded
 
-    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+    def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
         """Store the task's own success of a dataset's transition in place of the classifier's answer, and have an ended
         episode's returns computed."""
         self._store_success(slot, transition, self._stores[name])

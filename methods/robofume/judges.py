@@ -15,7 +15,7 @@ import numpy as np
 from guidebench.harness.capabilities import Fails, demonstrates
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question, ReadsPrompts, Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, check_settings
 
@@ -66,15 +66,15 @@ class TrainedJudge(ModelPart):
     def __post_init__(self) -> None:
         check_settings(self, "judge")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if not there.worded(self):
+        if not view.worded(self):
             return CLIPS
-        if unknown := [task for task in self.tasks if task not in there.suite.tasks]:
-            return f"the suite has no task {unknown[0]!r} for judge.tasks (known: {', '.join(there.suite.tasks)})"
-        if mute := [task for task in self.tasks or (there.task,) if not demonstrates(there.suite, task)]:
+        if unknown := [task for task in self.tasks if task not in view.suite.tasks]:
+            return f"the suite has no task {unknown[0]!r} for judge.tasks (known: {', '.join(view.suite.tasks)})"
+        if mute := [task for task in self.tasks or (view.task,) if not demonstrates(view.suite, task)]:
             return f"the suite demonstrates no {mute[0]!r}, and without demonstrations it cannot be trained"
-        if self.failures and not isinstance(there.suite, Fails):
+        if self.failures and not isinstance(view.suite, Fails):
             return (
                 "the suite has no scripted policies that fail; with judge.failures=0 the frames of demonstrations "
                 "before their success are its only negatives"
@@ -107,9 +107,9 @@ class OracleJudge(ModelPart):
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told which states are successes"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        return "" if there.worded(self) else CLIPS
+        return "" if view.worded(self) else CLIPS
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
         """Return the function that answers a question to the classifier with float32 [m], 0 or 1 for each state."""

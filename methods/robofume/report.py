@@ -75,8 +75,8 @@ def _share(part: float, total: float) -> float:
 def listings(error_rates: Sequence[ErrorRates]) -> list[Listing]:
     """Return a table for the page of how often each row's classifier was wrong."""
     lines = [
-        (rates.label, rates.row.where, *(tables.spread(interval) for interval in rates.rates.values()))
-        for rates in sorted(error_rates, key=lambda rates: rates.row.where)
+        (rates.label, rates.row.task_id, *(tables.spread(interval) for interval in rates.rates.values()))
+        for rates in sorted(error_rates, key=lambda rates: rates.row.task_id)
     ]
     return [Listing("The success classifier", ("task", *RATES), lines, on="page", words=1, note=NOTE)] if lines else []
 
@@ -87,8 +87,8 @@ def drawings(error_rates: Sequence[ErrorRates], source: Source) -> list[Drawing]
     none = (rows["states"] - rows["successes"]).where(lambda count: count > 0)
     some = rows["successes"].where(lambda count: count > 0)
     shares = rows.assign(**{POSITIVE: rows["false_positives"] / none, NEGATIVE: rows["false_negatives"] / some})
-    for task in dict.fromkeys(each.row.where for each in error_rates):
-        task_rows = [each.row for each in error_rates if each.row.where == task and each.label in source.places]
+    for task in dict.fromkeys(each.row.task_id for each in error_rates):
+        task_rows = [each.row for each in error_rates if each.row.task_id == task and each.label in source.places]
         charts = [training.chart(figures.SUCCESS, [training.success(row, row.label) for row in task_rows], share=True)]
         for name in (POSITIVE, NEGATIVE):
             row_shares = [(row, shares[(shares["cell"] == row.cell.id) & shares[name].notna()]) for row in task_rows]

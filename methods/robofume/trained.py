@@ -249,7 +249,7 @@ def obtain(settings: TrainedJudge, suite: Any, task: str, drawing: Any) -> Train
     }
     file = files.root("classifiers") / f"{files.key(identity)}.json"
     names = tuple(SuccessNetwork(1, 1).state_dict())
-    cached = files.kept(file, names)
+    cached = files.read(file, names)
     if cached is None:
         network, words = fit(training_episodes(settings, suite, tasks, drawing.spawn(tasks[0])), settings)
         weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
