@@ -48,8 +48,8 @@ class ScriptedWaypoints(ModelPart):
     title: ClassVar[str] = "hand-written: it looks for the colour that the instruction names"
 
     def fits(self, view: CellView) -> str:
-        """Return why this chat cannot answer in this cell, or "": it is in another role, or the task's instruction
-        names no colour that it knows. Makes the task."""
+        """Return why this chat cannot answer in this cell, because it is in another role or the task's instruction
+        names no colour that it knows; else "". Makes the task."""
         from guidebench.methods.kagi.colours import HUES, colour_in
 
         if elsewhere := _elsewhere(view, self):
@@ -118,9 +118,9 @@ class OracleWaypoints(ModelPart):
 
 def _elsewhere(view: CellView, chat: ModelPart) -> str:
     """Return why this chat cannot be used, if the cell does not have it in the role `waypoints`; else ""."""
-    asked = any(WAYPOINTS in getattr(part, "needs", ()) for part in view.parts.values())
+    is_needed = any(WAYPOINTS in getattr(part, "needs", ()) for part in view.parts.values())
     return (
         ""
-        if asked and view[WAYPOINTS] == chat
+        if is_needed and view[WAYPOINTS] == chat
         else f"it chooses waypoints, for KAGI's guide alone, in the role {WAYPOINTS}"
     )

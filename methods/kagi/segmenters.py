@@ -51,8 +51,8 @@ class Scripted(ModelPart, ABC):
     role: ClassVar[str]
 
     def fits(self, view: CellView) -> str:
-        """Return why it cannot answer in this cell, or "": it is in its role, and the task's instruction names nothing
-        that it knows. Makes the task."""
+        """Return why this part cannot answer in this cell, if it is in its role and the task's instruction names
+        nothing that it knows; else "". Makes the task."""
         if view[self.role] != self:
             return ""
         try:

@@ -143,7 +143,7 @@ class Waypoints(SuccessClassifier):
         return self.object and self.formulation != "sparse"
 
     def fits(self, view: CellView) -> str:
-        """Return why it cannot work in this cell, or ""."""
+        """Return why this guide cannot work in this cell, or ""."""
         suite, drawing = view.suite, view["drawing"]
         title = suite.title
         if wrong := super().fits(view):
@@ -170,13 +170,15 @@ class Waypoints(SuccessClassifier):
                 f"an episode has {horizon} steps, and the object is followed in at most {FRAMES}; set "
                 f"guide.object=false, or choose a task with shorter episodes"
             )
-        if (told := oracles(view.parts)) and not isinstance(suite, Locates):
-            return f"{title} does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
+        if (privileged := oracles(view.parts)) and not isinstance(suite, Locates):
+            roles = ", ".join(sorted(privileged))
+            return f"{title} does not say where things are to be, as an oracle must be told ({roles})"
         return ""
 
     def ready(self, view: CellView) -> None:
-        """Raise UserError where regressors find too few inliers, an oracle would not be told the places, a hand-written
-        segmenter sees the object in less than half of some layouts, or the views do not determine a point on it."""
+        """Raise UserError if regressors find too few inliers, the suite cannot give an oracle the true places, a
+        hand-written segmenter finds the object in less than half of the layouts that are tried, or the views do not
+        determine a point on the object that is to be followed."""
         if self.formulation == "sparse":
             return
         if self.projection == "regressors":
@@ -223,8 +225,8 @@ class Waypoints(SuccessClassifier):
         return WaypointGuide(instructions(build), sights, ways, self.every, self.threshold, source)
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
-        """Return the calls about a run's episodes and its dataset's, if episodes last for their horizon and every reply
-        is valid; None if the dataset does not say how many episodes it has."""
+        """Return an estimate of the calls in a role about a run's episodes and its dataset's, if episodes last for
+        their horizon and every reply is valid; None if the dataset does not say how many episodes it has."""
         from guidebench.harness.models.calls import Usage
 
         if role == CLASSIFIER:
@@ -241,9 +243,9 @@ class Waypoints(SuccessClassifier):
         return Usage(calls, images=frames * calls)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return bounds: the segmenter and then the model of the waypoints are asked about each episode as it begins,
-        and about each of the dataset, which has at most as many as the replay has room for; the tracker about each
-        episode that has ended, once for either view."""
+        """Return upper bounds of the calls in a role. Segmenter and waypoints' model are asked once about each episode
+        of the run and of the dataset (at most as many as the replay has room for); the tracker is called for both views
+        of each ended episode."""
         if role == CLASSIFIER:
             return super().at_most(view, role)
         from guidebench.methods.kagi import prompts

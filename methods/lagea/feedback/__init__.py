@@ -107,5 +107,5 @@ def _unmeasured(suite: Any, task: str) -> list[str]:
 
 def _elsewhere(view: CellView, chat: ModelPart) -> str:
     """Return why this chat cannot be used, if the cell does not have it in the role `feedback`; else ""."""
-    asked = any(ROLE in getattr(part, "needs", ()) for part in view.parts.values())
-    return "" if asked and view[ROLE] == chat else "it writes feedback on episodes, for LaGEA's guide alone"
+    is_needed = any(ROLE in getattr(part, "needs", ()) for part in view.parts.values())
+    return "" if is_needed and view[ROLE] == chat else "it writes feedback on episodes, for LaGEA's guide alone"
