@@ -30,7 +30,7 @@ COUNTS = ("performed", "fallback", "impossible", "unknown", "failed", "reached",
 """Columns of the log `trials` that count something in an episode, besides its steps."""
 
 
-class Performed(Protocol):
+class PerformingAgent(Protocol):
     """The attributes of an agent that its actor uses."""
 
     @property
@@ -56,7 +56,7 @@ class Performed(Protocol):
         """Return the goal that a seed has inferred, or "" where the task's instruction is the goal."""
 
 
-class Named(NamedTuple):
+class NamedAction(NamedTuple):
     """An action taken without asking the performer."""
 
     action: int
@@ -100,7 +100,7 @@ class LoneActor:
     """Plays the episodes of an evaluation. All episodes put their questions in one batch; an episode with a single
     possible action asks nothing."""
 
-    def __init__(self, agent: Performed, places: Sequence[Place]) -> None:
+    def __init__(self, agent: PerformingAgent, places: Sequence[Place]) -> None:
         self._agent, self._places = agent, places
         self._trials: list[Trial] = []
 
@@ -169,11 +169,11 @@ class LoneActor:
         situations: Sequence[Situation],
         observation: Array,
         ctx: Context,
-    ) -> list[Named | None]:
+    ) -> list[NamedAction | None]:
         """Return, for each of the `pending` episodes (indices into `trials`), the action taken without asking the
         performer because it is the only possible one; None where the performer must be asked."""
         return [
-            Named(int(situations[number].possible[0]), "only") if len(situations[number].possible) == 1 else None
+            NamedAction(int(situations[number].possible[0]), "only") if len(situations[number].possible) == 1 else None
             for number in pending
         ]
 
@@ -238,7 +238,7 @@ def _count(trial: Trial, answer: Mapping[str, Any] | None) -> str:
 class PlannedActor(LoneActor):
     """Plays the episodes of an evaluation, each along a plan of its own."""
 
-    def __init__(self, agent: Performed, config: Plans, places: Sequence[Place]) -> None:
+    def __init__(self, agent: PerformingAgent, config: Plans, places: Sequence[Place]) -> None:
         super().__init__(agent, places)
         self._config, self._ends = config, config.ends
 

@@ -58,6 +58,6 @@ class Course:
             self.end()
 
     def end(self) -> None:
-        """Go on to the next sub-goal, if there is one."""
+        """Go on to the next sub-goal, unless the present one lasts until the episode ends (`last`)."""
         if not self.last:
             self.at, self.done, self.steps = self.at + 1, 0, 0

@@ -58,11 +58,11 @@ class Settings(Protocol):
 
     @property
     def hint(self) -> str:
-        """The hint instruction H."""
+        """Return the hint instruction H of planner and reflector."""
 
     @property
     def reflect(self) -> bool:
-        """Whether plans are reflected on."""
+        """Return whether plans are reflected on and written again."""
 
     @property
     def again(self) -> Again:
@@ -74,11 +74,11 @@ class Replans(Protocol):
 
     @property
     def replans(self) -> int:
-        """Most further plans in an episode."""
+        """Return the most further plans in an episode."""
 
     @property
     def patience(self) -> int:
-        """Steps of one sub-goal after which a further plan is made."""
+        """Return the steps of one sub-goal after which a further plan is made."""
 
 
 class Moment(NamedTuple):

@@ -162,7 +162,7 @@ class DualSystem(Plans, Standard):
 
     @property
     def gammas(self) -> tuple[float, float, float]:
-        """Return γ1, γ2 and γ3."""
+        """Return the weights γ1, γ2 and γ3 of the progressive reward."""
         return self.gamma_task, self.gamma_subgoals, self.gamma_proximity
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:

@@ -38,7 +38,7 @@ class Skill:
     """Whether p accounts for all attempts."""
 
     def attempted(self, steps: int, completed: bool) -> None:
-        """Add an attempt of so many steps."""
+        """Record an attempt that took `steps` steps and, if `completed`, reached the sub-goal."""
         self.attempts += 1
         self.completed += completed
         self.recent = [*self.recent, (steps, completed)][-RECENT:]
@@ -92,7 +92,7 @@ class Memory:
         return [noun for noun in nouns if not self.knows(noun)]
 
     def state(self) -> dict[str, Any]:
-        """Return everything, for a checkpoint."""
+        """Return all sub-goals, in M or not, for a checkpoint."""
         return {name: skill.stored() for name, skill in self._skills.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ class Steps(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """Return the names of deeds."""
+        """Return the names of the deeds that a step can be."""
 
     @property
     def things(self) -> Collection[str]:

@@ -80,7 +80,7 @@ COST_NOTE = (
 
 
 class Numbers(NamedTuple):
-    """Estimates of a row on one task, over its runs."""
+    """Estimates of several quantities for a row on one task; intervals are over its runs."""
 
     label: str
     task: str
@@ -147,7 +147,7 @@ def _counted(rows: pd.DataFrame, name: str) -> bool:
 
 
 def acted_tables(estimates: Sequence[Numbers]) -> list[Grid]:
-    """Return a table by task of who acted."""
+    """Return a table for each task of the quantities `ACTED` by row."""
     grids_of_tasks = []
     for task in dict.fromkeys(row.task for row in estimates):
         lines = {row.label: tuple(row.numbers.values()) for row in estimates if row.task == task}
@@ -253,7 +253,7 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def memory_listings(memories: Sequence[RememberedSubgoals]) -> list[Listing]:
-    """Return a table for the page of the sub-goals in memory."""
+    """Return a table for the page of each row's most often attempted sub-goals in memory."""
     lines = []
     for row in memories:
         for name, (attempts, completed, p) in [*row.subgoals.items()][:MOST]:
@@ -386,7 +386,7 @@ def cost_listings(costs: Sequence[QuestionCosts]) -> list[Listing]:
 
 
 def cost_plain(costs: Sequence[QuestionCosts]) -> list[dict[str, Any]]:
-    """Return the costs per row and task as JSON data."""
+    """Return the costs of questions per row and task as JSON data."""
     return [
         {
             "label": row.label, "task": row.task, "runs": row.runs, "episodes": row.episodes,
@@ -432,7 +432,7 @@ def _over_runs(
 
 
 def plain(estimates: Sequence[Numbers]) -> list[dict[str, Any]]:
-    """Return the numbers per row and task as JSON data."""
+    """Return these estimates per row and task as JSON data."""
     return [
         {
             "label": row.label, "task": row.task, "runs": row.runs,

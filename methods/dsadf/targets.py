@@ -59,7 +59,7 @@ class History:
         return "\n".join(f"Step {step.step}. {step}" for _, step in self._sample)
 
     def state(self) -> list[list[Any]]:
-        """Return everything, for a checkpoint."""
+        """Return the sampled steps, for a checkpoint."""
         return [[*step] for _, step in self._sample]
 
     def load_state(self, state: list[list[Any]]) -> None:

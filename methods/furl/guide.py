@@ -89,7 +89,7 @@ class LivGuide(BaseGuide):
         self._texts[answer.row] = answer.value[0]
 
     def shape(self, batch: Batch) -> Batch:
-        """Return the batch with r_task + ρ·r_VLM."""
+        """Return the batch with the reward r_task + ρ·r_VLM, r_VLM being 0 where a vector is missing."""
         vectors = batch.columns[FRAME]
         has_vectors = np.isfinite(vectors[..., 0]) & np.isfinite(self._texts[:, :1])
         cosines = np.where(has_vectors, self.cosines(filled(vectors)), 0.0)

@@ -110,7 +110,7 @@ class OracleWaypoints(ModelPart):
         return ""
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
-        """Return the function that writes waypoints."""
+        """Return the function that answers a question for waypoints from the true places in it."""
         from guidebench.methods.kagi.oracle import PoseReader
 
         return PoseReader(self.error)

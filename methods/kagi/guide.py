@@ -54,7 +54,7 @@ class EpisodeStart(NamedTuple):
     """Snapshot of its first state."""
 
 
-class Ways(NamedTuple):
+class WaypointSettings(NamedTuple):
     """Settings by which the guide asks for waypoints and rewards following them."""
 
     shape: Shape
@@ -92,7 +92,7 @@ class WaypointGuide(SparseGuide):
         self,
         instruction: Callable[[int, Array], str],
         sights: Sequence[Sight | None],
-        ways: Ways,
+        ways: WaypointSettings,
         every: int,
         threshold: float,
         source: Source,

@@ -28,7 +28,7 @@ edge of a block is no grasp)."""
 
 
 class Keypoints:
-    """A dialogue that finds grasp and target points by one call."""
+    """The dialogue with the segmenter: it finds five grasp points and five target points by one call."""
 
     calls = 1
 

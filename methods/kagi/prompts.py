@@ -57,7 +57,7 @@ LONGEST_PLAN = 600
 
 
 def schema(grid: Grid, candidates: Candidates) -> dict[str, Any]:
-    """Return the JSON schema of a reply."""
+    """Return the JSON schema of a reply about these candidates and this grid."""
     tile = {"type": "string", "pattern": f"^[a-{grid.last}][1-9][0-9]?$"}
     line = {"type": "integer", "minimum": 0, "maximum": grid.size}
     block = {"type": "array", "prefixItems": [tile, line], "minItems": 2, "maxItems": 2} if grid.heights else tile

@@ -114,7 +114,7 @@ class OracleSegmenter(ModelPart):
         return isinstance(suite, Locates)
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
-        """Return the function that finds keypoints."""
+        """Return the function that answers a question for keypoints from the true places in it."""
         from guidebench.methods.kagi.oracle import PointReader
 
         return PointReader(self.error)

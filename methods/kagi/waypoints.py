@@ -32,7 +32,7 @@ TRACED = 8
 are logged (choice: a run's page shows eight)."""
 POINTS = 100
 """Most positions of a traced episode that are logged, evenly chosen (choice: every step of bin sorting's)."""
-LED = Log(
+WAYPOINTS_LOG = Log(
     "the waypoints of an episode, or that there are none",
     {
         "collected": Column(bool, "whether the run collected the episode; else it is one of the dataset"),
@@ -124,7 +124,7 @@ class Waypoints(SuccessClassifier):
         SEGMENTER: ("segment",), TRACKER: ("track",), **SuccessClassifier.puts
     }  # fmt: skip
     logs: ClassVar[Mapping[str, Log]] = {
-        WAYPOINTS: LED, "tracked": TRACKED, "questions": QUESTIONS, "paths": TRACES, **SuccessClassifier.logs
+        WAYPOINTS: WAYPOINTS_LOG, "tracked": TRACKED, "questions": QUESTIONS, "paths": TRACES, **SuccessClassifier.logs
     }  # fmt: skip
     citation: ClassVar[str | Path] = Path(__file__).with_name("kagi.bib")
 
@@ -204,7 +204,7 @@ class Waypoints(SuccessClassifier):
             column_beside(*Sight(view.suite, view.task, self.pixels, False).cameras, (0.5, 0.5, 0.5))
 
     def spawn(self, build: Build) -> Guide:
-        from guidebench.methods.kagi.guide import WaypointGuide, Ways
+        from guidebench.methods.kagi.guide import WaypointGuide, WaypointSettings
         from guidebench.methods.kagi.rewards import Shape
         from guidebench.methods.kagi.sight import Sight
         from guidebench.methods.robofume.guide import Source
@@ -213,7 +213,7 @@ class Waypoints(SuccessClassifier):
         shape = Shape(self.lam, self.phi, self.onward)
         width = 3 if self.views == "dual" else 2
         privileged, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
-        ways = Ways(shape, self.pixels, width, asks, both, privileged, self.start, self.follows, spacing)
+        ways = WaypointSettings(shape, self.pixels, width, asks, both, privileged, self.start, self.follows, spacing)
         suites = [build.suite(row) for row in range(build.rows)]
         sights: list[Sight | None] = [None] * build.rows
         if asks:

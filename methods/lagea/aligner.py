@@ -58,12 +58,12 @@ class Aligner:
         """Seeds for which the present step is taken, [S]."""
 
     def align(self, batch: AlignmentBatch, active: Array) -> None:
-        """Take a step on L_align for the seeds `active` [S]."""
+        """Take a gradient step of the heads on L_align for the seeds `active` [S]."""
         self._active = active
         self.heads.step(lambda block, rows: self._alignment(block, rows, batch), active)
 
     def refine(self, batch: AlignmentBatch, active: Array) -> None:
-        """Take a step on L_sym for the seeds `active` [S]."""
+        """Take a gradient step of the heads on L_sym for the seeds `active` [S]."""
         self._active = active
         if active.any():
             self.heads.step(lambda block, rows: self._refinement(block, rows, batch), active)
@@ -77,7 +77,7 @@ class Aligner:
         return samples, (images[:, :-1] * images[:, -1:]).sum(2)
 
     def _alignment(self, block: int, rows: slice, batch: AlignmentBatch) -> Tensor:
-        """Return L_align, [s]."""
+        """Return L_align of a block of seeds, [s], with gradients, and store its terms in `last_metrics`."""
         config = self.config
         samples, closeness = self._samples(block, rows, batch)
         weigh = losses.released_weights if config.alignment == "released" else losses.proximity_weights
@@ -93,7 +93,7 @@ class Aligner:
         return config.bce_share * bce + config.nce_share * nce
 
     def _refinement(self, block: int, rows: slice, batch: AlignmentBatch) -> Tensor:
-        """Return L_sym, [s]."""
+        """Return L_sym of a block of seeds, [s], with gradients, and store its terms in `last_metrics`."""
         config = self.config
         samples, closeness = self._samples(block, rows, batch)
         saliency, complete = batch.weights[rows], samples.complete

@@ -302,7 +302,7 @@ class LageaGuide(FurlGuide):
     # The reward
 
     def shape(self, batch: Batch) -> Batch:
-        """Return the batch with r_task + ρ̂·r̃."""
+        """Return the batch with the reward r_task + ρ·r̃, ρ·r̃ limited to ±`limit`; a success has r_task alone."""
         task, frames = self._task(batch), self._frames(batch)
         terms, has_frames, has_feedback = (
             self._terms(frames),
@@ -321,7 +321,7 @@ class LageaGuide(FurlGuide):
         return batch._replace(reward=np.where(_solved(batch), task, task + shaping))
 
     def unguided(self, batch: Batch) -> Batch:
-        """Return the batch with r_task alone."""
+        """Return the batch with the task's reward r_task alone."""
         return batch._replace(reward=self._task(batch))
 
     def _task(self, batch: Batch) -> Array:
