@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from guidebench.methods.dsadf.slow_system import Performs, Plans
 
 FALLBACK = 23
-"""Last number of the seeds of an episode's fallback actions, so that they differ from those of its layout."""
+"""Constant in the seed of an episode's fallback actions, so that it differs from the seed of the layout."""
 COUNTS = ("performed", "fallback", "impossible", "unknown", "failed", "reached", "declared", "plans")
 """Columns of the log `trials` that count something in an episode, besides its steps."""
 
@@ -61,19 +61,18 @@ class NamedAction(NamedTuple):
 
     action: int
     by: str
-    """Why, as in the log `actions`."""
+    """What chose it: the column `by` of the log `actions`."""
 
 
 class Situation(NamedTuple):
     """What an actor reads of one episode's observation before a step."""
 
     text: str
-    """Its sentences."""
+    """The sentences of the observation."""
     possible: Array
-    """Numbers of the actions that are possible; of all where the observation does not show it."""
+    """Numbers of the possible actions, int [k]; of all actions if the observation does not show which are possible."""
     deeds: Mapping[str, int]
-    """The deeds that are possible, and the numbers of the actions that do them; all where the observation does not show
-    it."""
+    """Possible deed -> number of its action; all deeds if the observation does not show which are possible."""
 
 
 class Trial:
@@ -88,7 +87,7 @@ class Trial:
         """Steps so far, and rows of the log `actions` so far."""
         self.counts = dict.fromkeys(COUNTS, 0)
         self.row: dict[str, Any] | None = None
-        """The row of the log `actions` that the last steps belong to."""
+        """The open row of the log `actions`, which counts the last steps; None without one."""
         self._rng = np.random.default_rng((streams.evaluation_seed(step, place.episode), FALLBACK))
 
     def draw(self, possible: Array) -> int:
@@ -155,7 +154,7 @@ class LoneActor:
             ctx.note("trials", trial.place.row, {"trial": trial.place.episode, "steps": trial.steps, **trial.counts})
 
     _trial: type[Trial] = Trial
-    """The class of an episode's memory."""
+    """The class that holds an episode's state."""
     _ends = 0
     """Most sub-goals that may be declared reached in one step."""
 

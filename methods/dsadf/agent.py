@@ -56,10 +56,10 @@ class Pursuit:
 
     def __init__(self) -> None:
         self.course, self.plans = Course(), 0
-        """The course of its present plan, and plans so far."""
+        """The course of its present plan, and the number of plans so far."""
         self.succeeded = False
         self.completed, self.proximity, self.reward = 0, 0.0, 0.0
-        """Sums of R_sub, R_proxi and R."""
+        """Sums of R_sub, R_proxi and R over the episode's steps so far."""
 
     def follow(self, plan: Sequence[Subgoal], partial: bool) -> None:
         """Begin to follow a new plan. `partial`: whether it covers only a part of the task (`Course`)."""
@@ -116,10 +116,10 @@ class DualAgent(RecallingAgent):
         self._reading = part.reading(build.observations) if isinstance(part, QLearning) else None
         self._pursuits = [Pursuit() for _ in range(build.rows)]
         self._episodes = np.zeros(build.rows, np.int64)
-        """Episodes of training that have begun, [S]."""
+        """Number of training episodes that have begun, [S]."""
         self._targets, self._histories = [""] * build.rows, [History(config.sampled) for _ in range(build.rows)]
         self._inferring = np.full(build.rows, config.infer and config.trains)
-        """Which seeds are still to infer their target, bool [S]; they make no plans in training."""
+        """Which seeds have not inferred their target yet, bool [S]; these make no plans in training."""
 
     def phases(self) -> tuple[RunPhase, ...]:
         """Return the guide's run phases, or one without transitions and updates if the run does not train."""

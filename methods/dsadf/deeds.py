@@ -28,8 +28,8 @@ class Deeds:
         self._actions = suite.action_names(task)
         self._mask = suite.spaces(task)[0].masking
         self.names, self.things, self.listed = self._actions, frozenset[str](), self._actions
-        """The names; the things that can be found, empty where any word may be one; and how a prompt lists the
-        names."""
+        """The names of the deeds; the things that `find` allows, empty if it allows any word; and the lines in which a
+        prompt lists the deeds."""
         if isinstance(suite, ShowsDeeds):
             patterns, stands = suite.deed_forms(task)
             self.names = suite.deeds(task)

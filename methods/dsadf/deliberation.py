@@ -86,7 +86,7 @@ class Moment(NamedTuple):
 
     place: Place
     text: str
-    """Sentences of its present state."""
+    """Sentences of the episode's present state."""
     number: int
     """Index of the plan in the episode."""
     training: int | None = None

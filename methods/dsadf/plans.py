@@ -18,7 +18,7 @@ FIND = "find"
 MOST_TIMES = 20
 """Most times that one step is repeated (choice: Crafter's tasks need at most a dozen of anything)."""
 LONGEST_PHRASE = 200
-"""Characters of a step that are compared with the names, which bounds the work (choice: a name has a few words)."""
+"""Most characters of a step that are compared with the names, to bound the work (choice: a name has a few words)."""
 NUMBERED = re.compile(r"^[\s>*#-]*(\d{1,4})[.):]\s*(.+)$")
 TIMES = re.compile(r"\b(\d{1,4}) times\b|(?<![a-z])[x×] ?(\d{1,4})\b")
 ARTICLES = re.compile(r"\b(?:a|an|the|some)\b ?")

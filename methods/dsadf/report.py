@@ -88,7 +88,7 @@ class Numbers(NamedTuple):
     numbers: Mapping[str, Interval]
     """Name -> the estimate; NaN if no run has it."""
     kind: str = ""
-    """Which episodes, where a row has several kinds."""
+    """Kind of episodes, `evaluation` or `training`; "" if the row has one kind."""
 
 
 class QuestionCosts(NamedTuple):
@@ -100,11 +100,11 @@ class QuestionCosts(NamedTuple):
     episodes: int
     successes: int
     per_episode: Mapping[str, Interval]
-    """Key of `USED` -> the mean over runs."""
+    """Key of `USED` -> use per evaluation episode, the mean over runs."""
     per_success: Mapping[str, float | None]
-    """Key of `USED` -> all runs' sum by all their successes; None without any."""
+    """Key of `USED` -> the sum over runs, divided by the number of their successes; None without a success."""
     training: Mapping[str, float]
-    """Key of `USED` -> the mean over runs."""
+    """Key of `USED` -> use in training, the mean over runs."""
 
 
 class RememberedSubgoals(NamedTuple):

@@ -23,7 +23,7 @@ from guidebench.methods.dsadf.prompts import ACTIONS, EFFECTS, GOAL, HISTORY, LO
 
 TIDY = "put each of these things, which lie where they do not belong, where it does"
 LEVEL = -20.0
-"""Tilt of the head in degrees from which most of a room is seen."""
+"""Tilt of the head in degrees at which most of a room is in view."""
 FORWARD, USE = "move forward", "grab or release"
 HISTORY_LINE = re.compile(r"^Step \d+\. Seen: (.*) Action: (.*)\. Reward: (\S+)\.$", re.MULTILINE)
 PUT = re.compile(r"\bput ([a-z ]+?) on ([a-z ]+?)(?=[^a-z ]|$)")
@@ -121,7 +121,7 @@ def step(sections: Mapping[str, str], draw: float) -> str:
         return _walk(room, sections.get(RECENT, "").split(", "), draw)
     way = room.way(spot)
     if way == FORWARD and sections.get(RECENT, "").split(", ")[-4:] == [FORWARD] * 4:
-        return ("turn left", "turn right")[int(2 * draw)]  # it may stand before something
+        return ("turn left", "turn right")[int(2 * draw)]  # an obstacle may block the way
     if way != USE or (would and (not subgoal or _serves(would, subgoal, room))):
         return way
     return (FORWARD, "look up", "look down", "turn left", "turn right")[int(5 * draw)]

@@ -276,11 +276,11 @@ receptacle a thing belongs on. The agent sees what is before it, up to 5 metres 
 from near its front. So one plan covers what is in view and what the goal names, and more plans follow. The agent \
 holds one thing at a time. Each thing takes four steps, in this order: find the thing, grab it, find the receptacle, \
 put the thing on it."""
-"""What the actions of Housekeep ask of a plan, in words."""
+"""The rules of Housekeep in words, for planner and reflector."""
 ON_HOUSEKEEP: Mapping[str, Any] = {
     "agent.hint": cite(HOUSEKEEP_HINT, "choice: the rules of the suite in words"),
     "agent.partial": cite(True, "choice: only a part of the room is in view"),
     "agent.replans": cite(10, "choice: more than there are items"),
     "agent.patience": cite(100, "choice: enough to look around and cross the room"),
 }
-"""What plans need there."""
+"""Settings of planning agents on Housekeep."""

@@ -22,12 +22,12 @@ class Tried(NamedTuple):
     step: int
     """Number of the step in the run."""
     text: str
-    """Sentences of the state before it."""
+    """Sentences of the state before the step."""
     action: str
     did: str
-    """Its caption, or ""."""
+    """The step's caption, or ""."""
     reward: float
-    """The task's reward."""
+    """The task's reward of the step."""
 
     def __str__(self) -> str:
         return f"Seen: {self.text} Action: {self.action}{self.did and f' ({self.did})'}. Reward: {self.reward:g}."

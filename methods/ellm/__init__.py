@@ -31,8 +31,8 @@ ROLE = "goals"
 """Role of the chat that suggests goals."""
 CODE = "ELLM, released code"
 STATES: Mapping[bool, tuple[float, float]] = {False: (1_952, 0.91), True: (5_560, 0.88)}
-"""`every_state` -> distinct states that 50,000 steps of possible actions ask about on Crafter, and the power of the
-steps by which they grow (`benchmarks/ellm_questions.py`)."""
+"""Setting `every_state` -> number of distinct states that 50,000 steps of random play ask about on Crafter, and the
+exponent of its growth with the steps (`benchmarks/ellm_questions.py`)."""
 LONGEST_STATE = 2_048
 """Bytes of the longest state in words (choice: Housekeep's, the longest of the suites)."""
 TOKENS_IN, TOKENS_OUT = 400, 40

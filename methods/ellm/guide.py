@@ -56,7 +56,7 @@ class EllmGuide(BaseGuide):
         self._cosines: list[dict[str, dict[str, float]]] = [{} for _ in range(rows)]
         """For each seed: caption -> goal -> cosine of their vectors; a cache, not part of a checkpoint."""
         self._achieved: list[dict[str, int]] = [{} for _ in range(rows)]
-        """Goal -> steps that achieved it in the present episode."""
+        """For each seed: goal -> number of steps of the present episode that achieved it."""
         self._paid, self._episode = np.zeros(rows), np.zeros(rows, np.int64)
         """Sum of R_int in the present episode, and its number in the run."""
         self.wants_measures = getattr(build.parts.get(ROLE), "backend", "") == "oracle"

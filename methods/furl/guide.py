@@ -300,6 +300,6 @@ def _goal(build: Build, row: int) -> Array:
 def filled(vectors: Array) -> Array:
     """Return vectors [..., n] as float32, with 0 in place of NaN, which stands for a vector that has not arrived."""
     numbers: Array = vectors.astype(np.float32)
-    if not np.isfinite(numbers.sum()):  # cheaper than looking at every number, and few batches lack one
+    if not np.isfinite(numbers.sum()):  # one sum is cheaper than a mask, and few batches have a NaN
         np.nan_to_num(numbers, copy=False)
     return numbers

@@ -56,7 +56,7 @@ class ScriptedWaypoints(ModelPart):
             return elsewhere
         try:
             instruction = view.suite.make(view.task).instruction
-        except UserError:  # what this machine lacks is told by the suite itself
+        except UserError:  # the suite itself reports what this machine lacks
             return ""
         try:
             colour_in(instruction)

@@ -151,7 +151,7 @@ def _points(draw: ImageDraw.ImageDraw, candidates: Candidates, margin: int, side
     boxes: list[Box] = []
     for kind in kinds:
         groups = kind.places[:, None]
-        if np.ptp(kind.places, axis=0).max() < side / 6:  # one small thing, of which nothing should be hidden
+        if np.ptp(kind.places, axis=0).max() < side / 6:  # one small thing, which labels must not hide
             groups = kind.places[None]
         boxes += [(*(group.min(0) - 2 * radius).tolist(), *(group.max(0) + 2 * radius).tolist()) for group in groups]
     for kind in kinds:

@@ -57,7 +57,7 @@ class Scripted(ModelPart, ABC):
             return ""
         try:
             instruction = view.suite.make(view.task).instruction
-        except UserError:  # what this machine lacks is told by the suite itself
+        except UserError:  # the suite itself reports what this machine lacks
             return ""
         try:
             self.read(instruction)

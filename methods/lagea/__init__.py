@@ -27,9 +27,9 @@ UNREADABLE = "choice: LaGEA's table 5 is unreadable"
 WEIGHT = TransitionColumn("keyframe_weight", "late", initial=float("nan"), batched=False)
 """The column with ŵ of the frame after each transition."""
 TRACED = 10
-"""Episodes of a run per episode whose rewards and key frames' snapshots are logged."""
+"""One in this many episodes of a run is traced: its rewards and the snapshots of its key frames are logged."""
 LOGGED_POINTS = 50
-"""Steps of such an episode that are logged."""
+"""Most steps of a traced episode whose rewards are logged."""
 EPISODE = count("index of the episode in the run, from 0")
 FRAME_INDEX = count("index of the frame in the episode: 0 shows the state after the reset, t the state after step t")
 LOGS: Mapping[str, Log] = {

@@ -78,9 +78,9 @@ class LageaGuide(FurlGuide):
         """Snapshot of the first state of each seed's newest episode."""
         self._history: list[list[dict[str, str]]] = [[] for _ in range(build.rows)]
         self._count = np.zeros(build.rows, np.int64)
-        """Episodes begun, [S]."""
+        """Number of episodes begun, [S]."""
         self._updates = 0
-        """Steps of the heads that were due, for `align_every`."""
+        """Number of the learner's gradient steps that the heads preceded, for `align_every`."""
         self.strength = Strength(config, build.rows)
         self.aligner = Aligner(config, self.heads, build.rows)
         self._empty = np.zeros(build.rows, np.int64)
@@ -151,7 +151,7 @@ class LageaGuide(FurlGuide):
         """Compute key frames and weights of an episode whose frames are embedded, and ask for feedback on it."""
         numbers = np.arange(recording.first, recording.last + 1)
         place = self.episodes[row].place(recording.first)
-        if place is None or not store.holds(numbers).all():  # `fits` refuses a store so small, unless answers are late
+        if place is None or not store.holds(numbers).all():  # only if answers are late: `fits` refuses small stores
             self._empty[row] += 1
             return
         opening = self.episodes[row].openings[place]

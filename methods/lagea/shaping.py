@@ -42,13 +42,13 @@ class Terms(NamedTuple):
     """The terms of the dense reward, [s, B] each; 0 where vectors are missing."""
 
     goal: Tensor
-    """r^goal."""
+    """r^goal, the reward for the rise of the goal potential."""
     feedback: Tensor
-    """r^fb."""
+    """r^fb, the weighted reward for the rise of the feedback potential."""
     share: Tensor
-    """α."""
+    """α, the share of r^fb in the mixture."""
     fused: Tensor
-    """r̃."""
+    """r̃, the mixture of both, limited to [-1, 1]."""
 
 
 def fuse(config: Lagea, points: Points, facts: TransitionFacts) -> Terms:
@@ -87,11 +87,11 @@ class Strength:
     def __init__(self, config: Lagea, rows: int) -> None:
         self._config = config
         self.rho = np.full(rows, config.rho)
-        """[S]."""
+        """ρ of each seed, [S]."""
         self.success_rate = np.zeros(rows)
-        """s̄, [S]."""
+        """s̄ of each seed, the moving average of its episodes' successes, [S]."""
         self.progress = np.full(rows, np.nan)
-        """P in the last batch, [S]."""
+        """P of each seed in the last batch, [S]; NaN before the first."""
 
     def episode(self, row: int, success: bool) -> None:
         """Update the moving average s̄ of a seed by the outcome of an episode."""

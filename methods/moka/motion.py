@@ -22,7 +22,7 @@ STEP = 1e-3
 ROUNDS = 20
 """Most corrections of a place; a pinhole camera needs a handful."""
 CLOSE = 1e-6
-"""Difference, in sides of the frame, at which a projected place is the point."""
+"""Largest distance, as a fraction of the frame's side, of a projected place that counts as at its point."""
 
 
 class Leg(NamedTuple):

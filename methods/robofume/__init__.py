@@ -140,7 +140,7 @@ FEWER: Mapping[str, Layer] = {
     name: {**layer, "classifier.trained.demonstrations": next(iter(layer.values()))}
     for name, layer in DEMONSTRATIONS.items()
 }
-"""Ablations that leave fewer demonstrations to offline data and classifier."""
+"""Ablations with fewer demonstrations in the offline data and in the classifier's training."""
 TWO_CAMERAS: Layer = {"drawing.camera": cite("both", "KAGI, §III-B: a top-down and a side image")}
 
 register.method("robofume")(

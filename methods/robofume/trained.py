@@ -32,9 +32,9 @@ SCHEMA = 1
 ENTROPY = 25
 """Entropy of the layouts' seeds, distinct from those of training, evaluation, probes, demonstrations and datasets."""
 ATTEMPTS = 5
-"""Maximum attempts per episode."""
+"""Most attempts for each episode that is needed."""
 SHIFT = 2
-"""Pixels by which a batch of frames is moved at most along each axis (choice: small beside a bin's 10 pixels)."""
+"""Most pixels by which a training batch is shifted along each axis (choice: small beside a bin's 10 pixels)."""
 DECAY = 1e-4
 """Weight decay of AdamW (choice)."""
 
@@ -53,7 +53,7 @@ class PromptWords(NamedTuple):
     input_words: tuple[str, ...]
     """Words that are not in the prompts of every instruction; each is one input of the network."""
     trained_words: frozenset[str]
-    """All words of the prompts that it was trained with."""
+    """All words of the training prompts."""
 
     def inputs(self, prompt: str) -> Array:
         """Return a prompt as the network's input, float32 [1 + words]: a constant 1, then 1 for each of `input_words`
