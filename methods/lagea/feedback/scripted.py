@@ -136,9 +136,7 @@ def measure_frames(frames: Array) -> FrameMeasurements:
     }
     gripper = np.stack([np.argwhere(mask).mean(0) if mask.any() else np.full(2, np.nan) for mask in cyan]) * scale
     marks = [
-        places[
-            ~(np.linalg.norm(places - gripper[0], axis=-1) <= NEAR)
-        ]  # near the gripper, a bright pixel may be a glint of it
+        places[~(np.linalg.norm(places - gripper[0], axis=-1) <= NEAR)]  # near the gripper, they could be glints of it
         for mask in first.values()
         if len(places := np.argwhere(mask[0]) * scale) >= SMALLEST
     ]
