@@ -181,7 +181,7 @@ class LoneActor:
         texts = sentences(observation)
         everything = np.arange(len(self._agent.names))
         masks = admitted(observation[self._agent.mask]) if self._agent.mask else [everything] * len(texts)
-        return [*map(Situation, texts, masks, self._agent.deeds.possible(observation))]
+        return [*map(Situation._make, zip(texts, masks, self._agent.deeds.possible(observation), strict=True))]
 
     def _content(self, trial: Trial, situation: Situation, may_end: bool) -> Mapping[str, Any]:
         """Return the content of a question to the performer (`performing.PerformerDialogue`)."""
