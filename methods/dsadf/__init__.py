@@ -36,7 +36,7 @@ ROOM: Mapping[str, Any] = {
     "agent.infer": cite(True, "DSADF, §5.4: the target is inferred from sampled steps"),
     "agent.memory": cite(65_536, "choice: its 448 sub-goals take 57 kB"),
 }
-"""On Housekeep."""
+"""Settings of dsadf on Housekeep."""
 ON_PROFILE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "crafter_ood": {"paper": {"suite.observation": PICTURES}},
     "housekeep": {"smoke": {"agent.history": cite(100, "smoke profile: a third of its steps")}},

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from guidebench.methods.dsadf.slow_system import Performs, Plans
 
 FALLBACK = 23
-"""Last number of the seeds of an episode's fallback actions, so that they differ from those of its layout."""
+"""Constant in the seed of an episode's fallback actions, so that it differs from the seed of the layout."""
 COUNTS = ("performed", "fallback", "impossible", "unknown", "failed", "reached", "declared", "plans")
 """Columns of the log `trials` that count something in an episode, besides its steps."""
 
 
-class Performed(Protocol):
-    """What an actor needs to know of its agent."""
+class PerformingAgent(Protocol):
+    """The attributes of an agent that its actor uses."""
 
     @property
     def config(self) -> Performs: ...
@@ -56,28 +56,27 @@ class Performed(Protocol):
         """Return the goal that a seed has inferred, or "" where the task's instruction is the goal."""
 
 
-class Named(NamedTuple):
+class NamedAction(NamedTuple):
     """An action taken without asking the performer."""
 
     action: int
     by: str
-    """Why, as in the log `actions`."""
+    """What chose it: the column `by` of the log `actions`."""
 
 
 class Situation(NamedTuple):
     """What an actor reads of one episode's observation before a step."""
 
     text: str
-    """Its sentences."""
+    """The sentences of the observation."""
     possible: Array
-    """Numbers of the actions that are possible; of all where the observation does not show it."""
+    """Numbers of the possible actions, int [k]; of all actions if the observation does not show which are possible."""
     deeds: Mapping[str, int]
-    """The deeds that are possible, and the numbers of the actions that do them; all where the observation does not show
-    it."""
+    """Possible deed -> number of its action; all deeds if the observation does not show which are possible."""
 
 
 class Trial:
-    """The memory of one episode."""
+    """The state of one evaluation episode: its course, counts and open log row."""
 
     def __init__(self, place: Place, streams: Streams, step: int, recent: int) -> None:
         """`step`: the run's step at which the evaluation takes place; `recent`: number of actions to remember."""
@@ -88,11 +87,11 @@ class Trial:
         """Steps so far, and rows of the log `actions` so far."""
         self.counts = dict.fromkeys(COUNTS, 0)
         self.row: dict[str, Any] | None = None
-        """The row of the log `actions` that the last steps belong to."""
+        """The open row of the log `actions`, which counts the last steps; None without one."""
         self._rng = np.random.default_rng((streams.evaluation_seed(step, place.episode), FALLBACK))
 
     def draw(self, possible: Array) -> int:
-        """Return the fallback's action: one of the possible ones, uniformly."""
+        """Return the fallback action, drawn uniformly from the `possible` ones, numbers of actions int [n]."""
         return int(self._rng.choice(possible))
 
 
@@ -100,7 +99,7 @@ class LoneActor:
     """Plays the episodes of an evaluation. All episodes put their questions in one batch; an episode with a single
     possible action asks nothing."""
 
-    def __init__(self, agent: Performed, places: Sequence[Place]) -> None:
+    def __init__(self, agent: PerformingAgent, places: Sequence[Place]) -> None:
         self._agent, self._places = agent, places
         self._trials: list[Trial] = []
 
@@ -114,15 +113,15 @@ class LoneActor:
         trials = [self._trials[number] for number in numbers.tolist()]
         situations = self._situations(observation)
         self._before(trials, situations, ctx)
-        chosen: list[int | None] = [None] * len(trials)
+        chosen_actions: list[int | None] = [None] * len(trials)
         causes = [("", "")] * len(trials)
         pending = [*range(len(trials))]
         for attempt in range(self._ends + 1):
             named_actions = self._unasked(pending, trials, situations, observation, ctx)
             for number, named_action in zip(pending, named_actions, strict=True):
                 if named_action is not None:
-                    chosen[number], causes[number] = named_action.action, (named_action.by, "")
-            pending = [number for number in pending if chosen[number] is None]
+                    chosen_actions[number], causes[number] = named_action.action, (named_action.by, "")
+            pending = [number for number in pending if chosen_actions[number] is None]
             if not pending:
                 break
             may_end = [attempt < self._ends and not trials[number].course.last for number in pending]
@@ -130,20 +129,20 @@ class LoneActor:
                 question(PERFORMER, trials[number].place, self._content(trials[number], situations[number], may))
                 for number, may in zip(pending, may_end, strict=True)
             ]
-            again = []
+            remaining = []
             for number, answer in zip(pending, ctx.consult(questions), strict=True):
                 trial, name = trials[number], _count(trials[number], answer)
                 if name == DONE:
                     trial.course.end()
                     trial.counts["reached"] += 1
                     trial.counts["declared"] += 1
-                    again.append(number)
+                    remaining.append(number)
                     continue
                 possible = situations[number].possible
-                chosen[number] = self._agent.names.index(name) if name else trial.draw(possible)
+                chosen_actions[number] = self._agent.names.index(name) if name else trial.draw(possible)
                 causes[number] = ("performer" if name else "fallback", answer["said"] if answer else "")
-            pending = again
-        actions = np.array(chosen, np.int64)
+            pending = remaining
+        actions = np.array(chosen_actions, np.int64)
         for trial, action, situation, (by, reply) in zip(trials, actions.tolist(), situations, causes, strict=True):
             self._took(trial, self._agent.names[action], done(action, situation.deeds), by, reply, ctx)
         return actions
@@ -155,7 +154,7 @@ class LoneActor:
             ctx.note("trials", trial.place.row, {"trial": trial.place.episode, "steps": trial.steps, **trial.counts})
 
     _trial: type[Trial] = Trial
-    """The class of an episode's memory."""
+    """The class that holds an episode's state."""
     _ends = 0
     """Most sub-goals that may be declared reached in one step."""
 
@@ -169,11 +168,11 @@ class LoneActor:
         situations: Sequence[Situation],
         observation: Array,
         ctx: Context,
-    ) -> list[Named | None]:
+    ) -> list[NamedAction | None]:
         """Return, for each of the `pending` episodes (indices into `trials`), the action taken without asking the
         performer because it is the only possible one; None where the performer must be asked."""
         return [
-            Named(int(situations[number].possible[0]), "only") if len(situations[number].possible) == 1 else None
+            NamedAction(int(situations[number].possible[0]), "only") if len(situations[number].possible) == 1 else None
             for number in pending
         ]
 
@@ -182,7 +181,7 @@ class LoneActor:
         texts = sentences(observation)
         everything = np.arange(len(self._agent.names))
         masks = admitted(observation[self._agent.mask]) if self._agent.mask else [everything] * len(texts)
-        return [*map(Situation, texts, masks, self._agent.deeds.possible(observation))]
+        return [*map(Situation._make, zip(texts, masks, self._agent.deeds.possible(observation), strict=True))]
 
     def _content(self, trial: Trial, situation: Situation, may_end: bool) -> Mapping[str, Any]:
         """Return the content of a question to the performer (`performing.PerformerDialogue`)."""
@@ -238,7 +237,7 @@ def _count(trial: Trial, answer: Mapping[str, Any] | None) -> str:
 class PlannedActor(LoneActor):
     """Plays the episodes of an evaluation, each along a plan of its own."""
 
-    def __init__(self, agent: Performed, config: Plans, places: Sequence[Place]) -> None:
+    def __init__(self, agent: PerformingAgent, config: Plans, places: Sequence[Place]) -> None:
         super().__init__(agent, places)
         self._config, self._ends = config, config.ends
 
@@ -247,7 +246,7 @@ class PlannedActor(LoneActor):
         self._plan(self._trials, self._situations(observation), ctx)
 
     def _plan(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
-        """Make a plan for each of these episodes."""
+        """Make a plan for each of these episodes, and start them on it. `situations`: what each of them shows now."""
         moments = [
             Moment(trial.place, situation.text, trial.counts["plans"], target=self._agent.target(trial.place.row))
             for trial, situation in zip(trials, situations, strict=True)
@@ -257,13 +256,13 @@ class PlannedActor(LoneActor):
             trial.counts["plans"] += 1
 
     def _before(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
-        """Plan again where a sub-goal has taken too long or a partial plan is over, and go on where a sub-goal to find
-        something is reached."""
-        again = [
+        """Make further plans for episodes whose sub-goal has taken too long or whose partial plan is over, and advance
+        those whose sub-goal to find something is reached."""
+        replanned = [
             number for number, trial in enumerate(trials) if replans(trial.course, trial.counts["plans"], self._config)
         ]
-        if again:
-            self._plan([trials[number] for number in again], [situations[number] for number in again], ctx)
+        if replanned:
+            self._plan([trials[number] for number in replanned], [situations[number] for number in replanned], ctx)
         for trial, situation in zip(trials, situations, strict=True):
             at = trial.course.at
             trial.course.look(situation.deeds if self._agent.deeds.shows_possible else None)

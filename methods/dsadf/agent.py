@@ -52,17 +52,17 @@ UNREMEMBERED = "this policy has no memory of proficiencies"
 
 
 class Pursuit:
-    """A seed's present episode of training."""
+    """The state of a seed's current training episode: its course, its plans and sums of rewards."""
 
     def __init__(self) -> None:
         self.course, self.plans = Course(), 0
-        """The course of its present plan, and plans so far."""
+        """The course of its present plan, and the number of plans so far."""
         self.succeeded = False
         self.completed, self.proximity, self.reward = 0, 0.0, 0.0
-        """Sums of R_sub, R_proxi and R."""
+        """Sums of R_sub, R_proxi and R over the episode's steps so far."""
 
     def follow(self, plan: Sequence[Subgoal], partial: bool) -> None:
-        """Go on by a new plan."""
+        """Begin to follow a new plan. `partial`: whether it covers only a part of the task (`Course`)."""
         self.course, self.plans = Course(plan, partial), self.plans + 1
 
     def state(self) -> State:
@@ -116,10 +116,10 @@ class DualAgent(RecallingAgent):
         self._reading = part.reading(build.observations) if isinstance(part, QLearning) else None
         self._pursuits = [Pursuit() for _ in range(build.rows)]
         self._episodes = np.zeros(build.rows, np.int64)
-        """Episodes of training that have begun, [S]."""
+        """Number of training episodes that have begun, [S]."""
         self._targets, self._histories = [""] * build.rows, [History(config.sampled) for _ in range(build.rows)]
         self._inferring = np.full(build.rows, config.infer and config.trains)
-        """Which seeds are still to infer their target, bool [S]; they make no plans in training."""
+        """Which seeds have not inferred their target yet, bool [S]; these make no plans in training."""
 
     def phases(self) -> tuple[RunPhase, ...]:
         """Return the guide's run phases, or one without transitions and updates if the run does not train."""
@@ -128,8 +128,8 @@ class DualAgent(RecallingAgent):
     # What the learner sees
 
     def goal(self, course: Course, row: int) -> str:
-        """Return the text whose vector the learner sees: the present sub-goal's name, or the target or the task's
-        instruction."""
+        """Return the text whose vector the learner observes: the name of the present sub-goal or, without one, the
+        seed's target or the task's instruction."""
         return self.target(row) or self._instructions[row] if course.present is None else course.present.name
 
     def target(self, row: int) -> str:
@@ -145,11 +145,13 @@ class DualAgent(RecallingAgent):
         return records
 
     def embedded(self, texts: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
-        """Return the vectors of texts, float32 [n, width], each read at a place; ask for the new ones."""
+        """Return the vectors of texts, float32 [n, width], after asking for new ones; `places`: where each text was
+        read."""
         return self.vectors.of([text.encode() for text in texts], places, self.active, ctx)
 
     def fast(self, observation: Array, goals: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
-        """Return System 1's greedy actions [n] for observations [n] of the task with these sub-goals."""
+        """Return System 1's greedy actions, int64 [n], for observations [n] of the task at `places`, with these
+        sub-goals."""
         rows = np.array([place.row for place in places])
         records = self.learner_observation(observation, self.embedded(goals, places, ctx))
         return self.learner.act(records, rows, None, ctx.step)
@@ -191,17 +193,18 @@ class DualAgent(RecallingAgent):
             self._pursuits[row].course.look(deeds)
 
     def _replan(self, transition: Transition, ctx: Context) -> None:
-        """Make a further plan for the episodes that go on and need one, if plans are partial."""
+        """If plans are partial, make further plans for the continuing episodes that need one
+        (`deliberation.replans`)."""
         ended = transition.terminated | transition.truncated
-        again = [
+        replanned = [
             row
             for row, pursuit in enumerate(self._pursuits)
             if self.config.partial and self.active[row] and not (ended[row] or self._inferring[row])
             and replans(pursuit.course, pursuit.plans, self.config)
         ]  # fmt: skip
-        for row in again:
+        for row in replanned:
             self._attempted(row, False)
-        self._plan(again, transition.next_observation[again], ctx)
+        self._plan(replanned, transition.next_observation[replanned], ctx)
 
     def _attempted(self, row: int, completed: bool) -> None:
         """Record in the seed's memory that the attempt at its episode's present sub-goal ends now."""
@@ -221,9 +224,9 @@ class DualAgent(RecallingAgent):
         before, after = map(self.deeds.possible, (transition.observation, transition.next_observation))
         rewards = np.zeros(len(before_step), np.float32)
         for row, action in enumerate(transition.action.tolist()):
-            near = proximity(caption_vectors[row], before_step[GOAL][row], self.config.beta)
+            closeness = proximity(caption_vectors[row], before_step[GOAL][row], self.config.beta)
             did = done(action, before[row])
-            rewards[row] = self._rewarded(row, did, bool(transition.success[row]), near, after[row])
+            rewards[row] = self._rewarded(row, did, bool(transition.success[row]), closeness, after[row])
         self._try(transition, captions, ctx)
         self._replan(transition, ctx)
         self._arrive(transition, ctx)
@@ -233,22 +236,22 @@ class DualAgent(RecallingAgent):
     def _arrive(self, transition: Transition, ctx: Context) -> None:
         """Hook for subclasses: handle the states after a step before the learner's observations of them are made."""
 
-    def _rewarded(self, row: int, did: Sequence[str], success: bool, near: float, after: Collection[str]) -> float:
+    def _rewarded(self, row: int, did: Sequence[str], success: bool, closeness: float, after: Collection[str]) -> float:
         """Return the progressive reward R of a seed's step; advance its course and mark rewarded sub-goals in memory.
 
-        `did`: the step's deeds; `success`: whether the task is solved after it; `near`: its R_proxi; `after`: the deeds
-        that are possible after it."""
+        `did`: the step's deeds; `success`: whether the task is solved after it; `closeness`: its R_proxi; `after`: the
+        deeds that are possible after it."""
         pursuit, memory = self._pursuits[row], self.memories[row]
         present = pursuit.course.present
         solved = success and not pursuit.succeeded
         pursuit.succeeded |= success
-        if present is not None and (near > 0 or solved):
+        if present is not None and (closeness > 0 or solved):
             memory.skill(present.name).rewarded = True
         completed = advance(pursuit.course, did, after)
         for name, steps in completed:
             memory.skill(name).rewarded = True
             memory.skill(name).attempted(steps, True)
-        terms = Terms(float(solved), len(completed), near)
+        terms = Terms(float(solved), len(completed), closeness)
         reward = terms.total(self.config.gammas)
         pursuit.completed += terms.subgoals
         pursuit.proximity += terms.proximity
@@ -409,7 +412,7 @@ class DualAgent(RecallingAgent):
             raise UserError(f"{UNREMEMBERED}; it is not one of agent dual_system")
         if self.config.infer and not self.config.trains and TARGET not in parameters:
             raise UserError("this policy has no target, since its run inferred none; set agent.infer=false")
-        network = {name: values for name, values in parameters.items() if name not in (MEMORY, TARGET)}
+        network = {name: array for name, array in parameters.items() if name not in (MEMORY, TARGET)}
         super().load_parameters(row, network)
         self.memories[row].unpack(parameters[MEMORY])
         if self.config.infer and TARGET in parameters:

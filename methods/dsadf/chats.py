@@ -234,8 +234,8 @@ def known_subgoals(suite: Suite, task: str) -> list[str]:
 
 
 def elsewhere(view: CellView, chat: ModelPart, role: str) -> str:
-    """Return why a chat cannot be used where the cell has it, if that is not the one role it is made for; else ""."""
-    asked = any(role in getattr(part, "needs", ()) for part in view.parts.values())
-    if asked and [name for name, part in view.parts.items() if part == chat] == [role]:
+    """Return why a chat made for `role` cannot be used, if the cell does not have it in exactly that role; else ""."""
+    is_needed = any(role in getattr(part, "needs", ()) for part in view.parts.values())
+    if is_needed and [name for name, part in view.parts.items() if part == chat] == [role]:
         return ""
     return f"it answers in the role {role} of agents such as dual_system and model_as_agent; choose it as {role}=…"

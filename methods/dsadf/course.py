@@ -29,7 +29,7 @@ class Course:
 
     @property
     def over(self) -> bool:
-        """Return whether all of a partial plan has been reached."""
+        """Return whether the plan is partial and all of its sub-goals have been reached."""
         return self.partial and 0 < len(self.plan) == self.at
 
     @property
@@ -58,6 +58,6 @@ class Course:
             self.end()
 
     def end(self) -> None:
-        """Go on to the next sub-goal, if there is one."""
+        """Go on to the next sub-goal, unless the present one lasts until the episode ends (`last`)."""
         if not self.last:
             self.at, self.done, self.steps = self.at + 1, 0, 0

@@ -28,8 +28,8 @@ class Deeds:
         self._actions = suite.action_names(task)
         self._mask = suite.spaces(task)[0].masking
         self.names, self.things, self.listed = self._actions, frozenset[str](), self._actions
-        """The names; the things that can be found, empty where any word may be one; and how a prompt lists the
-        names."""
+        """The names of the deeds; the things that `find` allows, empty if it allows any word; and the lines in which a
+        prompt lists the deeds."""
         if isinstance(suite, ShowsDeeds):
             patterns, stands = suite.deed_forms(task)
             self.names = suite.deeds(task)
@@ -41,8 +41,8 @@ class Deeds:
         """Whether observations show which deeds are possible."""
 
     def possible(self, observation: Array) -> list[Mapping[str, int]]:
-        """Return the deeds that are possible in each of the observations [n, …], name -> number of the action; all of
-        them where the observations do not show it."""
+        """Return, for each of the observations [n, …], the possible deeds as a map from deed to the number of its
+        action; all deeds if the observations do not show which are possible."""
         if isinstance(self._suite, ShowsDeeds):
             return [*self._suite.doable(self._task, observation)]
         if not self._mask:
@@ -59,7 +59,7 @@ class Deeds:
 
 
 def done(action: int, possible: Mapping[str, int]) -> Sequence[str]:
-    """Return the deeds that an action does, of those that are possible.
+    """Return the deeds that an action, given by its number, does. `possible`: deed -> number of its action.
 
     >>> done(5, {"grab mug": 5}), done(0, {"grab mug": 5})
     (['grab mug'], [])

@@ -58,11 +58,11 @@ class Settings(Protocol):
 
     @property
     def hint(self) -> str:
-        """The hint instruction H."""
+        """Return the hint instruction H of planner and reflector."""
 
     @property
     def reflect(self) -> bool:
-        """Whether plans are reflected on."""
+        """Return whether plans are reflected on and written again."""
 
     @property
     def again(self) -> Again:
@@ -74,11 +74,11 @@ class Replans(Protocol):
 
     @property
     def replans(self) -> int:
-        """Most further plans in an episode."""
+        """Return the most further plans in an episode."""
 
     @property
     def patience(self) -> int:
-        """Steps of one sub-goal after which one is made."""
+        """Return the steps of one sub-goal after which a further plan is made."""
 
 
 class Moment(NamedTuple):
@@ -86,7 +86,7 @@ class Moment(NamedTuple):
 
     place: Place
     text: str
-    """Sentences of its present state."""
+    """Sentences of the episode's present state."""
     number: int
     """Index of the plan in the episode."""
     training: int | None = None
@@ -113,7 +113,7 @@ def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> l
     recipes = rules.read(settings.hint)
     first = _consult(PLANNER, [(moment, {}) for moment in moments], ctx)
     firsts = [_plan(answer) for answer in first]
-    plans, again = [*firsts], [""] * len(moments)
+    plans, final_faults = [*firsts], [""] * len(moments)
     reflected = [number for number, plan in enumerate(firsts) if plan] if settings.reflect else []
     reflections = _consult(
         REFLECTOR, [(moments[number], {"plan": listed(firsts[number])}) for number in reflected], ctx
@@ -128,9 +128,9 @@ def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> l
     requests = [(moments[n], {"plan": listed(firsts[n]), "reflection": text}) for n, text in instructions.items()]
     for number, answer in zip(instructions, _consult(PLANNER, requests, ctx), strict=True):
         plans[number] = _plan(answer) or plans[number]
-        again[number] = "failed" if answer is None else answer["fault"]
+        final_faults[number] = "failed" if answer is None else answer["fault"]
     plans = [rules.supplied(plan, recipes, moment.text) for plan, moment in zip(plans, moments, strict=True)]
-    for moment, answer, first_plan, plan, fault in zip(moments, first, firsts, plans, again, strict=True):
+    for moment, answer, first_plan, plan, fault in zip(moments, first, firsts, plans, final_faults, strict=True):
         reply = answer or {"thoughts": "", "fault": "failed", "retries": 0}
         ctx.note(
             "plans", moment.place.row,
@@ -147,7 +147,7 @@ def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> l
 def _consult(role: str, requests: Sequence[tuple[Moment, Mapping[str, str]]], ctx: Context) -> list[Any]:
     """Return the answers of a role to one question about each moment. `requests`: the moments, each with what the
     question's content holds besides the state's text."""
-    contents = [{"text": moment.text, **more, **towards(moment.target)} for moment, more in requests]
+    contents = [{"text": moment.text, **fields, **towards(moment.target)} for moment, fields in requests]
     places = [moment.place for moment, _ in requests]
     return ctx.consult([question(role, place, content) for place, content in zip(places, contents, strict=True)])
 
@@ -158,7 +158,7 @@ def towards(target: str) -> dict[str, str]:
 
 
 def replans(course: Course, plans: int, config: Replans) -> bool:
-    """Return whether an episode needs a further plan: it has had at most `config.replans` further `plans`, and its
+    """Return whether an episode needs a further plan: it has had fewer than `config.replans` of them, and its
     partial plan is over or the present sub-goal has taken `config.patience` steps."""
     return plans <= config.replans and (course.over or course.steps >= config.patience)
 

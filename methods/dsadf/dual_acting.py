@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.capabilities import TellsNearby
 from guidebench.harness.interfaces import Array, Context, Place
-from guidebench.methods.dsadf.acting import Named, PlannedActor, Situation, Trial
+from guidebench.methods.dsadf.acting import NamedAction, PlannedActor, Situation, Trial
 from guidebench.methods.dsadf.plans import Subgoal
 from guidebench.methods.dsadf.routing import LEARNER, Route, route
 
@@ -34,7 +34,7 @@ class Leg(NamedTuple):
 
 
 class DualTrial(Trial):
-    """The memory of one episode."""
+    """The state of one evaluation episode of the dual system."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -80,17 +80,17 @@ class DualActor(PlannedActor):
         situations: Sequence[Situation],
         observation: Array,
         ctx: Context,
-    ) -> list[Named | None]:
+    ) -> list[NamedAction | None]:
         """Return the actions of the `pending` episodes that are taken without asking the performer: the only possible
         one, and System 1's where the present sub-goal is routed to it and there is no emergency."""
         named_actions = super()._unasked(pending, trials, situations, observation, ctx)
         dangers = self._dangers(observation[[*pending]], [situations[number] for number in pending])
         fast = list[int]()
-        for at, (number, near) in enumerate(zip(pending, dangers, strict=True)):
+        for at, (number, nearby_dangers) in enumerate(zip(pending, dangers, strict=True)):
             trial = trials[number]
             assert isinstance(trial, DualTrial)
             self._follow(trial, ctx)
-            trial.danger = next(iter(self._dual.memories[trial.place.row].unknown(near)), "")
+            trial.danger = next(iter(self._dual.memories[trial.place.row].unknown(nearby_dangers)), "")
             if (
                 named_actions[at] is None
                 and not trial.danger
@@ -103,7 +103,7 @@ class DualActor(PlannedActor):
             observations = observation[[pending[at] for at in fast]]
             actions = self._dual.fast(observations, goals, [trial.place for trial in fast_trials], ctx)
             for at, action in zip(fast, actions.tolist(), strict=True):
-                named_actions[at] = Named(int(action), LEARNER)
+                named_actions[at] = NamedAction(int(action), LEARNER)
         return named_actions
 
     def _dangers(self, observation: Array, situations: Sequence[Situation]) -> list[list[str]]:
@@ -112,10 +112,12 @@ class DualActor(PlannedActor):
         config, suite = self._dual.config, self._dual.suite
         if config.router != "both":
             return [[]] * len(situations)
-        near = suite.nearby(self._dual.task, observation, config.near) if isinstance(suite, TellsNearby) else None
-        if near is None:
-            near = [frozenset(FACING.findall(situation.text)) for situation in situations]
-        return [[danger for danger in config.dangers if danger in names] for names in near]
+        nearby_things = (
+            suite.nearby(self._dual.task, observation, config.near) if isinstance(suite, TellsNearby) else None
+        )
+        if nearby_things is None:
+            nearby_things = [frozenset(FACING.findall(situation.text)) for situation in situations]
+        return [[danger for danger in config.dangers if danger in names] for names in nearby_things]
 
     def _route(self, trial: Trial, subgoal: Subgoal | None) -> Route:
         config = self._dual.config

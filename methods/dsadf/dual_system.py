@@ -162,7 +162,7 @@ class DualSystem(Plans, Standard):
 
     @property
     def gammas(self) -> tuple[float, float, float]:
-        """Return γ1, γ2 and γ3."""
+        """Return the weights γ1, γ2 and γ3 of the progressive reward."""
         return self.gamma_task, self.gamma_subgoals, self.gamma_proximity
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:
@@ -183,12 +183,14 @@ class DualSystem(Plans, Standard):
 
     @property
     def unasked(self) -> tuple[str, ...]:
-        """Return the roles that no step of training or evaluation asks: with one system alone, those of the other."""
+        """Return the roles that are never asked: those of `Plans`, those of the system that `router` leaves out, and
+        the scorer in a run that does not train."""
         others = {"both": (), "rl": (PERFORMER,), "model": (TEXTS,)}[self.router]
         return (*super().unasked, *others, *(() if self.trains else (SCORER,)))
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
-        """Return an estimate of a run's calls (`expected`), as if the performer named each action of evaluations."""
+        """Return an estimate of a run's calls in a role (`expected`), as if the performer named each action of
+        evaluations."""
         if role == TEXTS:
             from guidebench.harness.models.calls import Usage
 
@@ -198,8 +200,8 @@ class DualSystem(Plans, Standard):
         return super().expected_usage(view, role)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return bounds: as of planners and performers; the target is inferred once; each evaluation may follow scores
-        of all sub-goals for which the memory has room; and each text is embedded once."""
+        """Return upper bounds of the calls in a role: those of `Plans` and, for each seed, one question for the target;
+        a score of every sub-goal for which the memory has room before each evaluation; and one vector of each text."""
         from guidebench.methods.dsadf.bounds import SKILL
 
         longest, steps = self.prompts(view), int(view["training"].steps) if self.trains else 0
@@ -207,22 +209,22 @@ class DualSystem(Plans, Standard):
             captions_and_goals = steps + 2 + self.plans(view) * self.longest
             return [longest.embedding(captions_and_goals)]
         if role == SCORER:
-            kept = self.memory // SKILL if longest.vocabulary is None else longest.vocabulary
-            return [longest.scoring(kept * lengths.evaluations(view), 1 + self.retries)]
-        found = super().at_most(view, role)
+            subgoals = self.memory // SKILL if longest.vocabulary is None else longest.vocabulary
+            return [longest.scoring(subgoals * lengths.evaluations(view), 1 + self.retries)]
+        bounds = super().at_most(view, role)
         if role == PLANNER and self.infer and self.trains:
-            assert found is not None
-            return [*found, longest.inferring(1, 1 + self.plan_retries, self.sampled)]
-        return found
+            assert bounds is not None
+            return [*bounds, longest.inferring(1, 1 + self.plan_retries, self.sampled)]
+        return bounds
 
     def plans(self, view: CellView) -> int:
-        """Return the most plans of a run: those of evaluations, and those of training, where an episode has more than
-        one if plans are partial."""
+        """Return the maximum number of plans of a run, in evaluations and in training; a training episode has several
+        only if plans are partial."""
         if not self.trains:
             return super().plans(view)
         steps = int(view["training"].steps)
-        begun = 1 + lengths.ended(view, steps)
-        return super().plans(view) + begun + self.partial * min(self.replans * begun, steps)
+        episodes = 1 + lengths.ended(view, steps)
+        return super().plans(view) + episodes + self.partial * min(self.replans * episodes, steps)
 
     def episodes(self, view: CellView) -> int:
         return super().episodes(view) + (expected.trained(view) if self.trains else 0)
@@ -230,14 +232,14 @@ class DualSystem(Plans, Standard):
     def spawn(self, build: Build) -> Agent:
         from guidebench.methods.dsadf.agent import DualAgent
 
-        seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
-        return DualAgent(self, seen, *self.built(seen))
+        learner_build = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
+        return DualAgent(self, learner_build, *self.built(learner_build))
 
     def fits(self, view: CellView) -> str:
-        """Return why this agent cannot work there, or ""."""
+        """Return why this agent cannot work in this cell, or ""."""
         if reason := super().fits(view):
             return reason
-        told = view.suite.spaces(view.task)[0]
+        observations = view.suite.spaces(view.task)[0]
         if not shows(view.suite, view.task):
             return (
                 "it sees that something was found by what becomes possible, and the observations do not show what is; "
@@ -248,12 +250,12 @@ class DualSystem(Plans, Standard):
                 "its System 1 learns by the sub-goals of plans, which demonstrations do not have; set "
                 "training.demonstrations=0"
             )
-        if GOAL in told.parts:
+        if GOAL in observations.parts:
             return f"the task's observations have a part {GOAL!r} of their own; choose agent=standard"
         return Standard.fits(self, view)
 
     def ready(self, view: CellView) -> None:
-        """Raise UserError if it is to train and the task's steps have no captions, and as for planners."""
+        """Raise UserError if the run trains and the task's steps have no captions, and as `Plans` does."""
         super().ready(view)
         if self.trains and not isinstance(view.suite.make(view.task), Telling):
             raise UserError(
@@ -272,5 +274,5 @@ class DualSystem(Plans, Standard):
         return super().dialogue(suite, task, role)
 
     def array(self, view: CellView, role: str) -> ArraySpec | None:
-        """Return the declaration of a text's vector; the chats answer in JSON."""
+        """Return the array specification of a text's vector; None for the chats, which answer in JSON."""
         return spec(self.width) if role == TEXTS else None

@@ -20,7 +20,7 @@ TOKENS: Mapping[str, tuple[int, int]] = {
 }  # fmt: skip
 """Kind of call -> tokens of a prompt on Crafter, and of its reply, at four characters a token."""
 SUBGOALS = 15
-"""Sub-goals in memory that an evaluation finds with new attempts: as many as the longest of DSADF's tasks has."""
+"""Sub-goals that are scored before an evaluation: as many as the longest of DSADF's tasks has."""
 TEXTS = 50
 """Captions and sub-goals that a run embeds on Crafter."""
 

@@ -35,7 +35,7 @@ class StepCaption:
         self._deeds = tuple(deeds)
         self._texts = classified(self._deeds)
         self._classes: Array | None = None
-        """Their vectors, once they are known: the same for all steps."""
+        """t − t₀ of the classes' texts (`classes`), the same for all steps; None before the first answer."""
 
     async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> dict[str, Any] | None:
         """Return {"caption": a deed, or "" if nothing happened, "score"}, of frames uint8 [2, height, width, 3], before

@@ -38,7 +38,7 @@ class Skill:
     """Whether p accounts for all attempts."""
 
     def attempted(self, steps: int, completed: bool) -> None:
-        """Add an attempt of so many steps."""
+        """Record an attempt that took `steps` steps and, if `completed`, reached the sub-goal."""
         self.attempts += 1
         self.completed += completed
         self.recent = [*self.recent, (steps, completed)][-RECENT:]
@@ -92,7 +92,7 @@ class Memory:
         return [noun for noun in nouns if not self.knows(noun)]
 
     def state(self) -> dict[str, Any]:
-        """Return everything, for a checkpoint."""
+        """Return all sub-goals, in M or not, for a checkpoint."""
         return {name: skill.stored() for name, skill in self._skills.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -100,22 +100,22 @@ class Memory:
 
     def packed(self, size: int) -> Array:
         """Return M as JSON in UTF-8, padded with zeros, uint8 [size]. Raise UserError if it is longer than `size`."""
-        content = json.dumps({name: skill.stored() for name, skill in self.skills.items()}, separators=(",", ":"))
-        if len(content) > size:
+        text = json.dumps({name: skill.stored() for name, skill in self.skills.items()}, separators=(",", ":"))
+        if len(text) > size:
             raise UserError(
-                f"the memory of {len(self.skills)} sub-goals takes {len(content):,} bytes, and agent.memory={size:,}; "
+                f"the memory of {len(self.skills)} sub-goals takes {len(text):,} bytes, and agent.memory={size:,}; "
                 f"raise agent.memory"
             )
         padded = np.zeros(size, np.uint8)
-        padded[: len(content)] = np.frombuffer(content.encode(), np.uint8)
+        padded[: len(text)] = np.frombuffer(text.encode(), np.uint8)
         return padded
 
     def unpack(self, packed: Array) -> None:
         """Replace all sub-goals by those that `packed` returned as uint8 [size]; all zeros are an empty M. Raise
         UserError for anything else."""
-        content = np.asarray(packed, np.uint8).tobytes().rstrip(b"\0")
+        text = np.asarray(packed, np.uint8).tobytes().rstrip(b"\0")
         try:
-            self._skills = _read(json.loads(content or b"{}"))
+            self._skills = _read(json.loads(text or b"{}"))
         except (ValueError, RecursionError) as error:
             raise UserError(
                 f"the memory in this policy cannot be read ({str(error)[:200]}); train the run, or its pre-training "
@@ -150,9 +150,9 @@ def _skill(name: str, stored: Any) -> Skill:
         raise ValueError(f"{name}: proficiency {str(proficiency)[:20]} is neither null nor in [0, 1]")
     if proficiency is None and scored:
         raise ValueError(f"{name}: it counts as scored, and has no proficiency")
-    tried = [(int(steps), bool(done)) for steps, done in recent]
+    attempts_made = [(int(steps), bool(done)) for steps, done in recent]
     p = None if proficiency is None else float(proficiency)
-    return Skill(attempts, completed, tried, bool(rewarded), p, bool(scored))
+    return Skill(attempts, completed, attempts_made, bool(rewarded), p, bool(scored))
 
 
 def _attempt(attempt: Any) -> bool:

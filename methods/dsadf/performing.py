@@ -13,7 +13,7 @@ from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.planning import one_line
 
 LONGEST = 4_000
-"""Characters of a reply that are read (choice: an action has two or three words)."""
+"""Most characters of a reply that are searched for an action (choice: an action has two or three words)."""
 
 
 class PerformerDialogue:

@@ -14,7 +14,7 @@ from guidebench.methods.dsadf import plans, prompts
 from guidebench.methods.dsadf.plans import Subgoal, Vocabulary
 
 LOGGED = 2_000
-"""Characters of a model's text that are kept for the logs and for later prompts (choice: a page)."""
+"""Most characters of a model's text in logs and in later prompts (choice: a page)."""
 PARTS = re.compile(r"^[ \t*#>-]*(strengths|weaknesses|revised plan)\b[^:\n]*:?[* ]*", re.IGNORECASE | re.MULTILINE)
 NONE = ("", "none", "no weaknesses", "n/a")
 
@@ -34,7 +34,7 @@ class Steps(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """Return the names of deeds."""
+        """Return the names of the deeds that a step can be."""
 
     @property
     def things(self) -> Collection[str]:

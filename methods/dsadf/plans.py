@@ -18,7 +18,7 @@ FIND = "find"
 MOST_TIMES = 20
 """Most times that one step is repeated (choice: Crafter's tasks need at most a dozen of anything)."""
 LONGEST_PHRASE = 200
-"""Characters of a step that are compared with the names, which bounds the work (choice: a name has a few words)."""
+"""Most characters of a step that are compared with the names, to bound the work (choice: a name has a few words)."""
 NUMBERED = re.compile(r"^[\s>*#-]*(\d{1,4})[.):]\s*(.+)$")
 TIMES = re.compile(r"\b(\d{1,4}) times\b|(?<![a-z])[x×] ?(\d{1,4})\b")
 ARTICLES = re.compile(r"\b(?:a|an|the|some)\b ?")
@@ -157,16 +157,16 @@ def _after(step: Mapping[str, Any], count: int) -> list[int]:
 def _ordered(before: Sequence[Iterable[int]]) -> list[int]:
     """Return the indices of the steps in the first order, by their numbers, in which each step comes after those that
     `before` lists for it. Raise Misread for a cycle."""
-    remaining, done = [*range(len(before))], list[int]()
+    remaining, finished = [*range(len(before))], list[int]()
     while remaining:
-        free = next((step for step in remaining if all(earlier in done for earlier in before[step])), None)
+        free = next((step for step in remaining if all(earlier in finished for earlier in before[step])), None)
         if free is None:
             raise Misread(
                 "cycle", f"each of the steps {', '.join(str(step + 1) for step in remaining)} is to come after another"
             )
         remaining.remove(free)
-        done.append(free)
-    return done
+        finished.append(free)
+    return finished
 
 
 def _numbered(reply: str) -> list[tuple[str, int]]:

@@ -80,7 +80,7 @@ COST_NOTE = (
 
 
 class Numbers(NamedTuple):
-    """Estimates of a row on one task, over its runs."""
+    """Estimates of several quantities for a row on one task; intervals are over its runs."""
 
     label: str
     task: str
@@ -88,7 +88,7 @@ class Numbers(NamedTuple):
     numbers: Mapping[str, Interval]
     """Name -> the estimate; NaN if no run has it."""
     kind: str = ""
-    """Which episodes, where a row has several kinds."""
+    """Kind of episodes, `evaluation` or `training`; "" if the row has one kind."""
 
 
 class QuestionCosts(NamedTuple):
@@ -100,11 +100,11 @@ class QuestionCosts(NamedTuple):
     episodes: int
     successes: int
     per_episode: Mapping[str, Interval]
-    """Key of `USED` -> the mean over runs."""
+    """Key of `USED` -> use per evaluation episode, the mean over runs."""
     per_success: Mapping[str, float | None]
-    """Key of `USED` -> all runs' sum by all their successes; None without any."""
+    """Key of `USED` -> the sum over runs, divided by the number of their successes; None without a success."""
     training: Mapping[str, float]
-    """Key of `USED` -> the mean over runs."""
+    """Key of `USED` -> use in training, the mean over runs."""
 
 
 class RememberedSubgoals(NamedTuple):
@@ -135,7 +135,7 @@ def of_trials(rows: pd.DataFrame) -> dict[str, float]:
     only = steps - performed - fallback - (0.0 if np.isnan(fast) else fast)
     shares = {FAST: fast, PERFORMED: performed, FALLBACK: fallback, ONLY: only}
     return {
-        **{name: value / steps if steps else NAN for name, value in shares.items()},
+        **{name: steps_of_kind / steps if steps else NAN for name, steps_of_kind in shares.items()},
         EMERGENCIES: emergencies / episodes,
         IMPOSSIBLE: float(rows["impossible"].sum()) / episodes,
         UNKNOWN: float(rows["unknown"].sum()) / episodes,
@@ -147,7 +147,7 @@ def _counted(rows: pd.DataFrame, name: str) -> bool:
 
 
 def acted_tables(estimates: Sequence[Numbers]) -> list[Grid]:
-    """Return a table by task of who acted."""
+    """Return a table for each task of the quantities `ACTED` by row."""
     grids_of_tasks = []
     for task in dict.fromkeys(row.task for row in estimates):
         lines = {row.label: tuple(row.numbers.values()) for row in estimates if row.task == task}
@@ -161,11 +161,11 @@ def acted_tables(estimates: Sequence[Numbers]) -> list[Grid]:
 def planned(source: Source) -> list[Numbers]:
     """Return the quantities `PLANNED`: per cell a row for plans of evaluations and one for plans of training."""
     rows = source.rows("plans", "first", "final", "lacking", "still_lacking")
-    trained = _trained(rows)
+    is_training = _trained(rows)
     return [
         row._replace(kind=kind)
-        for kind, mine in (("evaluation", rows[~trained]), ("training", rows[trained]))
-        for row in _over_runs(source, mine, PLANNED, of_plans)
+        for kind, kind_rows in (("evaluation", rows[~is_training]), ("training", rows[is_training]))
+        for row in _over_runs(source, kind_rows, PLANNED, of_plans)
     ]
 
 
@@ -201,8 +201,8 @@ def of_routes(rows: pd.DataFrame) -> dict[str, float]:
     episodes = rows["trial"].nunique()
     numbers = []
     for by in ("learner", "performer"):
-        mine = rows[rows["by"] == by]
-        numbers += [len(mine) / episodes, float(mine["reached"].astype(bool).mean()) if len(mine) else NAN]
+        routes = rows[rows["by"] == by]
+        numbers += [len(routes) / episodes, float(routes["reached"].astype(bool).mean()) if len(routes) else NAN]
     numbers += [float((rows["why"] == why).mean()) for why in WHY]
     return dict(zip(ROUTED, numbers, strict=True))
 
@@ -225,9 +225,9 @@ def remembered(source: Source) -> list[RememberedSubgoals]:
     rows = source.rows("memory", "verb", "noun", "attempts", "completed", "proficiency")
     memories = []
     for cell in source.study.cells:
-        mine = _named(rows[rows["cell"] == cell.id])
-        if not mine.empty:
-            memories.append(RememberedSubgoals(*_place(source, cell), cell.id, of_memory(mine)))
+        cell_rows = _named(rows[rows["cell"] == cell.id])
+        if not cell_rows.empty:
+            memories.append(RememberedSubgoals(*_place(source, cell), cell.id, of_memory(cell_rows)))
     return memories
 
 
@@ -237,8 +237,12 @@ def of_memory(rows: pd.DataFrame) -> dict[str, tuple[int, int, float]]:
     `subgoal`."""
     last = rows.sort_values("step").groupby(["seed", "subgoal"]).tail(1)
     subgoals = {
-        str(name): (int(mine["attempts"].sum()), int(mine["completed"].sum()), float(mine["proficiency"].mean()))
-        for name, mine in last.groupby("subgoal")
+        str(name): (
+            int(records["attempts"].sum()),
+            int(records["completed"].sum()),
+            float(records["proficiency"].mean()),
+        )
+        for name, records in last.groupby("subgoal")
     }
     return dict(sorted(subgoals.items(), key=lambda subgoal: (-subgoal[1][0], subgoal[0])))
 
@@ -249,7 +253,7 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def memory_listings(memories: Sequence[RememberedSubgoals]) -> list[Listing]:
-    """Return a table for the page of the sub-goals in memory."""
+    """Return a table for the page of each row's most often attempted sub-goals in memory."""
     lines = []
     for row in memories:
         for name, (attempts, completed, p) in [*row.subgoals.items()][:MOST]:
@@ -265,10 +269,11 @@ def memory_drawings(memories: Sequence[RememberedSubgoals], source: Source) -> l
     """Draw the proficiencies of each row's sub-goals over training."""
     rows, drawings = _named(source.rows("memory")), list[Drawing]()
     for row in memories:
-        mine = rows[rows["cell"] == row.cell]
+        cell_rows = rows[rows["cell"] == row.cell]
         names = [*row.subgoals][:MOST]
         curves = [
-            training.metric(mine[mine["subgoal"] == name], "proficiency", name, source.resamples) for name in names
+            training.metric(cell_rows[cell_rows["subgoal"] == name], "proficiency", name, source.resamples)
+            for name in names
         ]
         file = figures.file_name("memory", f"{row.task}-{row.label}", [drawing.name for drawing in drawings])
         title, panel = f"Proficiency of sub-goals\n{row.task}\n{row.label}", training.chart("p", curves, share=True)
@@ -284,22 +289,24 @@ def memory_drawings(memories: Sequence[RememberedSubgoals], source: Source) -> l
 def question_costs(source: Source) -> list[QuestionCosts]:
     """Return what questions to models cost, one row per cell that has the log `trials`."""
     plans = source.rows("plans", "trial") if "plans" in source.needs else None
-    trials, results = source.rows("trials", "trial", "steps"), source.rows(EVALUATIONS)
+    trials, evaluations = source.rows("trials", "trial", "steps"), source.rows(EVALUATIONS)
     ledger, spending = source.rows("ledger"), source.rows("spending")
     costs = []
     for cell in source.study.cells:
-        mine = {name: rows[rows["cell"] == cell.id] for name, rows in (("ledger", ledger), ("spending", spending))}
-        if mine["ledger"].empty or trials[trials["cell"] == cell.id].empty:
+        cell_ledgers = {
+            name: rows[rows["cell"] == cell.id] for name, rows in (("ledger", ledger), ("spending", spending))
+        }
+        if cell_ledgers["ledger"].empty or trials[trials["cell"] == cell.id].empty:
             continue
         runs = []
-        for seed, episodes in results[results["cell"] == cell.id].groupby("seed"):
-            spent = {name: rows[rows["seed"] == seed] for name, rows in mine.items()}
+        for seed, episodes in evaluations[evaluations["cell"] == cell.id].groupby("seed"):
+            run_ledgers = {name: rows[rows["seed"] == seed] for name, rows in cell_ledgers.items()}
             run_plans = None if plans is None else plans[(plans["cell"] == cell.id) & (plans["seed"] == seed)]
-            if not spent["ledger"].empty:
-                tried = trials[(trials["cell"] == cell.id) & (trials["seed"] == seed)]
-                fast_steps = float(tried["fast"].sum()) if "fast" in tried else 0.0
-                used = of_ledger(spent["ledger"], spent["spending"], run_plans, fast_steps)
-                runs.append((used, episodes["success"].astype(bool)))
+            if not run_ledgers["ledger"].empty:
+                run_trials = trials[(trials["cell"] == cell.id) & (trials["seed"] == seed)]
+                fast_steps = float(run_trials["fast"].sum()) if "fast" in run_trials else 0.0
+                usage = of_ledger(run_ledgers["ledger"], run_ledgers["spending"], run_plans, fast_steps)
+                runs.append((usage, episodes["success"].astype(bool)))
         if runs:
             costs.append(_costs_of_cell(source, cell, runs))
     return costs
@@ -311,14 +318,14 @@ def _costs_of_cell(
     label, task = _place(source, cell)
     outcomes = np.concatenate([np.asarray(success, bool) for _, success in runs])
     episodes, successes = len(outcomes), int(outcomes.sum())
-    per_episode, per_success, trained = {}, dict[str, float | None](), {}
+    per_episode, per_success, per_training = {}, dict[str, float | None](), {}
     for name in USED:
-        values = [used[name][0] for used, _ in runs]
-        ratios = np.array([value / len(success) for value, (_, success) in zip(values, runs, strict=True)])
+        amounts = [usage[name][0] for usage, _ in runs]
+        ratios = np.array([amount / len(success) for amount, (_, success) in zip(amounts, runs, strict=True)])
         per_episode[name] = grids.over_runs(ratios, source.resamples, label)
-        per_success[name] = sum(values) / successes if successes else None
-        trained[name] = sum(used[name][1] for used, _ in runs) / len(runs)
-    return QuestionCosts(label, task, len(runs), episodes, successes, per_episode, per_success, trained)
+        per_success[name] = sum(amounts) / successes if successes else None
+        per_training[name] = sum(usage[name][1] for usage, _ in runs) / len(runs)
+    return QuestionCosts(label, task, len(runs), episodes, successes, per_episode, per_success, per_training)
 
 
 def of_ledger(
@@ -328,17 +335,22 @@ def of_ledger(
 
     `ledger`: the run's records; `spending`: those by role, empty if only one role is asked; `plans`: its plans, None
     without that log; `fast_steps`: steps that System 1 took in its evaluations."""
-    trained = _trained(plans) if plans is not None else np.zeros(0, bool)
-    planning = 1 - float(trained.mean()) if len(trained) else 1.0
-    shares, others = {"performer": 1.0, "planner": planning, "reflector": planning}, float(not trained.any())
-    if trained.any():
+    is_training = _trained(plans) if plans is not None else np.zeros(0, bool)
+    planning = 1 - float(is_training.mean()) if len(is_training) else 1.0
+    shares, others = {"performer": 1.0, "planner": planning, "reflector": planning}, float(not is_training.any())
+    if is_training.any():
         shares["image_encoder"] = fast_steps / (fast_steps + float(ledger["step"].max()) or 1.0)
     last = spending.sort_values("step").groupby("role").tail(1) if len(spending) else ledger.sort_values("step").tail(1)
     roles = last.get("role", ["performer"])
     usage = {}
     for name in USED:
-        spent = [(float(value), shares.get(str(role), others)) for role, value in zip(roles, last[name], strict=True)]
-        usage[name] = (sum(value * share for value, share in spent), sum(value * (1 - share) for value, share in spent))
+        amounts = [
+            (float(amount), shares.get(str(role), others)) for role, amount in zip(roles, last[name], strict=True)
+        ]
+        usage[name] = (
+            sum(amount * share for amount, share in amounts),
+            sum(amount * (1 - share) for amount, share in amounts),
+        )
     return usage
 
 
@@ -374,7 +386,7 @@ def cost_listings(costs: Sequence[QuestionCosts]) -> list[Listing]:
 
 
 def cost_plain(costs: Sequence[QuestionCosts]) -> list[dict[str, Any]]:
-    """Return the costs per row and task as JSON data."""
+    """Return the costs of questions per row and task as JSON data."""
     return [
         {
             "label": row.label, "task": row.task, "runs": row.runs, "episodes": row.episodes,
@@ -405,8 +417,8 @@ def _over_runs(
     `names`."""
     estimates = []
     for cell in source.study.cells:
-        mine = rows[rows["cell"] == cell.id]
-        runs = [of_run(run) for _, run in mine.groupby("seed")]
+        cell_rows = rows[rows["cell"] == cell.id]
+        runs = [of_run(run) for _, run in cell_rows.groupby("seed")]
         if not runs:
             continue
         label, task = _place(source, cell)
@@ -420,7 +432,7 @@ def _over_runs(
 
 
 def plain(estimates: Sequence[Numbers]) -> list[dict[str, Any]]:
-    """Return the numbers per row and task as JSON data."""
+    """Return these estimates per row and task as JSON data."""
     return [
         {
             "label": row.label, "task": row.task, "runs": row.runs,

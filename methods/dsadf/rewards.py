@@ -47,13 +47,13 @@ def advance(course: Course, did: Collection[str], after: Collection[str] | None)
 
     `did`: the deeds of the step; `after`: those that are possible after it, None where observations do not show them.
     """
-    done = []
+    completed = []
     present, at, steps = course.present, course.at, course.steps + 1
     course.acted(did)
     if present is not None and course.at > at:
-        done.append(Completed(present.name, steps))
+        completed.append(Completed(present.name, steps))
     present, at, steps = course.present, course.at, course.steps
     course.look(after)
     if present is not None and course.at > at:
-        done.append(Completed(present.name, steps))
-    return done
+        completed.append(Completed(present.name, steps))
+    return completed

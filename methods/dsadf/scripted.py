@@ -53,12 +53,12 @@ def text_of(message: Message) -> str:
 
 
 def names_in(section: str) -> list[str]:
-    """Return the items of a bulleted list."""
+    """Return the names in a section of a prompt that is a bulleted list."""
     return [line[2:] for line in section.splitlines() if line.startswith("- ")]
 
 
 class PromptPlanner:
-    """Answers the planner's prompts."""
+    """Answers the planner's prompts for plans, final plans and targets."""
 
     def __init__(self, omits: float, malformed: float) -> None:
         """Probabilities that a first plan leaves out one of its prerequisites, and that a reply holds no plan."""
@@ -90,10 +90,10 @@ class PromptPlanner:
 
 
 class PromptReflector:
-    """Answers the reflector's prompts."""
+    """Answers the reflector's prompts by the rules of their hint."""
 
     def __init__(self, misses: float) -> None:
-        """The probability that gaps of a plan are not noticed."""
+        """`misses`: probability that gaps of a plan are not noticed."""
         self._misses = misses
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
@@ -179,14 +179,14 @@ def shortened(plan: Sequence[Subgoal], draw: float) -> tuple[Subgoal, ...]:
 
 
 class PromptPerformer:
-    """Answers the performer's prompts."""
+    """Answers the performer's prompts by rules for the present sub-goal."""
 
     def __init__(self, error: float, impossible: float) -> None:
         """Probabilities that a reply names another possible action, and that it names one that is not in the list."""
         self._error, self._impossible = error, impossible
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
-        """Return the name of an action, or `done`."""
+        """Return the name of an action, or `done` where the prompt allows it and the sub-goal is reached."""
         texts = [text_of(message) for message in messages]
         sections = prompts.sections(texts[0])
         possible = names_in(sections.get(ACTIONS, ""))
@@ -204,7 +204,7 @@ class PromptPerformer:
 
 
 class PromptScorer:
-    """Answers the scorer's prompts."""
+    """Answers the scorer's prompts by counting the attempts in them."""
 
     def __init__(self, noise: float, malformed: float) -> None:
         """`noise`: most by which a score differs from the share; the probability that a reply holds no number."""

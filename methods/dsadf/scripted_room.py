@@ -23,7 +23,7 @@ from guidebench.methods.dsadf.prompts import ACTIONS, EFFECTS, GOAL, HISTORY, LO
 
 TIDY = "put each of these things, which lie where they do not belong, where it does"
 LEVEL = -20.0
-"""Tilt of the head in degrees from which most of a room is seen."""
+"""Tilt of the head in degrees at which most of a room is in view."""
 FORWARD, USE = "move forward", "grab or release"
 HISTORY_LINE = re.compile(r"^Step \d+\. Seen: (.*) Action: (.*)\. Reward: (\S+)\.$", re.MULTILINE)
 PUT = re.compile(r"\bput ([a-z ]+?) on ([a-z ]+?)(?=[^a-z ]|$)")
@@ -67,14 +67,12 @@ def planned(sections: Mapping[str, str]) -> tuple[Subgoal, ...]:
     """Return a plan without gaps for the misplaced things in view, or else for one that the goal names and that is not
     in view, or else to find a receptacle. `sections`: heading -> text of the prompt."""
     room, receptacles = Room.read(sections[STATE]), stands(sections[ACTIONS])["RECEPTACLE"]
-    destinations = {name: at for name, at in PUT.findall(sections[GOAL]) if name in BELONGS and at in receptacles}
+    places = {name: at for name, at in PUT.findall(sections[GOAL]) if name in BELONGS and at in receptacles}
 
     def carried(name: str) -> list[Subgoal]:
-        fits = (
-            [destinations[name]] if name in destinations else [at for at in BELONGS.get(name, ()) if at in receptacles]
-        )
-        near = sorted(spot.metres for spot in room.receptacles if spot.name in fits)
-        nearest = [spot.name for spot in room.receptacles if spot.name in fits and spot.metres == near[0]]
+        fits = [places[name]] if name in places else [at for at in BELONGS.get(name, ()) if at in receptacles]
+        distances = sorted(spot.metres for spot in room.receptacles if spot.name in fits)
+        nearest = [spot.name for spot in room.receptacles if spot.name in fits and spot.metres == distances[0]]
         at = (nearest or fits or receptacles)[0]
         return [Subgoal(f"{FIND} {at}"), Subgoal(f"put {name} on {at}")]
 
@@ -82,7 +80,7 @@ def planned(sections: Mapping[str, str]) -> tuple[Subgoal, ...]:
         return [Subgoal(f"{FIND} {name}"), Subgoal(f"grab {name}"), *carried(name)]
 
     def lies(name: str, at: str) -> bool:
-        return unusual(name, at) and destinations.get(name) != at
+        return unusual(name, at) and places.get(name) != at
 
     plan = carried(room.held) if room.held else []
     view = sorted((spot.metres, name) for name, spot in room.objects if lies(name, spot.name))
@@ -90,7 +88,7 @@ def planned(sections: Mapping[str, str]) -> tuple[Subgoal, ...]:
         plan += moved(name)
     if not plan:
         visible = {name for name, _ in room.objects}
-        hidden = [name for name in destinations if name not in visible]
+        hidden = [name for name in places if name not in visible]
         if hidden:
             return tuple(moved(hidden[int(chance("hidden", sections[STATE]) * len(hidden))]))
         plan = [Subgoal(f"{FIND} {receptacles[int(chance('looks', sections[STATE]) * len(receptacles))]}")]
@@ -123,7 +121,7 @@ def step(sections: Mapping[str, str], draw: float) -> str:
         return _walk(room, sections.get(RECENT, "").split(", "), draw)
     way = room.way(spot)
     if way == FORWARD and sections.get(RECENT, "").split(", ")[-4:] == [FORWARD] * 4:
-        return ("turn left", "turn right")[int(2 * draw)]  # it may stand before something
+        return ("turn left", "turn right")[int(2 * draw)]  # an obstacle may block the way
     if way != USE or (would and (not subgoal or _serves(would, subgoal, room))):
         return way
     return (FORWARD, "look up", "look down", "turn left", "turn right")[int(5 * draw)]

@@ -62,14 +62,15 @@ class SeeingDualSystem(DualSystem):
 
     @property
     def unasked(self) -> tuple[str, ...]:
-        """Return the roles that nothing asks: as in `dual_system`, and those that settings leave out."""
+        """Return the roles that are never asked: those of `DualSystem`, and captioner and image encoder where settings
+        leave them out."""
         captioner = () if self.trains and self.captions == "captioner" else (CAPTIONER,)
         encoder = () if self.images and self.router != "model" else (IMAGE_ENCODER,)
         return (*super().unasked, *captioner, *encoder)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return bounds: the captioner is asked in each step of training, the image encoder in each state, and the
-        others as in `dual_system`."""
+        """Return upper bounds of the calls in a role: the captioner is asked about each step of training, the image
+        encoder about each state of training and evaluations, and the others as in `DualSystem`."""
         steps = int(view["training"].steps) if self.trains else 0
         if role == CAPTIONER:
             from guidebench.methods.dsadf.bounds import captions
@@ -77,37 +78,37 @@ class SeeingDualSystem(DualSystem):
             assert isinstance(view.suite, NamesDeeds), "`fits` refuses other suites"
             return captions(steps, view.suite.deeds(view.task))
         if role == IMAGE_ENCODER:
-            begun = (1 + lengths.ended(view, steps)) * self.trains
-            return [Most(begun + steps + lengths.tested_steps(view), images=1)]
+            episodes = (1 + lengths.ended(view, steps)) * self.trains
+            return [Most(episodes + steps + lengths.tested_steps(view), images=1)]
         return super().at_most(view, role)
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
-        """Return an estimate of a run's calls: those of a step of training, and for the image encoder also of each step
-        that evaluations may take."""
+        """Return an estimate of a run's calls in a role: two of the captioner for each step of training, and one of the
+        image encoder for each step of training and evaluations."""
         from guidebench.harness.models.calls import Usage
 
-        trained = int(view["training"].steps) if self.trains else 0
+        steps = int(view["training"].steps) if self.trains else 0
         if role == CAPTIONER:
-            return Usage(2 * trained)
+            return Usage(2 * steps)
         if role == IMAGE_ENCODER:
-            return Usage(trained + lengths.tested_steps(view))
+            return Usage(steps + lengths.tested_steps(view))
         return super().expected_usage(view, role)
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:
-        seen = super().observes(observations, actions)
+        observed = super().observes(observations, actions)
         if not self.images or not tells(observations):
-            return seen
-        others = {name: part for name, part in seen.parts.items() if name != PICTURE}
+            return observed
+        others = {name: part for name, part in observed.parts.items() if name != PICTURE}
         return Observations(parts={**others, IMAGE: Observations((self.image_width,), "float32")})
 
     def spawn(self, build: Build) -> Agent:
         from guidebench.methods.dsadf.seeing_agent import SeeingAgent
 
-        seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
-        return SeeingAgent(self, seen, *self.built(seen))
+        learner_build = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
+        return SeeingAgent(self, learner_build, *self.built(learner_build))
 
     def fits(self, view: CellView) -> str:
-        """Return why this agent cannot work there, or ""."""
+        """Return why this agent cannot work in this cell, or ""."""
         if reason := super().fits(view):
             return reason
         if IMAGE in view.suite.spaces(view.task)[0].parts:
@@ -124,5 +125,5 @@ class SeeingDualSystem(DualSystem):
         return FrameVector() if role == IMAGE_ENCODER else super().dialogue(suite, task, role)
 
     def array(self, view: CellView, role: str) -> ArraySpec | None:
-        """Return the declaration of a vector; captions and chats answer in JSON."""
+        """Return the array specification of a vector; None for captions and chats, which are JSON."""
         return spec(self.image_width) if role == IMAGE_ENCODER else super().array(view, role)

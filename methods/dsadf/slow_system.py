@@ -1,4 +1,4 @@
-"""What the configurations of agents with a slow system have in common: its settings, its logs and its dialogues."""
+"""Base configurations of agents with a slow system: its settings, logs and dialogues."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ LOGS: Mapping[str, Log] = {
 
 @dataclass(frozen=True)
 class Performs(AgentPart):
-    """What agents have in common whose actions a chat names."""
+    """Base configuration of agents whose actions a chat, the performer, names."""
 
     retries: Annotated[int, Bounds(0), Unit("calls")] = 2
     """Further attempts after a reply that names no possible action; then an action is drawn uniformly from the possible
@@ -109,15 +109,15 @@ class Performs(AgentPart):
         return False
 
     def fits(self, view: CellView) -> str:
-        """Return why it cannot act in this cell, or ""."""
-        seen = view.suite.spaces(view.task)[0]
+        """Return why this agent cannot act in this cell, or ""."""
+        observations = view.suite.spaces(view.task)[0]
         if view.task in view.suite.goalless:
             return f"the task {view.task!r} has no goal to plan or act for; choose another task"
         if not isinstance(view.suite, NamesActions):
             return (
                 "it asks for actions by their names, and the suite has none; choose crafter, crafter_ood or housekeep"
             )
-        if not tells(seen):
+        if not tells(observations):
             return (
                 f"it reads the sentences in the part {TEXT!r} of the observations, which these lack; set "
                 f"suite.observation=text"
@@ -125,19 +125,19 @@ class Performs(AgentPart):
         return ""
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
-        """Return an estimate of a run's calls (`expected`): an action for each step of its evaluations."""
+        """Return an estimate of a run's calls in a role (`expected`): an action for each step of its evaluations."""
         return expected.calls(action=lengths.tested_steps(view))
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return a bound for the performer: it is asked in each step of an evaluation, and again after each sub-goal
-        that it declares reached."""
+        """Return an upper bound for the performer, asked in each step of an evaluation and again after each sub-goal
+        that it declares reached; None for other roles."""
         if role != PERFORMER:
             return None
         questions = lengths.tested_steps(view) * (1 + getattr(self, "ends", 0))
         return [self.prompts(view).performing(questions, 1 + self.retries, self.recent)]
 
     def prompts(self, view: CellView) -> Longest:
-        """Return the longest prompts about the task."""
+        """Return the longest prompts about the cell's task, from which bounds follow."""
         from guidebench.methods.dsadf.bounds import Longest
 
         return Longest(view.suite, view.task, inferred=False)
@@ -152,7 +152,8 @@ class Performs(AgentPart):
 
 @dataclass(frozen=True)
 class Plans(Performs):
-    """What agents have in common that act by the sub-goals of a plan, which one chat writes and another reflects on."""
+    """Base configuration of agents that act by the sub-goals of a plan, which one chat writes and another reflects
+    on."""
 
     hint: str = ""
     """The hint instruction H for planner and reflector: prose, and lines of rules such as "- mine stone: needs wood
@@ -192,26 +193,26 @@ class Plans(Performs):
 
     @property
     def unasked(self) -> tuple[str, ...]:
-        """Return the reflector if plans are not reflected on."""
+        """Return the roles that are never asked: the reflector if plans are not reflected on."""
         return () if self.reflect else (REFLECTOR,)
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
-        """Return an estimate of a run's calls (`expected`), as if the planner wrote each plan again."""
+        """Return an estimate of a run's calls in a role (`expected`), as if the planner wrote each plan again."""
         if role not in (PLANNER, REFLECTOR):
             return super().expected_usage(view, role)
-        begun, further = self.episodes(view), min(self.replans, expected.length(view) // self.patience)
-        plans = begun + (self.replans * begun if self.partial else further * lengths.tested(view))
+        episodes, further = self.episodes(view), min(self.replans, expected.length(view) // self.patience)
+        plans = episodes + (self.replans * episodes if self.partial else further * lengths.tested(view))
         if role == REFLECTOR:
             return expected.calls(reflection=plans)
         return expected.calls(plan=plans, final=plans * (self.reflect and self.again == "planner"))
 
     def episodes(self, view: CellView) -> int:
-        """Return how many episodes of a run begin with a plan, as far as can be told before."""
+        """Return an estimate of the number of a run's episodes that begin with a plan."""
         return lengths.tested(view)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return bounds for planner and reflector: of each plan there is a first version, a reflection and a final
-        version; and as for performers."""
+        """Return upper bounds of the calls in a role: for each plan, the planner writes a first version and a final one
+        and the reflector reflects once; for the performer as in `Performs`."""
         if role not in (PLANNER, REFLECTOR):
             return super().at_most(view, role)
         longest, plans, calls = self.prompts(view), self.plans(view), 1 + self.plan_retries
@@ -223,7 +224,7 @@ class Plans(Performs):
         return [longest.planning(plans, calls), longest.planning_again(plans, calls, weaknesses)]
 
     def plans(self, view: CellView) -> int:
-        """Return the most plans of a run. A step is followed by one further plan at most."""
+        """Return the maximum number of plans of a run. At most one further plan follows a step."""
         return lengths.tested(view) * (1 + min(self.replans, expected.length(view)))
 
     def prompts(self, view: CellView) -> Longest:
@@ -232,7 +233,7 @@ class Plans(Performs):
         return Longest(view.suite, view.task, getattr(self, "infer", False), self.hint, self.longest)
 
     def ready(self, view: CellView) -> None:
-        """Raise UserError if a chat is to know the task's sub-goals and these are not in the words of its actions."""
+        """Raise UserError if a chat needs the task's own sub-goals and these are not in the words of its actions."""
         check_known(view)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
@@ -275,11 +276,11 @@ receptacle a thing belongs on. The agent sees what is before it, up to 5 metres 
 from near its front. So one plan covers what is in view and what the goal names, and more plans follow. The agent \
 holds one thing at a time. Each thing takes four steps, in this order: find the thing, grab it, find the receptacle, \
 put the thing on it."""
-"""What the actions of Housekeep ask of a plan, in words."""
+"""The rules of Housekeep in words, for planner and reflector."""
 ON_HOUSEKEEP: Mapping[str, Any] = {
     "agent.hint": cite(HOUSEKEEP_HINT, "choice: the rules of the suite in words"),
     "agent.partial": cite(True, "choice: only a part of the room is in view"),
     "agent.replans": cite(10, "choice: more than there are items"),
     "agent.patience": cite(100, "choice: enough to look around and cross the room"),
 }
-"""What plans need there."""
+"""Settings of planning agents on Housekeep."""

@@ -22,12 +22,12 @@ class Tried(NamedTuple):
     step: int
     """Number of the step in the run."""
     text: str
-    """Sentences of the state before it."""
+    """Sentences of the state before the step."""
     action: str
     did: str
-    """Its caption, or ""."""
+    """The step's caption, or ""."""
     reward: float
-    """The task's reward."""
+    """The task's reward of the step."""
 
     def __str__(self) -> str:
         return f"Seen: {self.text} Action: {self.action}{self.did and f' ({self.did})'}. Reward: {self.reward:g}."
@@ -48,19 +48,19 @@ class History:
     def __len__(self) -> int:
         return len(self._sample)
 
-    def add(self, tried: Tried) -> None:
+    def add(self, step: Tried) -> None:
         """Add a step; if there are more than `size`, drop the one of the lowest rank."""
-        self._sample.append((tried.rank, tried))
+        self._sample.append((step.rank, step))
         if len(self._sample) > self._size:
             self._sample.remove(min(self._sample))
 
     def text(self) -> str:
         """Return h_t, the text of the history: the steps of the sample in order, each on a line."""
-        return "\n".join(f"Step {tried.step}. {tried}" for _, tried in self._sample)
+        return "\n".join(f"Step {step.step}. {step}" for _, step in self._sample)
 
     def state(self) -> list[list[Any]]:
-        """Return everything, for a checkpoint."""
-        return [[*tried] for _, tried in self._sample]
+        """Return the sampled steps, for a checkpoint."""
+        return [[*step] for _, step in self._sample]
 
     def load_state(self, state: list[list[Any]]) -> None:
         steps = [Tried(int(step), text, action, did, float(r)) for step, text, action, did, r in state]
@@ -69,15 +69,15 @@ class History:
 
 def packed(target: str) -> Array:
     """Return a target in UTF-8 for a policy's file, padded with zeros, uint8 [4000]."""
-    padded, content = np.zeros(ROOM, np.uint8), target.encode()
-    padded[: len(content)] = np.frombuffer(content, np.uint8)
+    padded, encoded = np.zeros(ROOM, np.uint8), target.encode()
+    padded[: len(encoded)] = np.frombuffer(encoded, np.uint8)
     return padded
 
 
-def unpacked(values: Array) -> str:
+def unpacked(array: Array) -> str:
     """Return the target that `packed` turned into uint8 [4000]. Raise UserError for anything else."""
     try:
-        target = np.asarray(values, np.uint8).tobytes().rstrip(b"\0").decode()
+        target = np.asarray(array, np.uint8).tobytes().rstrip(b"\0").decode()
     except UnicodeDecodeError:
         target = "\n"
     if not target.isprintable() or len(target) > LONGEST_TARGET:

@@ -31,8 +31,8 @@ ROLE = "goals"
 """Role of the chat that suggests goals."""
 CODE = "ELLM, released code"
 STATES: Mapping[bool, tuple[float, float]] = {False: (1_952, 0.91), True: (5_560, 0.88)}
-"""`every_state` -> distinct states that 50,000 steps of possible actions ask about on Crafter, and the power of the
-steps by which they grow (`benchmarks/ellm_questions.py`)."""
+"""Setting `every_state` -> number of distinct states that 50,000 steps of random play ask about on Crafter, and the
+exponent of its growth with the steps (`benchmarks/ellm_questions.py`)."""
 LONGEST_STATE = 2_048
 """Bytes of the longest state in words (choice: Housekeep's, the longest of the suites)."""
 TOKENS_IN, TOKENS_OUT = 400, 40
@@ -120,7 +120,7 @@ class Ellm(AskingPart):
             raise UserError("guide.omit has an empty beginning, which every sentence has; leave it out")
 
     def fits(self, view: CellView) -> str:
-        """Return why this guide cannot work there, or ""."""
+        """Return why this guide cannot work in this cell, or ""."""
         if not isinstance(view.suite, NamesDeeds):
             return (
                 "it rewards what the task's captions say, and the suite does not name the captions that can be goals "
@@ -129,7 +129,7 @@ class Ellm(AskingPart):
         return ""
 
     def ready(self, view: CellView) -> None:
-        """Raise UserError if the task tells its state in no sentences, or its steps in no captions."""
+        """Raise UserError if the task does not describe its state in sentences and its steps by captions."""
         if not isinstance(view.suite.make(view.task), Telling):
             raise UserError(
                 f"guide 'ellm' reads a state in sentences and a step's caption, and task {view.task!r} does not tell "
@@ -137,7 +137,8 @@ class Ellm(AskingPart):
             )
 
     def expected_usage(self, view: CellView, role: str) -> Usage:
-        """Return a rough estimate of a run's calls, by what random play among possible actions meets on Crafter."""
+        """Return a rough estimate of a run's calls in a role, from the number of distinct states that random play
+        encounters on Crafter."""
         from guidebench.harness.models.calls import Usage
 
         if role == TEXTS:
@@ -148,8 +149,8 @@ class Ellm(AskingPart):
         return Usage(calls, tokens_in=TOKENS_IN * calls, tokens_out=TOKENS_OUT * calls)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
-        """Return bounds: each step asks about one state at most, and about each state once; the vector of each deed and
-        of each goal is asked for once."""
+        """Return upper bounds of the calls in a role: a question for goals in each step, and one vector of each deed
+        and each goal."""
         from guidebench.methods.ellm.dialogue import SCHEMA, prompt
         from guidebench.methods.ellm.goals import LONGEST, Words
 
@@ -161,8 +162,8 @@ class Ellm(AskingPart):
             goals, formed = steps * self.most, len(words.verbs) * len(words.nouns) + len(words.alone)
             count = len(deeds) + (min(goals, formed) if self.formed else goals)
             return [Most(count, prompt=max(4 * LONGEST, *(len(deed.encode()) for deed in deeds)))]
-        told = prompt("x" * LONGEST_STATE, deeds, words, self.most)
-        return [Most(steps, prompt=len(told.encode()) + len(json.dumps(SCHEMA)), schema=True)]
+        longest_prompt = prompt("x" * LONGEST_STATE, deeds, words, self.most)
+        return [Most(steps, prompt=len(longest_prompt.encode()) + len(json.dumps(SCHEMA)), schema=True)]
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.ellm.guide import EllmGuide
@@ -170,7 +171,7 @@ class Ellm(AskingPart):
         return EllmGuide(self, build)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """Return the call that asks for the goals of a state, or that makes a text a vector."""
+        """Return the dialogue that asks for the goals of a state, or the one that embeds a text."""
         if role == TEXTS:
             return TextVector()
         from guidebench.methods.ellm.dialogue import GoalsDialogue
@@ -179,14 +180,15 @@ class Ellm(AskingPart):
         return GoalsDialogue(suite.deeds(task), self.most, self.formed)
 
     def array(self, view: CellView, role: str) -> ArraySpec | None:
-        """Return the declaration of a text's vector; the chat answers in JSON."""
+        """Return the array specification of a text's vector; None for the chat, which answers in JSON."""
         return spec(self.width) if role == TEXTS else None
 
 
 @register.chat("scripted_goals")
 @dataclass(frozen=True)
 class ScriptedGoals(ModelPart):
-    """Hand-written: suggests what Crafter's rules allow with what the prompt says is in sight, held and felt."""
+    """Hand-written: suggests the goals that Crafter's rules allow with the things in sight and in hand that a prompt
+    lists."""
 
     senseless: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.1
     """Probability that a goal is replaced by a verb with a noun to which it does not apply, by a hash of state and goal
@@ -252,16 +254,16 @@ class OracleGoals(ModelPart):
 
 
 def _unmeasured(suite: Any, task: str) -> list[str]:
-    """Return the deeds of a suite of which it does not measure whether they are possible next."""
-    known = suite.measures(task) if isinstance(suite, HasMeasures) else {}
+    """Return the deeds of a task without a measure of whether they are possible next."""
+    measures = suite.measures(task) if isinstance(suite, HasMeasures) else {}
     deeds = suite.deeds(task) if isinstance(suite, NamesDeeds) else ()
-    return [deed for deed in deeds if deed not in known]
+    return [deed for deed in deeds if deed not in measures]
 
 
 def _elsewhere(view: CellView, chat: ModelPart) -> str:
-    """Return why a chat that suggests goals is not in its role, or ""."""
-    asked = any(ROLE in getattr(part, "needs", ()) for part in view.parts.values())
-    return "" if asked and view[ROLE] == chat else "it suggests goals in words, for ELLM's guide alone"
+    """Return why this chat cannot be used, if the cell does not have it in the role `goals`; else ""."""
+    is_needed = any(ROLE in getattr(part, "needs", ()) for part in view.parts.values())
+    return "" if is_needed and view[ROLE] == chat else "it suggests goals in words, for ELLM's guide alone"
 
 
 SERVED = "choice: ELLM's code-davinci-002 is served no more; small, free and open"

@@ -36,9 +36,9 @@ EXAMPLES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("make wood pickaxe", "make wood sword", "chop tree", "sleep"),
     ),
 )
-"""States and their goals; a prompt holds those whose goals are all of the task (choice)."""
+"""Example states and their goals; a prompt contains those examples whose goals are all deeds of the task (choice)."""
 VERBS, NOUNS, ALONE, STATE = "Verbs: ", "Nouns: ", "Verbs without a noun: ", "State: "
-"""How lines of the prompt begin."""
+"""Beginnings of lines of the prompt."""
 
 
 def prompt(state: str, deeds: Sequence[str], words: Words, most: int) -> str:

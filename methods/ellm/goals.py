@@ -49,7 +49,7 @@ class Suggested(NamedTuple):
     senseless: int
     """Of these, goals of the task's words that no step can achieve, such as `eat tree`; they are kept."""
     cut: int
-    """Of these, goals beyond the number that is kept."""
+    """Of these, goals that are left out because more than `most` are valid."""
 
 
 def read(answer: Iterable[str], deeds: Sequence[str], words: Words, most: int, formed: bool) -> Suggested:

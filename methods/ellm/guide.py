@@ -56,7 +56,7 @@ class EllmGuide(BaseGuide):
         self._cosines: list[dict[str, dict[str, float]]] = [{} for _ in range(rows)]
         """For each seed: caption -> goal -> cosine of their vectors; a cache, not part of a checkpoint."""
         self._achieved: list[dict[str, int]] = [{} for _ in range(rows)]
-        """Goal -> steps that achieved it in the present episode."""
+        """For each seed: goal -> number of steps of the present episode that achieved it."""
         self._paid, self._episode = np.zeros(rows), np.zeros(rows, np.int64)
         """Sum of R_int in the present episode, and its number in the run."""
         self.wants_measures = getattr(build.parts.get(ROLE), "backend", "") == "oracle"
@@ -72,8 +72,10 @@ class EllmGuide(BaseGuide):
         if (words := transition.words) is not None:
             training = np.flatnonzero(ctx.active).tolist()
             did = [row for row in training if words.captions[row] in self._done]
-            asking = training if self.config.every_state else did
-            states = {row: question_state(words.before[row], self.config.omit, self.config.brief) for row in asking}
+            asking_rows = training if self.config.every_state else did
+            states = {
+                row: question_state(words.before[row], self.config.omit, self.config.brief) for row in asking_rows
+            }
             self._ask(states, ctx)
             goals = {row: self.states[row].get(states[row]) for row in did}
             self._compare({row: words.captions[row] for row in did}, goals, ctx)
@@ -97,7 +99,7 @@ class EllmGuide(BaseGuide):
             return
         questions = [
             question(json.dumps(state), Place(row, 0), ROLE)._replace(
-                measures=None if (measured := self._measures[row]) is None else measured[None]
+                measures=None if (measures := self._measures[row]) is None else measures[None]
             )
             for row, state in new.items()
         ]
@@ -126,14 +128,14 @@ class EllmGuide(BaseGuide):
     def _achieve(self, row: int, caption: str, goals: Sequence[str]) -> float:
         """Return R_int of a seed's step, and count the goals that it achieved."""
         achieved, cosines = self._achieved[row], self._cosines[row].get(caption, {})
-        near = [
+        achieved_goals = [
             goal
             for goal in goals
             if cosines[goal] > self.config.threshold and not (self.config.once and goal in achieved)
         ]
-        for goal in near:
+        for goal in achieved_goals:
             achieved[goal] = achieved.get(goal, 0) + 1
-        reward = max((cosines[goal] for goal in near), default=0.0)
+        reward = max((cosines[goal] for goal in achieved_goals), default=0.0)
         self._paid[row] += reward
         return reward
 
@@ -167,8 +169,8 @@ class EllmGuide(BaseGuide):
         """Return `guide/reward`, the mean of R_int in the last batch; `guide/questions`, the states asked about so far;
         `guide/failed`, those without an answer; and `guide/goals`, the mean number of goals per state."""
         questions, failed, suggested = (
-            np.array([float(value) for value in values])
-            for values in (
+            np.array([float(count) for count in counts])
+            for counts in (
                 map(len, self.states),
                 (states.failed for states in self.states),
                 (states.suggested for states in self.states),
@@ -189,7 +191,7 @@ class EllmGuide(BaseGuide):
             "paid": float(self._paid[row]),
             "episode": int(self._episode[row]),
             "reward": float(self._reward[row]),
-            "measures": None if (measured := self._measures[row]) is None else measured.tolist(),
+            "measures": None if (measures := self._measures[row]) is None else measures.tolist(),
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -198,8 +200,8 @@ class EllmGuide(BaseGuide):
         self._cosines[row] = {}
         self._achieved[row] = {goal: int(times) for goal, times in state["achieved"]}
         self._paid[row], self._episode[row] = state["paid"], state["episode"]
-        self._reward[row], measured = state["reward"], state["measures"]
-        self._measures[row] = None if measured is None else np.array(measured, np.float32)
+        self._reward[row], measures = state["reward"], state["measures"]
+        self._measures[row] = None if measures is None else np.array(measures, np.float32)
 
 
 def _joined(goals: Iterable[str]) -> str:

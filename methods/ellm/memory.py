@@ -48,8 +48,8 @@ class StateGoals:
         """Append the new states to the file, and return the number of stored states and where the file ends."""
         new = [*self._goals.items()][self._stored :]
         self._stored = len(self)
-        content = "".join(f"{json.dumps([state, goals])}\n" for state, goals in new)
-        return {"states": self._stored, **self._file.append(content.encode())}
+        lines = "".join(f"{json.dumps([state, goals])}\n" for state, goals in new)
+        return {"states": self._stored, **self._file.append(lines.encode())}
 
     def load_state(self, state: State) -> None:
         """Read the states of a checkpoint; UserError if the file does not hold them any more."""

@@ -50,8 +50,8 @@ NEEDS: Mapping[str, Needs] = {
     "attack cow": Needs(("cow",)),
     "chop grass": Needs(("grass",)),
 }
-"""Goal -> what it needs of Crafter's rules, as far as sentences tell, the most useful first. They call a sapling a
-plant; a furnace needs no table nearby (the package's recipes, crafter 1.8.3)."""
+"""Goal -> its preconditions by Crafter's rules that sentences can show, the most useful goal first. Sentences call a
+sapling a plant; a furnace needs no table nearby (the package's recipes, crafter 1.8.3)."""
 PARTS = {"sight": "you see ", "held": "you have in your inventory ", "felt": "you feel "}
 """Field of `Needs` -> beginning of the state's sentence that lists it."""
 

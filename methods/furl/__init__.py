@@ -51,13 +51,14 @@ class Liv(AskingPart):
         return LivGuide(build, self)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """Return the calls to the embedder that answer one question."""
+        """Return the dialogue with the embedder that answers one question."""
         from guidebench.methods.furl.dialogue import Vectors
 
         return Vectors(suite.make(task).instruction, self.crop)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return bounds of the vectors of frames and of the instruction, which is asked for once."""
+        """Return upper bounds of the calls to the embedder: the vectors of all frames, and that of the instruction,
+        which is asked for once."""
         from guidebench.baselines.frame_rewards import most_stretches
 
         instruction = len(view.suite.make(view.task).instruction.encode())
@@ -66,7 +67,7 @@ class Liv(AskingPart):
         ]  # fmt: skip
 
     def array(self, view: CellView, role: str) -> ArraySpec | None:
-        """Return the declaration of its answers, one vector per frame or text."""
+        """Return the array specification of the embedder's answers, one vector per frame or text."""
         from guidebench.baselines.frame_vectors import spec
 
         return spec(self.width)
@@ -115,15 +116,16 @@ class Furl(LivProj):
     """Frames of each kind (success, failure) per gradient step of the heads (FuRL, released code)."""
 
     def fits(self, view: CellView) -> str:
-        """Return why this guide cannot work there, or ""."""
+        """Return why this guide cannot work in this cell, or ""."""
         if self.goal and not shows_goal(view.suite, view.task):
             return "its suite has no goal image of the task; set guide.goal=false"
         return super().fits(view)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return bounds as of LIV, and of the vector of the goal image, which is asked for once."""
-        found = super().at_most(view, role)
-        return None if found is None else [*found, Most(int(self.goal), images=1)]
+        """Return upper bounds of the calls to the embedder: those of LIV, and the vector of the goal image, which is
+        asked for once."""
+        bounds = super().at_most(view, role)
+        return None if bounds is None else [*bounds, Most(int(self.goal), images=1)]
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.furl.guide import FurlGuide

@@ -89,7 +89,7 @@ class LivGuide(BaseGuide):
         self._texts[answer.row] = answer.value[0]
 
     def shape(self, batch: Batch) -> Batch:
-        """Return the batch with r_task + ρ·r_VLM."""
+        """Return the batch with the reward r_task + ρ·r_VLM, r_VLM being 0 where a vector is missing."""
         vectors = batch.columns[FRAME]
         has_vectors = np.isfinite(vectors[..., 0]) & np.isfinite(self._texts[:, :1])
         cosines = np.where(has_vectors, self.cosines(filled(vectors)), 0.0)
@@ -300,6 +300,6 @@ def _goal(build: Build, row: int) -> Array:
 def filled(vectors: Array) -> Array:
     """Return vectors [..., n] as float32, with 0 in place of NaN, which stands for a vector that has not arrived."""
     numbers: Array = vectors.astype(np.float32)
-    if not np.isfinite(numbers.sum()):  # cheaper than looking at every number, and few batches lack one
+    if not np.isfinite(numbers.sum()):  # one sum is cheaper than a mask, and few batches have a NaN
         np.nan_to_num(numbers, copy=False)
     return numbers

@@ -17,8 +17,8 @@ def cosine(frames: Tensor, text: Tensor) -> Tensor:
 
 
 def ranking(cosines: Tensor, distances: Tensor, has_vector: Tensor, margin: float, gap: float) -> Tensor:
-    """Return the mean over i of Σ_j [d_i < d_j − gap]·max(0, margin − (c_i − c_j)), [S]
-    (FuRL, before the first success).
+    """Return the ranking loss, the mean over i of Σ_j [d_i < d_j − gap]·max(0, margin − (c_i − c_j)), [S] (FuRL, before
+    the first success).
 
     A frame that is nearer to the goal image by more than `gap` should have a cosine that is larger by `margin`.
     `distances` [S, B] are Euclidean, between raw vectors; `has_vector` bool [S, B]: which frames have a vector.
@@ -44,8 +44,8 @@ def agreement(cosines: Tensor, distances: Tensor, has_vector: Tensor, gap: float
 
 
 def successes(positive: Tensor, other: Tensor, has_vectors: Tensor, margin: float) -> Tensor:
-    """Return the mean of [o − p + margin > 0]·(o − p), [S] (FuRL, after the first success; used
-    once with negatives, once with lags).
+    """Return the contrastive loss, the mean of [o − p + margin > 0]·(o − p), [S] (FuRL, after the first success; used
+    once with negatives and once with lags).
 
     Frames of a success, `positive` [S, B], should have a larger cosine than their `other` frame [S, B]. The
     margin only decides which pairs count, as in FuRL's released code; a hinge has the same gradient.

@@ -35,7 +35,7 @@ class Memory:
         self._successes.append(success)
 
     def close(self) -> None:
-        """Sort the steps of the episode that has ended."""
+        """Sort the steps of the current episode, which has ended, into positive and negative ones."""
         numbers = self._first + np.arange(len(self._successes))
         if end := positives(np.array(self._successes, bool)):
             self.positives = self._newest(self.positives, numbers[:end])

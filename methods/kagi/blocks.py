@@ -21,7 +21,7 @@ _TILE = re.compile(r"([a-z])([1-9][0-9]?)")
 
 
 class Grid(NamedTuple):
-    """The division of both views."""
+    """The division of the view from above into tiles and of the view from the side into lines."""
 
     size: int = 6
     """Tiles along a side of the view from above, n, and spaces between the lines of the view from the side."""
@@ -85,9 +85,9 @@ class Grid(NamedTuple):
 def path(
     grid: Grid, thing: Sequence[float], place: Sequence[float], start: Sequence[float] | None = None
 ) -> list[Block]:
-    """Return the blocks of a path that carries a thing to a place, both (u, v, h): from `start`, where it is known,
-    over the thing, down to it, up towards the place, over the place and down to it. It rises by a sixth of the view
-    over the higher of the two, to the upper edge at most.
+    """Return the blocks of a path that carries a thing to a place, both (u, v, h): from `start`, if given, to above the
+    thing, down to it, up towards the place, to above the place and down to it. It rises a sixth of the view above the
+    higher of the two, at most to the upper edge.
 
     Neighbouring blocks differ by at most one column, row and line, since KAGI's reward is flat at larger distances; a
     path that would have more than `MOST` blocks takes larger steps. No block is passed twice, since the reward, which

@@ -48,15 +48,15 @@ class ScriptedWaypoints(ModelPart):
     title: ClassVar[str] = "hand-written: it looks for the colour that the instruction names"
 
     def fits(self, view: CellView) -> str:
-        """Return why this chat cannot answer in this cell, or "": it is in another role, or the task's instruction
-        names no colour that it knows. Makes the task."""
+        """Return why this chat cannot answer in this cell, because it is in another role or the task's instruction
+        names no colour that it knows; else "". Makes the task."""
         from guidebench.methods.kagi.colours import HUES, colour_in
 
         if elsewhere := _elsewhere(view, self):
             return elsewhere
         try:
             instruction = view.suite.make(view.task).instruction
-        except UserError:  # what this machine lacks is told by the suite itself
+        except UserError:  # the suite itself reports what this machine lacks
             return ""
         try:
             colour_in(instruction)
@@ -78,7 +78,7 @@ class ScriptedWaypoints(ModelPart):
 @register.chat("oracle_waypoints")
 @dataclass(frozen=True)
 class OracleWaypoints(ModelPart):
-    """Privileged: writes a path from where the thing is to where it is to be, in the tiles and lines that a model
+    """Privileged: writes a path from the thing's true place to its target place, in the tiles and lines that a model
     chooses from, and errs at the configured rate."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
@@ -95,7 +95,7 @@ class OracleWaypoints(ModelPart):
 
     @classmethod
     def suits(cls, suite: Any, task: str) -> bool:
-        """Return whether the suite says where things are and where they are to be."""
+        """Return whether the suite gives the true place of the thing and its target place."""
         return isinstance(suite, Locates)
 
     def fits(self, view: CellView) -> str:
@@ -110,17 +110,17 @@ class OracleWaypoints(ModelPart):
         return ""
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
-        """Return the function that writes waypoints."""
+        """Return the function that answers a question for waypoints from the true places in it."""
         from guidebench.methods.kagi.oracle import PoseReader
 
         return PoseReader(self.error)
 
 
 def _elsewhere(view: CellView, chat: ModelPart) -> str:
-    """Return why a chat that chooses waypoints is not in its role, or ""."""
-    asked = any(WAYPOINTS in getattr(part, "needs", ()) for part in view.parts.values())
+    """Return why this chat cannot be used, if the cell does not have it in the role `waypoints`; else ""."""
+    is_needed = any(WAYPOINTS in getattr(part, "needs", ()) for part in view.parts.values())
     return (
         ""
-        if asked and view[WAYPOINTS] == chat
+        if is_needed and view[WAYPOINTS] == chat
         else f"it chooses waypoints, for KAGI's guide alone, in the role {WAYPOINTS}"
     )

@@ -31,7 +31,7 @@ GREY = 0.2
 DARK = 0.2
 """Least brightness of a bin and of the tray, of 1."""
 BEYOND = 0.35
-"""Part of the tray's half side beyond its middle from which a place counts as one of its sides."""
+"""Distance from the tray's middle, as a fraction of its half side, beyond which a pixel counts as one of its sides."""
 SIDES: Mapping[str, tuple[int, int]] = {"near": (0, 1), "far": (0, -1), "left": (1, -1), "right": (1, 1)}
 """Side of the tray -> axis of the view from above (rows or columns) and direction along it."""
 PLACES = ("left bin", "right bin", "tray", *(f"{side} side" for side in SIDES))

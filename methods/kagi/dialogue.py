@@ -10,8 +10,8 @@ from guidebench.methods.kagi import prompts, questions, reading
 
 
 class WaypointDialogue:
-    """Shows a model the annotated views of an episode's first state and asks for points and a path until the reply is
-    valid, a bounded number of times (a Dialogue)."""
+    """A dialogue that shows a model the annotated views of an episode's first state and asks for points and a path
+    until a reply is valid, at most 1 + `retries` times."""
 
     def __init__(self, retries: int) -> None:
         """`retries`: further attempts after an invalid reply."""

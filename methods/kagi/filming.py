@@ -12,7 +12,7 @@ from guidebench.methods.kagi.questions import TRACKER
 
 @dataclass
 class Film:
-    """An episode from its first state until the tracker's answer about it has arrived."""
+    """The record of an episode from its first state until the tracker's answer about it has arrived."""
 
     first: int
     """Number of its first transition in the store of what the run collects."""
@@ -29,7 +29,7 @@ class Film:
     """Content of the question to the tracker (`tracking.to_follow`)."""
 
     def step(self, snapshot: Array, ended: bool) -> None:
-        """Add the state after a transition."""
+        """Add the snapshot of the state after a transition; `ended`: whether that ended the episode."""
         self.snapshots.append(snapshot)
         self.length, self.ended = self.length + 1, ended
 

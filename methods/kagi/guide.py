@@ -54,7 +54,7 @@ class EpisodeStart(NamedTuple):
     """Snapshot of its first state."""
 
 
-class Ways(NamedTuple):
+class WaypointSettings(NamedTuple):
     """Settings by which the guide asks for waypoints and rewards following them."""
 
     shape: Shape
@@ -92,7 +92,7 @@ class WaypointGuide(SparseGuide):
         self,
         instruction: Callable[[int, Array], str],
         sights: Sequence[Sight | None],
-        ways: Ways,
+        ways: WaypointSettings,
         every: int,
         threshold: float,
         source: Source,
@@ -121,7 +121,7 @@ class WaypointGuide(SparseGuide):
         self._untracked = np.zeros(rows, np.int64)
         """Episodes of each seed in which the tracker found the object in no state, [S]."""
 
-    # What is observed
+    # Observation
 
     def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
         """Record where the episodes of a dataset begin and end, for their questions, and store the gripper's
@@ -198,7 +198,7 @@ class WaypointGuide(SparseGuide):
             return sights[0].tips(observations)
         return np.concatenate([sight.tips(observations[row : row + 1]) for row, sight in enumerate(sights)])
 
-    # What is asked
+    # Questions and answers
 
     def _ask(self, row: int, episode: EpisodeStart, ctx: Context) -> None:
         self._open[row][episode.store, episode.first] = episode
@@ -348,7 +348,7 @@ class WaypointGuide(SparseGuide):
             rewards = with_object(rewards, dense(places, waypoints, self._ways.shape)[is_stored])
         store.write(DENSE.name, row, slots, rewards)
 
-    # What is learnt from
+    # Rewards, metrics and state
 
     def shape(self, batch: Batch) -> Batch:
         if not self._ways.asks:

@@ -28,7 +28,7 @@ edge of a block is no grasp)."""
 
 
 class Keypoints:
-    """A dialogue that finds grasp and target points by one call."""
+    """The dialogue with the segmenter: it finds five grasp points and five target points by one call."""
 
     calls = 1
 
@@ -41,7 +41,7 @@ class Keypoints:
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
     ) -> dict[str, Json] | None:
         """Return {"grasp": [[u, v], … 5], "target": [[u, v], … 5], "objects": K}, in fractions of the view from above's
-        side; None if the model failed or nobody sees the object. `content`: {"instruction": str}; `frames`: the first
+        side; None if the model failed or found no object. `content`: {"instruction": str}; `frames`: the first
         frame of an episode, uint8 [1, size, 2 * size, 3]."""
         assert frames is not None, "an episode's first state has a frame"
         image = np.ascontiguousarray(views(frames).above[0])

@@ -41,7 +41,8 @@ LIGHT, DARK, PAPER, INK = (239, 239, 239), (41, 41, 41), (254, 254, 254), (21, 2
 
 
 def enlarged(view: Array) -> Array:
-    """Return a view uint8 [size, size, 3] with enough pixels for labels: itself from `SMALLEST` pixels on."""
+    """Return a view uint8 [size, size, 3] enlarged to at least `ENLARGED` pixels a side; unchanged from `SMALLEST`
+    on."""
     size = len(view)
     if size >= SMALLEST:
         return view
@@ -78,7 +79,7 @@ def from_the_side(view: Array, grid: Grid) -> Array:
 
 
 def inner(image: Array) -> Array:
-    """Return the view within the margins of an annotated image."""
+    """Return the view within the margins of an annotated image, uint8 [side, side, 3]."""
     side = round(len(image) * MARGIN / (MARGIN + 1))
     return image[len(image) - side :, len(image) - side :]
 
@@ -150,7 +151,7 @@ def _points(draw: ImageDraw.ImageDraw, candidates: Candidates, margin: int, side
     boxes: list[Box] = []
     for kind in kinds:
         groups = kind.places[:, None]
-        if np.ptp(kind.places, axis=0).max() < side / 6:  # one small thing, of which nothing should be hidden
+        if np.ptp(kind.places, axis=0).max() < side / 6:  # one small thing, which labels must not hide
             groups = kind.places[None]
         boxes += [(*(group.min(0) - 2 * radius).tolist(), *(group.max(0) + 2 * radius).tolist()) for group in groups]
     for kind in kinds:

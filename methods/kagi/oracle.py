@@ -25,9 +25,9 @@ class PointReader:
         self._error = error
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any] | None:
-        """Return keypoints by a question whose `measures`, float32 [2, 3], are the places (u, v, h) of the thing and of
-        where it is to be: each place itself and four points around it. None where the view from above does not show
-        both."""
+        """Return keypoints for a question whose `measures`, float32 [2, 3], are the true places (u, v, h) of the thing
+        and of its target: each place itself and four points around it. None if a place is outside the view from
+        above."""
         places = _places(question)[:, :2].astype(float)
         if not ((places >= 0) & (places <= 1)).all():
             return None
@@ -52,8 +52,8 @@ class PoseReader:
         self._error = error
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any] | None:
-        """Return the answer to a question whose `measures`, float32 [2, 3], are the places (u, v, h) of the thing and
-        of where it is to be; None if one of them is not finite, as behind a camera.
+        """Return the answer to a question whose `measures`, float32 [2, 3], are the true places (u, v, h) of the thing
+        and of its target; None if one of them is not finite, as behind a camera.
 
         An erroneous path is shifted by one tile to the left, to the right, up or down, the direction drawn uniformly
         from those in which no end of it would leave the view."""
@@ -75,7 +75,8 @@ class PoseReader:
 def _shift(
     thing: Sequence[int], place: Sequence[int], size: int, generator: np.random.Generator
 ) -> np.ndarray[Any, Any]:
-    """Return a shift (u, v) of one tile that keeps both tiles in the view where there is one."""
+    """Return a shift (u, v) of one tile, drawn uniformly from those that keep both tiles, (column, row), in the view;
+    from all four if none does. `size`: tiles along a side."""
     steps = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])
     ends = np.array([thing, place]) + steps[:, None]
     inside = np.flatnonzero(((ends >= 0) & (ends < size)).all((1, 2)))

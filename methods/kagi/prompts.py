@@ -57,7 +57,7 @@ LONGEST_PLAN = 600
 
 
 def schema(grid: Grid, candidates: Candidates) -> dict[str, Any]:
-    """Return the JSON schema of a reply."""
+    """Return the JSON schema of a reply about these candidates and this grid."""
     tile = {"type": "string", "pattern": f"^[a-{grid.last}][1-9][0-9]?$"}
     line = {"type": "integer", "minimum": 0, "maximum": grid.size}
     block = {"type": "array", "prefixItems": [tile, line], "minItems": 2, "maxItems": 2} if grid.heights else tile
@@ -97,10 +97,10 @@ def message(question: WaypointQuestion, frame: Array) -> Message:
     """Return the message that asks for waypoints. `frame`: uint8 [size, 2 * size, 3], the view from above at the left
     and the view from the side at the right, which is shown only for heights. UserError for another frame."""
     (above, aside), (opening, beside, request), grid = views(frame), texts(question), question.grid
-    content: list[str | Array] = [opening, marks.from_above(above, grid, question.candidates)]
+    parts: list[str | Array] = [opening, marks.from_above(above, grid, question.candidates)]
     if grid.heights:
-        content += [beside, marks.from_the_side(aside, grid)]
-    return Message("user", (*content, request))
+        parts += [beside, marks.from_the_side(aside, grid)]
+    return Message("user", (*parts, request))
 
 
 def most_bytes() -> tuple[int, int]:

@@ -54,7 +54,7 @@ def _point(answer: Mapping[str, Any], name: str, letter: str, count: int) -> int
         assert isinstance(answer, dict)
         answer[name] = match[0]
         return int(match[1])
-    return 0  # the schema refuses it
+    return 0  # the schema check refuses other types
 
 
 def _block(written: Any, grid: Grid) -> Any:

@@ -58,7 +58,7 @@ WORDS = (
 
 
 class Scene(NamedTuple):
-    """An episode and its field."""
+    """A traced episode to draw: its first frame, its waypoints, the gripper's path and the reward's shape."""
 
     episode: int
     step: int
@@ -78,7 +78,7 @@ class Scene(NamedTuple):
 
     @property
     def rewards(self) -> Array:
-        """The dense reward of the path's points, float32 [n]."""
+        """The dense reward at the points of the gripper's path, float32 [n]."""
         return dense(self.tips[:, : self.waypoints.shape[1]], self.waypoints, self.shape)
 
 
@@ -118,13 +118,13 @@ def _of_run(
 ) -> list[Scene]:
     """Return the first, the middle and the last traced episode of a run that have waypoints; add a note to `notes` for
     an episode whose logs cannot be read. `logs`: log -> records of the run; `frames`: episode -> PNG."""
-    led = {int(row["first"]): row for row in logs["waypoints"].to_dict("records") if row["collected"]}
+    waypoints_at = {int(row["first"]): row for row in logs["waypoints"].to_dict("records") if row["collected"]}
     paths = {int(row["first"]): row for row in logs["paths"].to_dict("records")}
     candidates = []
     for row in logs["questions"].sort_values("episode").to_dict("records"):
         first = int(row["first"])
-        if first in paths and first in led and not led[first]["failed"]:
-            candidates.append((row, led[first], paths[first]))
+        if first in paths and first in waypoints_at and not waypoints_at[first]["failed"]:
+            candidates.append((row, waypoints_at[first], paths[first]))
     chosen = np.unique(np.linspace(0, len(candidates) - 1, min(3, len(candidates))).round().astype(int))
     run_scenes = []
     for question, waypoints, path in (candidates[number] for number in chosen.tolist()):
@@ -137,18 +137,18 @@ def _of_run(
     return run_scenes
 
 
-def _scene(settings: Mapping[str, Any], question: Any, led: Any, path: Any, png: bytes) -> Scene:
+def _scene(settings: Mapping[str, Any], question: Any, waypoint_row: Any, path_row: Any, png: bytes) -> Scene:
     lam, phi, size = (_setting(settings, f"guide.{name}") for name in ("lam", "phi", "pixels"))
     if not 1 <= size <= LARGEST:
         raise UserError(f"guide.pixels is {size:g}; a field of at most {LARGEST} pixels is drawn")
-    waypoints = _array(led["path"], "path", (FEWEST, MOST), (2, 3)) * size
-    tips = _array(path["tips"], "tips", (1, POINTS), (3,))
+    waypoints = _array(waypoint_row["path"], "path", (FEWEST, MOST), (2, 3)) * size
+    tips = _array(path_row["tips"], "tips", (1, POINTS), (3,))
     cameras = None
     if waypoints.shape[1] == 3 and isinstance(question.get("cameras"), str):
         cameras = _array(question["cameras"], "cameras", (2, 2), (3,), more=(4,))
     return Scene(
-        int(question["episode"]), int(led["step"]), str(led["instruction"]), waypoints, tips, cameras, Shape(lam, phi),
-        int(size), _decoded(png) if png else None,
+        int(question["episode"]), int(waypoint_row["step"]), str(waypoint_row["instruction"]), waypoints, tips,
+        cameras, Shape(lam, phi), int(size), _decoded(png) if png else None,
     )  # fmt: skip
 
 
@@ -165,11 +165,11 @@ def _array(text: Any, name: str, counts: tuple[int, int], widths: tuple[int, ...
 
 
 def _setting(settings: Mapping[str, Any], name: str) -> float:
-    entry = settings.get(name)
-    value = entry.get("value") if isinstance(entry, Mapping) else entry
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < FAR:
-        raise UserError(f"{name} is {brief(repr(value), 60)} in the cell's record; expected a number of at least 0")
-    return float(value)
+    setting = settings.get(name)
+    number = setting.get("value") if isinstance(setting, Mapping) else setting
+    if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number < FAR:
+        raise UserError(f"{name} is {brief(repr(number), 60)} in the cell's record; expected a number of at least 0")
+    return float(number)
 
 
 def _frames(source: Source, cell: str, seed: int) -> dict[int, bytes]:
@@ -197,7 +197,7 @@ def _decoded(png: bytes) -> Array:
 
 
 def drawings(all_scenes: Sequence[Scenes], source: Source) -> list[Drawing]:
-    """Draw the episodes of each row."""
+    """Draw the episodes of each row in a figure, with the dense reward as a field over their views."""
     row_figures: list[Drawing] = []
     for row_scenes in all_scenes:
         name = figures.file_name(

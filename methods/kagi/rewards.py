@@ -10,14 +10,14 @@ from guidebench.harness.interfaces import Array
 
 
 class Shape(NamedTuple):
-    """How distances become rewards."""
+    """The parameters by which the dense reward falls with the distance to the next waypoint."""
 
     scale: float
     """λ, per pixel."""
     offset: float
     """φ, in pixels."""
     onward: bool = False
-    """Whether the nearest waypoint of an episode may not go back: it is at least as far along as those before."""
+    """Whether the nearest waypoint may only advance along an episode, never go back to an earlier one."""
 
 
 def targets(positions: Array, waypoints: Array, onward: bool = False) -> Array:

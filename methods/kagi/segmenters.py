@@ -51,13 +51,13 @@ class Scripted(ModelPart, ABC):
     role: ClassVar[str]
 
     def fits(self, view: CellView) -> str:
-        """Return why it cannot answer in this cell, or "": it is in its role, and the task's instruction names nothing
-        that it knows. Makes the task."""
+        """Return why this part cannot answer in this cell, if it is in its role and the task's instruction names
+        nothing that it knows; else "". Makes the task."""
         if view[self.role] != self:
             return ""
         try:
             instruction = view.suite.make(view.task).instruction
-        except UserError:  # what this machine lacks is told by the suite itself
+        except UserError:  # the suite itself reports what this machine lacks
             return ""
         try:
             self.read(instruction)
@@ -110,11 +110,11 @@ class OracleSegmenter(ModelPart):
 
     @classmethod
     def suits(cls, suite: Any, task: str) -> bool:
-        """Return whether the suite says where things are and where they are to be."""
+        """Return whether the suite gives the true place of the thing and its target place."""
         return isinstance(suite, Locates)
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
-        """Return the function that finds keypoints."""
+        """Return the function that answers a question for keypoints from the true places in it."""
         from guidebench.methods.kagi.oracle import PointReader
 
         return PointReader(self.error)
@@ -169,8 +169,8 @@ class ColourTracker:
         self._error = error
 
     def __call__(self, call: TrackCall) -> Array:
-        """Return where the point is in each frame, float32 [L, 3]; raise UserError for an instruction without a known
-        colour."""
+        """Return the point's place in each frame of the call, float32 [L, 3] (`TrackCall`); raise UserError for an
+        instruction without a known colour."""
         from guidebench.harness.models.calls.track import track_of_masks
         from guidebench.methods.kagi import colours
 

@@ -21,7 +21,7 @@ from guidebench.methods.kagi.sight import Project, views
 PROBES = np.stack(np.meshgrid(*[np.linspace(-0.5, 0.5, 3)] * 3), axis=-1).reshape(-1, 3)
 """Points of the world, [27, 3], by whose projections a camera's matrix is found."""
 FEWEST = 6
-"""Points that determine a camera's matrix, of eleven free numbers."""
+"""Fewest points that determine a camera's matrix, which has eleven degrees of freedom."""
 
 
 class Tracking:

@@ -32,7 +32,7 @@ TRACED = 8
 are logged (choice: a run's page shows eight)."""
 POINTS = 100
 """Most positions of a traced episode that are logged, evenly chosen (choice: every step of bin sorting's)."""
-LED = Log(
+WAYPOINTS_LOG = Log(
     "the waypoints of an episode, or that there are none",
     {
         "collected": Column(bool, "whether the run collected the episode; else it is one of the dataset"),
@@ -124,25 +124,26 @@ class Waypoints(SuccessClassifier):
         SEGMENTER: ("segment",), TRACKER: ("track",), **SuccessClassifier.puts
     }  # fmt: skip
     logs: ClassVar[Mapping[str, Log]] = {
-        WAYPOINTS: LED, "tracked": TRACKED, "questions": QUESTIONS, "paths": TRACES, **SuccessClassifier.logs
+        WAYPOINTS: WAYPOINTS_LOG, "tracked": TRACKED, "questions": QUESTIONS, "paths": TRACES, **SuccessClassifier.logs
     }  # fmt: skip
     citation: ClassVar[str | Path] = Path(__file__).with_name("kagi.bib")
 
     @property
     def unasked(self) -> tuple[str, ...]:
-        """Return the roles that the formulation leaves out, and the tracker unless the object is followed. The dense
-        reward alone needs no classifier: where there are no waypoints, what the run collected has the reward 0."""
+        """Return the roles that are never asked: those that the formulation does not need, and the tracker unless the
+        object is followed. The dense reward alone needs no classifier, since collected episodes without waypoints have
+        the reward 0."""
         classifier = () if self.sparse == "classifier" and self.formulation != "dense" else (CLASSIFIER,)
         tracker = () if self.follows else (TRACKER,)
         return (*classifier, *((SEGMENTER, WAYPOINTS) if self.formulation == "sparse" else ()), *tracker)
 
     @property
     def follows(self) -> bool:
-        """Whether the object is followed: the sparse reward alone has no use for it."""
+        """Whether the object is followed: `object`, unless only the sparse reward counts."""
         return self.object and self.formulation != "sparse"
 
     def fits(self, view: CellView) -> str:
-        """Return why it cannot work in this cell, or ""."""
+        """Return why this guide cannot work in this cell, or ""."""
         suite, drawing = view.suite, view["drawing"]
         title = suite.title
         if wrong := super().fits(view):
@@ -169,13 +170,15 @@ class Waypoints(SuccessClassifier):
                 f"an episode has {horizon} steps, and the object is followed in at most {FRAMES}; set "
                 f"guide.object=false, or choose a task with shorter episodes"
             )
-        if (told := oracles(view.parts)) and not isinstance(suite, Locates):
-            return f"{title} does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
+        if (privileged := oracles(view.parts)) and not isinstance(suite, Locates):
+            roles = ", ".join(sorted(privileged))
+            return f"{title} does not say where things are to be, as an oracle must be told ({roles})"
         return ""
 
     def ready(self, view: CellView) -> None:
-        """Raise UserError where regressors find too few inliers, an oracle would not be told the places, a hand-written
-        segmenter sees the object in less than half of some layouts, or the views do not determine a point on it."""
+        """Raise UserError if regressors find too few inliers, the suite cannot give an oracle the true places, a
+        hand-written segmenter finds the object in less than half of the layouts that are tried, or the views do not
+        determine a point on the object that is to be followed."""
         if self.formulation == "sparse":
             return
         if self.projection == "regressors":
@@ -201,7 +204,7 @@ class Waypoints(SuccessClassifier):
             column_beside(*Sight(view.suite, view.task, self.pixels, False).cameras, (0.5, 0.5, 0.5))
 
     def spawn(self, build: Build) -> Guide:
-        from guidebench.methods.kagi.guide import WaypointGuide, Ways
+        from guidebench.methods.kagi.guide import WaypointGuide, WaypointSettings
         from guidebench.methods.kagi.rewards import Shape
         from guidebench.methods.kagi.sight import Sight
         from guidebench.methods.robofume.guide import Source
@@ -210,7 +213,7 @@ class Waypoints(SuccessClassifier):
         shape = Shape(self.lam, self.phi, self.onward)
         width = 3 if self.views == "dual" else 2
         privileged, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
-        ways = Ways(shape, self.pixels, width, asks, both, privileged, self.start, self.follows, spacing)
+        ways = WaypointSettings(shape, self.pixels, width, asks, both, privileged, self.start, self.follows, spacing)
         suites = [build.suite(row) for row in range(build.rows)]
         sights: list[Sight | None] = [None] * build.rows
         if asks:
@@ -222,8 +225,8 @@ class Waypoints(SuccessClassifier):
         return WaypointGuide(instructions(build), sights, ways, self.every, self.threshold, source)
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
-        """Return the calls about a run's episodes and its dataset's, if episodes last for their horizon and every reply
-        is valid; None if the dataset does not say how many episodes it has."""
+        """Return an estimate of the calls in a role about a run's episodes and its dataset's, if episodes last for
+        their horizon and every reply is valid; None if the dataset does not say how many episodes it has."""
         from guidebench.harness.models.calls import Usage
 
         if role == CLASSIFIER:
@@ -240,9 +243,9 @@ class Waypoints(SuccessClassifier):
         return Usage(calls, images=frames * calls)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return bounds: the segmenter and then the model of the waypoints are asked about each episode as it begins,
-        and about each of the dataset, which has at most as many as the replay has room for; the tracker about each
-        episode that has ended, once for either view."""
+        """Return upper bounds of the calls in a role. Segmenter and waypoints' model are asked once about each episode
+        of the run and of the dataset (at most as many as the replay has room for); the tracker is called for both views
+        of each ended episode."""
         if role == CLASSIFIER:
             return super().at_most(view, role)
         from guidebench.methods.kagi import prompts

@@ -27,9 +27,9 @@ UNREADABLE = "choice: LaGEA's table 5 is unreadable"
 WEIGHT = TransitionColumn("keyframe_weight", "late", initial=float("nan"), batched=False)
 """The column with ŵ of the frame after each transition."""
 TRACED = 10
-"""Episodes of a run per episode whose rewards and key frames' snapshots are logged."""
+"""One in this many episodes of a run is traced: its rewards and the snapshots of its key frames are logged."""
 LOGGED_POINTS = 50
-"""Steps of such an episode that are logged."""
+"""Most steps of a traced episode whose rewards are logged."""
 EPISODE = count("index of the episode in the run, from 0")
 FRAME_INDEX = count("index of the frame in the episode: 0 shows the state after the reset, t the state after step t")
 LOGS: Mapping[str, Log] = {
@@ -215,7 +215,7 @@ class Lagea(Furl):
                 )
 
     def fits(self, view: CellView) -> str:
-        """Return why this guide cannot work there, or ""."""
+        """Return why this guide cannot work in this cell, or ""."""
         if not self.goal:
             return "its reward needs the goal image; set guide.goal=true, or choose method=furl_no_goal"
         late = 1 + max(view[role].delay or 0 for role in ("embedder", "feedback"))
@@ -233,7 +233,7 @@ class Lagea(Furl):
         return LageaGuide(build, self)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """Return the calls that answer one question in a role."""
+        """Return the dialogue that answers one question in a role."""
         if role == "embedder":
             return super().dialogue(suite, task, role)
         if role == "text_embedder":
@@ -244,23 +244,23 @@ class Lagea(Furl):
         return ReflectionDialogue(self.structured, self.tell_outcome, self.retries, self.embedded, instruction)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return bounds: as of FuRL and of the first frame of each episode; each episode that has ended has feedback,
-        which is embedded."""
+        """Return upper bounds of the calls in a role: for the embedder, those of FuRL and the first frame of each
+        episode; for the chat, feedback on each ended episode; for the text embedder, the vector of this feedback."""
         from guidebench.methods.lagea.feedback import bounds
 
         episodes = lengths.ended(view, int(view["training"].steps))
         if role == "embedder":
-            found = super().at_most(view, role)
-            return None if found is None else [*found, Most(1 + episodes, images=1)]
-        written = getattr(view["feedback"], "max_tokens", None)
+            frame_bounds = super().at_most(view, role)
+            return None if frame_bounds is None else [*frame_bounds, Most(1 + episodes, images=1)]
+        max_tokens = getattr(view["feedback"], "max_tokens", None)
         if role == "text_embedder":
-            return [Most(episodes, prompt=bounds.text(self.structured, written))]
+            return [Most(episodes, prompt=bounds.text(self.structured, max_tokens))]
         horizon, instruction = view.suite.horizon(view.task), view.suite.make(view.task).instruction
-        prompt = bounds.prompt(instruction, horizon, self.frames, self.history, self.structured, written)
+        prompt = bounds.prompt(instruction, horizon, self.frames, self.history, self.structured, max_tokens)
         return [Most(episodes, 1 + self.retries, prompt, bounds.reminder(self.structured), images=self.frames)]
 
     def array(self, view: CellView, role: str) -> ArraySpec | None:
-        """Return the declaration of an embedder's answers; the chat answers in JSON."""
+        """Return the array specification of an embedder's answers; None for the chat, which answers in JSON."""
         if role == "embedder":
             return super().array(view, role)
         return ArraySpec("feedback_vector", (self.text_width,)) if role == "text_embedder" else None

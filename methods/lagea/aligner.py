@@ -57,46 +57,46 @@ class Aligner:
         self._active = np.zeros(rows, bool)
         """Seeds for which the present step is taken, [S]."""
 
-    def align(self, drawn: AlignmentBatch, active: Array) -> None:
-        """Take a step on L_align for the seeds `active` [S]."""
+    def align(self, batch: AlignmentBatch, active: Array) -> None:
+        """Take a gradient step of the heads on L_align for the seeds `active` [S]."""
         self._active = active
-        self.heads.step(lambda block, rows: self._alignment(block, rows, drawn), active)
+        self.heads.step(lambda block, rows: self._alignment(block, rows, batch), active)
 
-    def refine(self, drawn: AlignmentBatch, active: Array) -> None:
-        """Take a step on L_sym for the seeds `active` [S]."""
+    def refine(self, batch: AlignmentBatch, active: Array) -> None:
+        """Take a gradient step of the heads on L_sym for the seeds `active` [S]."""
         self._active = active
         if active.any():
-            self.heads.step(lambda block, rows: self._refinement(block, rows, drawn), active)
+            self.heads.step(lambda block, rows: self._refinement(block, rows, batch), active)
 
-    def _samples(self, block: int, rows: slice, drawn: AlignmentBatch) -> tuple[Samples, Tensor]:
+    def _samples(self, block: int, rows: slice, batch: AlignmentBatch) -> tuple[Samples, Tensor]:
         """Return the projected samples of a block of seeds, and their images' cosine with the goal image [s, B]."""
-        both = torch.cat([drawn.frames[rows], drawn.goals[rows]], 1)
+        both = torch.cat([batch.frames[rows], batch.goals[rows]], 1)
         images = unit(self.heads.project(block, "image", both))
-        feedback = unit(self.heads.project(block, "feedback", drawn.feedback[rows]))
-        samples = Samples(images[:, :-1], feedback, drawn.success[rows], drawn.complete[rows], drawn.rivals[rows])
+        feedback = unit(self.heads.project(block, "feedback", batch.feedback[rows]))
+        samples = Samples(images[:, :-1], feedback, batch.success[rows], batch.complete[rows], batch.rivals[rows])
         return samples, (images[:, :-1] * images[:, -1:]).sum(2)
 
-    def _alignment(self, block: int, rows: slice, drawn: AlignmentBatch) -> Tensor:
-        """Return L_align, [s]."""
+    def _alignment(self, block: int, rows: slice, batch: AlignmentBatch) -> Tensor:
+        """Return L_align of a block of seeds, [s], with gradients, and store its terms in `last_metrics`."""
         config = self.config
-        samples, closeness = self._samples(block, rows, drawn)
+        samples, closeness = self._samples(block, rows, batch)
         weigh = losses.released_weights if config.alignment == "released" else losses.proximity_weights
-        weights = weigh(drawn.weights[rows], closeness, samples.complete)
+        weights = weigh(batch.weights[rows], closeness, samples.complete)
         bce = losses.calibration(samples, weights, config.bce_temperature)
         nce = losses.discrimination(samples, weights, config.nce_temperature)
         cosines = samples.cosines.detach()
-        for name, chosen in (("success_cosine", samples.success), ("failure_cosine", 1 - samples.success)):
-            counted = chosen * samples.complete
+        for name, of_outcome in (("success_cosine", samples.success), ("failure_cosine", 1 - samples.success)):
+            counted = of_outcome * samples.complete
             self._see(name, rows, (cosines * counted).sum(1) / counted.sum(1))
         self._see("bce", rows, bce)
         self._see("nce", rows, nce)
         return config.bce_share * bce + config.nce_share * nce
 
-    def _refinement(self, block: int, rows: slice, drawn: AlignmentBatch) -> Tensor:
-        """Return L_sym, [s]."""
+    def _refinement(self, block: int, rows: slice, batch: AlignmentBatch) -> Tensor:
+        """Return L_sym of a block of seeds, [s], with gradients, and store its terms in `last_metrics`."""
         config = self.config
-        samples, closeness = self._samples(block, rows, drawn)
-        saliency, complete = drawn.weights[rows], samples.complete
+        samples, closeness = self._samples(block, rows, batch)
+        saliency, complete = batch.weights[rows], samples.complete
         if config.alignment == "released":
             weights = losses.released_contrast_weights(saliency, closeness, samples.success, complete)
             spread = losses.released_uniformity(samples)
@@ -104,10 +104,10 @@ class Aligner:
             weights = losses.proximity_weights(saliency, closeness, complete)
             spread = losses.uniformity(samples)
         contrast = losses.contrast(samples, weights, config.nce_temperature, config.smoothing)
-        near = losses.alignment(samples)
-        for name, value in (("contrast", contrast), ("alignment", near), ("uniformity", spread)):
-            self._see(name, rows, value)
-        return contrast + config.alignment_share * near + config.uniformity_share * spread
+        distance = losses.alignment(samples)
+        for name, loss in (("contrast", contrast), ("alignment", distance), ("uniformity", spread)):
+            self._see(name, rows, loss)
+        return contrast + config.alignment_share * distance + config.uniformity_share * spread
 
     def _see(self, name: str, rows: slice, values: Tensor) -> None:
         last_values, active = self.last_metrics[name][rows], self._active[rows]

@@ -81,12 +81,12 @@ class Recording:
 
     @property
     def length(self) -> int:
-        """Steps so far."""
+        """Number of steps so far."""
         return len(self.successes)
 
     @property
     def last(self) -> int:
-        """Number of the newest transition."""
+        """Number of the newest transition in the store."""
         return self.first + self.length - 1
 
     def state(self) -> State:

@@ -78,9 +78,9 @@ class LageaGuide(FurlGuide):
         """Snapshot of the first state of each seed's newest episode."""
         self._history: list[list[dict[str, str]]] = [[] for _ in range(build.rows)]
         self._count = np.zeros(build.rows, np.int64)
-        """Episodes begun, [S]."""
+        """Number of episodes begun, [S]."""
         self._updates = 0
-        """Steps of the heads that were due, for `align_every`."""
+        """Number of the learner's gradient steps that the heads preceded, for `align_every`."""
         self.strength = Strength(config, build.rows)
         self.aligner = Aligner(config, self.heads, build.rows)
         self._empty = np.zeros(build.rows, np.int64)
@@ -151,7 +151,7 @@ class LageaGuide(FurlGuide):
         """Compute key frames and weights of an episode whose frames are embedded, and ask for feedback on it."""
         numbers = np.arange(recording.first, recording.last + 1)
         place = self.episodes[row].place(recording.first)
-        if place is None or not store.holds(numbers).all():  # `fits` refuses a store so small, unless answers are late
+        if place is None or not store.holds(numbers).all():  # only if answers are late: `fits` refuses small stores
             self._empty[row] += 1
             return
         opening = self.episodes[row].openings[place]
@@ -302,22 +302,26 @@ class LageaGuide(FurlGuide):
     # The reward
 
     def shape(self, batch: Batch) -> Batch:
-        """Return the batch with r_task + ρ̂·r̃."""
+        """Return the batch with the reward r_task + ρ·r̃, ρ·r̃ limited to ±`limit`; a success has r_task alone."""
         task, frames = self._task(batch), self._frames(batch)
-        terms, framed, spoken = self._terms(frames), frames.facts.framed.cpu(), frames.facts.spoken.cpu()
-        rho = self.strength.batch(terms.goal, framed)
+        terms, has_frames, has_feedback = (
+            self._terms(frames),
+            frames.facts.has_frames.cpu(),
+            frames.facts.has_feedback.cpu(),
+        )
+        rho = self.strength.batch(terms.goal, has_frames)
         shaping = (rho[:, None] * terms.fused.numpy()).astype(np.float32)
         if self.config.limit is not None:
             shaping = np.clip(shaping, -self.config.limit, self.config.limit)
         for name, values, chosen in (
-            ("reward", terms.fused, framed), ("goal_delta", terms.goal, framed),
-            ("feedback_delta", terms.feedback, spoken), ("alpha", terms.share, spoken),
+            ("reward", terms.fused, has_frames), ("goal_delta", terms.goal, has_frames),
+            ("feedback_delta", terms.feedback, has_feedback), ("alpha", terms.share, has_feedback),
         ):  # fmt: skip
             self._shaping_metrics[name][:] = ((values * chosen).sum(1) / chosen.sum(1)).numpy()
         return batch._replace(reward=np.where(_solved(batch), task, task + shaping))
 
     def unguided(self, batch: Batch) -> Batch:
-        """Return the batch with r_task alone."""
+        """Return the batch with the task's reward r_task alone."""
         return batch._replace(reward=self._task(batch))
 
     def _task(self, batch: Batch) -> Array:
@@ -329,9 +333,9 @@ class LageaGuide(FurlGuide):
         numbers, store = batch.number, self._store
         assert numbers is not None and store is not None, "batches of a store number their transitions"
         feedback, places = self._feedback_of(numbers)
-        begun = places >= 0
+        in_episode = places >= 0
         firsts = [_at(episodes.firsts, row_places) for episodes, row_places in zip(self.episodes, places, strict=True)]
-        opening = begun & (np.stack(firsts) == numbers)
+        opening = in_episode & (np.stack(firsts) == numbers)
         is_stored = store.holds(numbers - 1) & ~opening
         slots = store.slot(np.where(is_stored, numbers - 1, numbers))
         before, weight = store.column(FRAME, slots), store.column(WEIGHT.name, slots)
@@ -341,16 +345,16 @@ class LageaGuide(FurlGuide):
             weight[row, first] = episodes.weights[places[row, first]]
         after = batch.columns[FRAME]
         has_targets = np.isfinite(self._texts[:, :1]) & np.isfinite(self._goals[:, :1])
-        framed = np.isfinite(before[..., 0]) & np.isfinite(after[..., 0]) & begun & has_targets
-        spoken = framed & np.isfinite(feedback[..., 0]) & np.isfinite(weight)
+        has_frames = np.isfinite(before[..., 0]) & np.isfinite(after[..., 0]) & in_episode & has_targets
+        has_feedback = has_frames & np.isfinite(feedback[..., 0]) & np.isfinite(weight)
         return Frames(
             before=tensor(filled(before), self._device),
             after=tensor(filled(after), self._device),
             feedback=tensor(filled(feedback), self._device),
             facts=TransitionFacts(
-                weight=tensor(filled(np.where(spoken, weight, 0)), self._device),
-                framed=torch.from_numpy(framed).to(self._device),
-                spoken=torch.from_numpy(spoken).to(self._device),
+                weight=tensor(filled(np.where(has_feedback, weight, 0)), self._device),
+                has_frames=torch.from_numpy(has_frames).to(self._device),
+                has_feedback=torch.from_numpy(has_feedback).to(self._device),
             ),
         )
 
@@ -383,8 +387,8 @@ class LageaGuide(FurlGuide):
         frames = np.concatenate([episodes.openings[place][None], store.read(FRAME, row, slots).astype(np.float32)])
         weights = np.concatenate([episodes.weights[place][None], store.read(WEIGHT.name, row, slots)])[:-1]
         is_embedded = np.isfinite(frames[:, 0])
-        framed = is_embedded[:-1] & is_embedded[1:]
-        spoken = framed & np.isfinite(weights) & np.isfinite(episodes.feedback[place, 0])
+        has_frames = is_embedded[:-1] & is_embedded[1:]
+        has_feedback = has_frames & np.isfinite(weights) & np.isfinite(episodes.feedback[place, 0])
 
         def projected(kind: str, vectors: Array) -> Tensor:
             return unit(self.heads.of_row(row, kind, tensor(filled(vectors), self._device))).unsqueeze(0)
@@ -395,7 +399,7 @@ class LageaGuide(FurlGuide):
             projected("text", self._texts[row][None]), projected("feedback", episodes.feedback[place][None]),
         )  # fmt: skip
         facts = TransitionFacts(
-            *(torch.from_numpy(fact).to(self._device)[None] for fact in (filled(weights), framed, spoken))
+            *(torch.from_numpy(fact).to(self._device)[None] for fact in (filled(weights), has_frames, has_feedback))
         )
         return Terms(*(term[0].cpu() for term in fuse(self.config, points, facts)))
 
@@ -406,13 +410,13 @@ class LageaGuide(FurlGuide):
     ) -> None:
         """Log the key frames of an episode, with their snapshots in every `TRACED`-th episode."""
         for frame in chosen_keyframes.tolist():
-            values = {
+            columns = {
                 "episode": recording.number, "frame": frame, "weight": float(weights[frame]),
                 "similarity": float(similarity[frame]),
             }  # fmt: skip
             if recording.number % TRACED == 0:
-                values["snapshot"] = packed(recording.snapshots[frame].tobytes())
-            ctx.note("keyframes", row, values)
+                columns["snapshot"] = packed(recording.snapshots[frame].tobytes())
+            ctx.note("keyframes", row, columns)
 
     def _trace(self, row: int, recording: Recording, store: Store, ctx: Context) -> None:
         """Log the reward along an episode, at up to `LOGGED_POINTS` evenly spread steps."""
@@ -439,11 +443,11 @@ class LageaGuide(FurlGuide):
         return {**super().metrics(), **metrics}
 
     def state(self, row: int) -> State:
-        opened = self._open[row]
+        recording_now = self._open[row]
         return {
             **super().state(row),
             "episodes": self.episodes[row].state(),
-            "open": None if opened is None else opened.state(),
+            "open": None if recording_now is None else recording_now.state(),
             "waiting": [recording.state() for recording in self._waiting[row]],
             "asked_about": [recording.state() for recording in self._awaiting_feedback[row]],
             "opening": self._openings[row],
@@ -452,7 +456,7 @@ class LageaGuide(FurlGuide):
             "updates": self._updates,
             "strength": self.strength.state(row),
             "empty": int(self._empty[row]),
-            "seen": np.array([values[row] for values in self._last_metrics]),
+            "seen": np.array([metric[row] for metric in self._last_metrics]),
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -466,8 +470,8 @@ class LageaGuide(FurlGuide):
         self._count[row], self._updates = state["count"], int(state["updates"])
         self.strength.load_state(row, state["strength"])
         self._empty[row] = state["empty"]
-        for values, value in zip(self._last_metrics, state["seen"].tolist(), strict=True):
-            values[row] = value
+        for metric, number in zip(self._last_metrics, state["seen"].tolist(), strict=True):
+            metric[row] = number
 
     @property
     def _last_metrics(self) -> list[Array]:

@@ -16,7 +16,8 @@ FLAT = 1e-8
 
 
 def saliency(similarity: Array, shares: Sequence[float]) -> Array:
-    """Return p_t = ω_s·max(0, z(s_t)) + ω_v·z(|v_t|) + ω_a·z(|a_t|) of an episode, [n] (LaGEA, §3.1.2).
+    """Return the saliency of an episode's frames, p_t = ω_s·max(0, z(s_t)) + ω_v·z(|v_t|) + ω_a·z(|a_t|), [n] (LaGEA,
+    §3.1.2).
 
     `similarity` s [n]: cosine of each frame and the goal image; v_t = s_t − s_{t−1} and a_t = v_t − v_{t−1}, with
     v_0 = a_0 = 0; z: z-score within the episode; `shares`: ω_s, ω_v, ω_a, which sum to 1.

@@ -34,12 +34,12 @@ class Samples(NamedTuple):
 
     @property
     def cosines(self) -> Tensor:
-        """ψ_i = ⟨z_i, f_i⟩, [S, B]."""
+        """Cosine of each image and its own feedback, ψ_i = ⟨z_i, f_i⟩, [S, B]."""
         return (self.images * self.feedback).sum(2)
 
     @property
     def similarities(self) -> Tensor:
-        """⟨f_i, z_j⟩, [S, B, B]."""
+        """Cosine of feedback i and image j, ⟨f_i, z_j⟩, [S, B, B]."""
         return self.feedback @ self.images.mT
 
 
@@ -93,13 +93,14 @@ def contrast(samples: Samples, weights: Tensor, temperature: float, smoothing: f
 
 
 def alignment(samples: Samples) -> Tensor:
-    """Return E‖z_i − f_i‖², [S] (LaGEA, §3.1.3, L_sym)."""
+    """Return the mean squared distance of images and their feedback, E‖z_i − f_i‖², [S] (LaGEA, §3.1.3, L_sym)."""
     squares = (samples.images - samples.feedback).square().sum(2)
     return _weighted(squares, samples.complete.to(squares.dtype))
 
 
 def uniformity(samples: Samples) -> Tensor:
-    """Return log E_{a ≠ b} exp(−2‖z_a − z_b‖²) over images and feedback together, [S] (LaGEA, §3.1.3, L_sym)."""
+    """Return the uniformity loss, log E_{a ≠ b} exp(−2‖z_a − z_b‖²) over images and feedback together, [S] (LaGEA,
+    §3.1.3, L_sym)."""
     points = torch.cat([samples.images, samples.feedback], 1)
     complete = torch.cat([samples.complete, samples.complete], 1)
     pairs = complete.unsqueeze(2) & complete.unsqueeze(1)
@@ -133,6 +134,6 @@ def _cross_entropy(logits: Tensor, candidates: Tensor, smoothing: float) -> Tens
 
 
 def _weighted(sample_losses: Tensor, weights: Tensor) -> Tensor:
-    """Return Σ w·x / Σ w, [S]; 0 if no weight is positive."""
+    """Return the weighted mean of losses [S, B], Σ w·x / Σ w, [S]; 0 if no weight is positive."""
     total = weights.sum(1)
     return torch.where(total > 0, (sample_losses * weights).sum(1) / total.clamp(min=1e-8), 0.0)

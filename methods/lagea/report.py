@@ -117,12 +117,12 @@ def codes(rows: pd.DataFrame, steps: int) -> tuple[dict[str, tuple[float, ...]],
     """Return code -> its share of the episodes with a code in each of `THIRDS`, most frequent first, NaN for a third
     without codes; and the number of episodes with a code in each. `rows`: records of the log `feedback` of one cell;
     `steps`: length of its training."""
-    coded = rows[rows["code"] != ""]
-    third = np.minimum(3 * coded["step"].to_numpy() // max(steps, 1), 2)
+    with_code = rows[rows["code"] != ""]
+    third = np.minimum(3 * with_code["step"].to_numpy() // max(steps, 1), 2)
     counts = [int((third == part).sum()) for part in range(3)]
     shares = {}
-    for code in coded["code"].value_counts().index:
-        has_code = (coded["code"] == code).to_numpy()
+    for code in with_code["code"].value_counts().index:
+        has_code = (with_code["code"] == code).to_numpy()
         shares[str(code)] = tuple(
             float((has_code & (third == part)).sum() / counts[part]) if counts[part] else float("nan")
             for part in range(3)
@@ -267,7 +267,7 @@ def along(label: str, name: str, episodes: Sequence[Traced]) -> list[Drawing]:
         png, pdf = figures.saved(canvas)
     words = "; ".join(
         f"episode {episode.episode}: "
-        + ", ".join(f"mean {PARTS[part]} {values.mean():.2g}" for part, values in episode.parts.items())
+        + ", ".join(f"mean {PARTS[part]} {rewards.mean():.2g}" for part, rewards in episode.parts.items())
         + f", {int(episode.success.sum())} of {len(episode.success)} logged steps successful"
         for episode in episodes
     )
@@ -276,9 +276,9 @@ def along(label: str, name: str, episodes: Sequence[Traced]) -> list[Drawing]:
 
 def _along(axes: Axes, episode: Traced) -> None:
     axes.axhline(0, color="#BBBBBB", linewidth=0.5)
-    for index, (part, values) in enumerate(episode.parts.items()):
+    for index, (part, rewards) in enumerate(episode.parts.items()):
         style: Any = {"color": figures.PALETTE[index], "linestyle": figures.LINES[index], "linewidth": 1.0}
-        axes.plot(episode.frames, values, label=PARTS[part], **style)
+        axes.plot(episode.frames, rewards, label=PARTS[part], **style)
     axes.fill_between(episode.frames, 0, 1, where=episode.success, transform=axes.get_xaxis_transform(),
                       color="#DDDDDD", step="mid", linewidth=0, zorder=0)  # fmt: skip
     axes.set_ylabel("reward")

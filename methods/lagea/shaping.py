@@ -31,10 +31,10 @@ class TransitionFacts(NamedTuple):
     """Which vectors a transition has, and the weight of its frame, [s, B] each."""
 
     weight: Tensor
-    """ŵ_t of the frame before the transition; any finite number where `spoken` is false."""
-    framed: Tensor
+    """ŵ_t of the frame before the transition; any finite number where `has_feedback` is false."""
+    has_frames: Tensor
     """Whether both frames have vectors, bool."""
-    spoken: Tensor
+    has_feedback: Tensor
     """Whether its episode also has feedback, bool."""
 
 
@@ -42,13 +42,13 @@ class Terms(NamedTuple):
     """The terms of the dense reward, [s, B] each; 0 where vectors are missing."""
 
     goal: Tensor
-    """r^goal."""
+    """r^goal, the reward for the rise of the goal potential."""
     feedback: Tensor
-    """r^fb."""
+    """r^fb, the weighted reward for the rise of the feedback potential."""
     share: Tensor
-    """α."""
+    """α, the share of r^fb in the mixture."""
     fused: Tensor
-    """r̃."""
+    """r̃, the mixture of both, limited to [-1, 1]."""
 
 
 def fuse(config: Lagea, points: Points, facts: TransitionFacts) -> Terms:
@@ -65,12 +65,14 @@ def fuse(config: Lagea, points: Points, facts: TransitionFacts) -> Terms:
         feedback = rewards.slope(rewards.difference(psi[1], psi[0], config.discount), config.feedback_temperature)
     else:
         goal, feedback = phi[1], psi[1]
-    agreed = (points.instruction * points.feedback).sum(2).expand_as(facts.weight)
+    agreement = (points.instruction * points.feedback).sum(2).expand_as(facts.weight)
     if config.agreement == "released":  # one α for a batch
-        agreed = (agreed * facts.spoken).sum(1, keepdim=True) / facts.spoken.sum(1, keepdim=True).clamp(min=1)
-    share = config.alpha_base * rewards.AGREEMENTS[config.agreement](agreed)
-    share = share.clamp(config.alpha_min, config.alpha_max) * facts.spoken
-    goal, feedback = goal * facts.framed, facts.weight * feedback * facts.spoken
+        agreement = (agreement * facts.has_feedback).sum(1, keepdim=True) / facts.has_feedback.sum(
+            1, keepdim=True
+        ).clamp(min=1)
+    share = config.alpha_base * rewards.AGREEMENTS[config.agreement](agreement)
+    share = share.clamp(config.alpha_min, config.alpha_max) * facts.has_feedback
+    goal, feedback = goal * facts.has_frames, facts.weight * feedback * facts.has_feedback
     fused = rewards.mixture(config.goal_delta * goal, config.feedback_delta * feedback, share)
     return Terms(goal, feedback, share, fused)
 
@@ -85,22 +87,22 @@ class Strength:
     def __init__(self, config: Lagea, rows: int) -> None:
         self._config = config
         self.rho = np.full(rows, config.rho)
-        """[S]."""
+        """ρ of each seed, [S]."""
         self.success_rate = np.zeros(rows)
-        """s̄, [S]."""
+        """s̄ of each seed, the moving average of its episodes' successes, [S]."""
         self.progress = np.full(rows, np.nan)
-        """P in the last batch, [S]."""
+        """P of each seed in the last batch, [S]; NaN before the first."""
 
     def episode(self, row: int, success: bool) -> None:
         """Update the moving average s̄ of a seed by the outcome of an episode."""
         self.success_rate[row] += self._config.success_rate * (success - self.success_rate[row])
 
-    def batch(self, goal: Tensor, framed: Tensor) -> Array:
-        """Update and return ρ of each seed [S], given r^goal of a batch [S, B] and where it is known, `framed` [S,
+    def batch(self, goal: Tensor, has_frames: Tensor) -> Array:
+        """Update and return ρ of each seed [S], given r^goal of a batch [S, B] and where it is known, `has_frames` [S,
         B]."""
         config = self._config
         if config.adaptive:
-            reached = rewards.progress(torch.from_numpy(self.success_rate).float(), goal, framed)
+            reached = rewards.progress(torch.from_numpy(self.success_rate).float(), goal, has_frames)
             self.progress[:] = reached.numpy()
             target = rewards.strength(reached, config.rho_min, config.rho_max).numpy()
             self.rho += config.rho_rate * (target - self.rho)

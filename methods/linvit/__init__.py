@@ -67,35 +67,35 @@ class PriorGuided(Standard):
     def spawn(self, build: Build) -> Agent:
         from guidebench.methods.linvit.agent import PriorAgent
 
-        seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
-        return PriorAgent(self, seen, *self.built(seen))
+        learner_build = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
+        return PriorAgent(self, learner_build, *self.built(learner_build))
 
     def fits(self, view: CellView) -> str:
-        """Return why this agent cannot work there, or ""."""
-        told, actions = view.suite.spaces(view.task)
+        """Return why this agent cannot work in this cell, or ""."""
+        observations, actions = view.suite.spaces(view.task)
         if not actions.discrete:
             return f"it needs discrete actions, and these are vectors of shape {actions.shape}; choose agent=standard"
         if not isinstance(view.suite, NamesActions):
             return "it lists the actions in its prompt, and the suite names none in words (`action_names`)"
-        if reason := untold(told):
+        if reason := untold(observations):
             return reason
-        if PRIOR in told.parts:
+        if PRIOR in observations.parts:
             return f"the task's observations have a part {PRIOR!r} of their own; choose agent=standard"
-        if [*told.parts] == [TEXT]:
+        if [*observations.parts] == [TEXT]:
             return "the observations hold sentences alone, which its learner does not read; choose others"
         return super().fits(view)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
-        """Return a bound: each text is asked about once."""
+        """Return an upper bound of the calls to the chat: one question about each distinct text that a run can read."""
         from guidebench.methods.linvit import dialogue
 
         suite, task = view.suite, view.task
         content = {"instruction": longest_instruction(suite, task), "state": "x" * room(suite.spaces(task)[0])}
-        asked, reminder = dialogue.message(content, suite.action_names(task)), dialogue.reminder(Misread("", ""))
-        return [Most(readings(view), 1 + self.retries, size(asked.content), len(reminder.encode()) + FAULT)]
+        message, reminder = dialogue.message(content, suite.action_names(task)), dialogue.reminder(Misread("", ""))
+        return [Most(readings(view), 1 + self.retries, size(message.content), len(reminder.encode()) + FAULT)]
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """Return the conversation that asks for the weights of the actions in a state."""
+        """Return the dialogue that asks for the weights of the actions in a state."""
         from guidebench.methods.linvit.dialogue import PriorDialogue
 
         assert isinstance(suite, NamesActions), "`fits` refuses other suites"
@@ -217,9 +217,9 @@ class OraclePrior(ModelPart):
 
 
 def _elsewhere(view: CellView, chat: ModelPart) -> str:
-    """Return why a chat that weighs actions is not in its role, or ""."""
-    asked = any(PRIOR in getattr(part, "needs", ()) for part in view.parts.values())
-    return "" if asked and view[PRIOR] == chat else "it weighs actions, for agent=prior_guided alone"
+    """Return why this chat cannot be used, if the cell does not have it in the role `prior`; else ""."""
+    is_needed = any(PRIOR in getattr(part, "needs", ()) for part in view.parts.values())
+    return "" if is_needed and view[PRIOR] == chat else "it weighs actions, for agent=prior_guided alone"
 
 
 SENTENCES = cite("text", "choice: the sentences are what the chat is told")

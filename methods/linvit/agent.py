@@ -84,9 +84,9 @@ class PriorAgent(TextAgent):
     def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return observations [n, …] with the prior that follows from the weights [n, A], and without sentences."""
         assert observation.dtype.names is not None
-        kept = observation[[name for name in observation.dtype.names if name != TEXT]]
+        records = observation[[name for name in observation.dtype.names if name != TEXT]]
         may = observation[self._mask] != 0 if self._mask else None
-        return self._sees.join(kept, **{PRIOR: smoothed(arrays, may, self._smoothing)})
+        return self._sees.join(records, **{PRIOR: smoothed(arrays, may, self._smoothing)})
 
     def update(self, ctx: Context) -> Metrics:
         metrics = super().update(ctx)

@@ -69,7 +69,8 @@ class PriorDqnLearner(DuelingDqnLearner):
         if not from_prior.all():
             scores = self._values(observation[~from_prior], rows[~from_prior])
             chances[~from_prior] = [policy(row_scores, self.config.temperature) for row_scores in scores]
-        return np.array([*map(drawn, chances, numbers[:, 1].tolist())])
+        draws = numbers[:, 1].tolist()
+        return np.array([drawn(row_chances, draw) for row_chances, draw in zip(chances, draws, strict=True)])
 
     def value(self, observation: Array, rows: Array) -> Array:
         """Return the soft values of observations [n, …] of the seed rows `rows` [n], float32 [n]."""

@@ -63,13 +63,13 @@ BEFORE: Mapping[str, tuple[str, ...]] = {
 NAMED: Mapping[str, str] = {
     "wood": "tree", "trees": "tree", "table": "crafting table", "cows": "cow", "drinkable water": "water",
 }  # fmt: skip
-"""Word for a noun -> the noun."""
+"""Synonym in a goal or an action -> the noun in sentences."""
 MATERIALS: Mapping[str, tuple[str, ...]] = {
     "wood": ("wood",),
     "stone": ("wood", "stone"),
     "iron": ("wood", "coal", "iron"),
 }
-"""First word of a tool -> what it is made of."""
+"""First word of a tool -> the materials that it is made of."""
 LOST = "I find no state and no actions in what you write."
 
 
@@ -146,7 +146,7 @@ def playing(goal: str, state: str, actions: Sequence[str]) -> dict[str, float]:
 
 
 ACTING = ("eat", "attack", "chop", "mine", "drink")
-"""Verbs that act on what is targeted."""
+"""Verbs of actions on the faced thing."""
 
 
 def aimed(goal: str) -> set[str]:

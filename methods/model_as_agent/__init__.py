@@ -64,7 +64,7 @@ than `paper` evaluate as often as they say."""
 ON_PROFILE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     suite: {"paper": SENTENCES} for suite in ("crafter", "crafter_ood")
 }
-"""In place of the pictures that the suites show in this profile."""
+"""Observations in the profile `paper`: sentences, in place of the suites' pictures."""
 CHATS: Mapping[str, Any] = {
     "performer.openai.model": cite("qwen2_5_vl_7b", f"{DSADF}: Qwen2.5-VL-7B"),
     "performer.transformers.model": cite("qwen2_5_vl_7b", f"{DSADF}: Qwen2.5-VL-7B"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LoneAgent(FixedPolicyAgent):
-    """Acts in evaluations as a chat says, given the task alone."""
+    """Acts in evaluations by the actions that a chat names, given only the task."""
 
     def __init__(self, config: Performs, build: Build) -> None:
         super().__init__(build)
@@ -36,7 +36,7 @@ class LoneAgent(FixedPolicyAgent):
 
 
 class PlannedAgent(LoneAgent):
-    """Acts in evaluations as a chat says, given the sub-goals of a plan in turn."""
+    """Acts in evaluations by the actions that a chat names, given the sub-goals of a plan in turn."""
 
     def __init__(self, config: ModelWithPlanner, build: Build) -> None:
         super().__init__(config, build)

@@ -87,7 +87,7 @@ class OpenLoop(AgentPart):
         return OpenLoopAgent(self, build)
 
     def fits(self, view: CellView) -> str:
-        """Return why this agent cannot act there, or ""."""
+        """Return why this agent cannot act in this cell, or ""."""
         if view.task in view.suite.goalless:
             return f"the task {view.task!r} has no goal to move anything for; choose another task"
         if not (isinstance(view.suite, Projects) and isinstance(view.suite, Steers)):
@@ -95,22 +95,21 @@ class OpenLoop(AgentPart):
                 "it moves the gripper to points of calibrated views, and the suite has no such views or does not say "
                 "how its actions move the gripper; choose bin_sorting or a task of metaworld"
             )
-        if (shown := getattr(view["drawing"], "camera", "")) != "both":
-            return f"its models see two views, and drawing.camera={shown}; set drawing.camera=both"
-        if (told := oracles(view.parts)) and not isinstance(view.suite, Locates):
-            return (
-                f"the suite does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
-            )
+        if (camera := getattr(view["drawing"], "camera", "")) != "both":
+            return f"its models see two views, and drawing.camera={camera}; set drawing.camera=both"
+        if (privileged := oracles(view.parts)) and not isinstance(view.suite, Locates):
+            roles = ", ".join(sorted(privileged))
+            return f"the suite does not say where things are to be, as an oracle must be told ({roles})"
         return ""
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
-        """Return an estimate of a run's calls: one for each episode of its evaluations."""
+        """Return an estimate of the calls in a role: one for each episode of a run's evaluations."""
         from guidebench.harness.models.calls import Usage
 
         return Usage(lengths.tested(view))
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
-        """Return a bound for either role, each of which is asked once about each episode of an evaluation."""
+        """Return an upper bound of the calls in a role: one question about each episode of the evaluations."""
         from guidebench.methods.kagi import prompts
 
         if role == SEGMENTER:

@@ -22,7 +22,7 @@ STEP = 1e-3
 ROUNDS = 20
 """Most corrections of a place; a pinhole camera needs a handful."""
 CLOSE = 1e-6
-"""Difference, in sides of the frame, at which a projected place is the point."""
+"""Largest distance, as a fraction of the frame's side, of a projected place that counts as at its point."""
 
 
 class Leg(NamedTuple):
@@ -47,13 +47,13 @@ def placed(suite: Any, task: str, camera: str, points: Array, height: float) -> 
     places[:, 2] = height
     for _ in range(ROUNDS):
         projected = suite.project(task, camera, places, 1)
-        missed = points - projected
-        if not np.isfinite(missed).all():
+        errors = points - projected
+        if not np.isfinite(errors).all():
             break
-        if np.abs(missed).max(initial=0.0) < CLOSE:
+        if np.abs(errors).max(initial=0.0) < CLOSE:
             return places
         slopes = [(suite.project(task, camera, places + STEP * axis, 1) - projected) / STEP for axis in np.eye(3)[:2]]
-        places[:, :2] += np.einsum("nij,nj->ni", np.linalg.pinv(np.stack(slopes, -1)), missed)
+        places[:, :2] += np.einsum("nij,nj->ni", np.linalg.pinv(np.stack(slopes, -1)), errors)
     rounded = points.round(3).tolist()
     raise UserError(f"no place at a height of {height:g} m is where the camera {camera!r} shows the points {rounded}")
 

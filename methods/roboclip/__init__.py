@@ -49,11 +49,11 @@ class RoboClip(AskingPart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("roboclip.bib")
 
     def fits(self, view: CellView) -> str:
-        """Return why it cannot work in this cell, or ""."""
-        found = recipes.recipe(view["embedder"].model)
-        if found is not None and "video" not in found.calls:
+        """Return why this guide cannot work in this cell, or ""."""
+        recipe = recipes.recipe(view["embedder"].model)
+        if recipe is not None and "video" not in recipe.calls:
             return (
-                f"its embedder.model {found.name!r} ({found.title}) embeds no videos; choose xclip, or S3D as "
+                f"its embedder.model {recipe.name!r} ({recipe.title}) embeds no videos; choose xclip, or S3D as "
                 f"`bench models convert` writes it"
             )
         return ""
@@ -70,7 +70,8 @@ class RoboClip(AskingPart):
         return VideoText(self.text or suite.make(task).instruction, self.crop, self.similarity)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
-        """Return bounds of the vectors of the text and of the video, of which each episode asks for both."""
+        """Return upper bounds of the calls to the embedder: the vectors of the text and of the video for each
+        episode."""
         episodes = int(view["training"].demonstrations) + lengths.ended(view, int(view["training"].steps))
         text = self.text or view.suite.make(view.task).instruction
         frames = -(-int(view.suite.horizon(view.task)) // self.every)

@@ -40,7 +40,7 @@ class VideoRewardGuide(BaseGuide):
         self._open = [Clip() for _ in range(rows)]
         self._clock = np.zeros(rows, np.int64)
         """[S], steps of the episode so far."""
-        self._known = RewardTally(rows)
+        self._tally = RewardTally(rows)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Record the snapshot of every k-th step, from the first one on, and send a question at the episode's end."""
@@ -59,23 +59,23 @@ class VideoRewardGuide(BaseGuide):
     def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
         """Store the rewards of transitions that are still in the store; all rewards enter the mean."""
         for answer in answers:
-            if self._known.add(answer):
+            if self._tally.add(answer):
                 store.apply(REWARD.name, answer.row, answer.key, answer.value)
 
     def shape(self, batch: Batch) -> Batch:
         episode_rewards = batch.columns[REWARD.name]
-        paid = np.where(np.isnan(episode_rewards), self._known.mean[:, None], episode_rewards)
-        return batch._replace(reward=np.where(batch.columns[LAST.name], paid, 0).astype(np.float32))
+        last_rewards = np.where(np.isnan(episode_rewards), self._tally.mean[:, None], episode_rewards)
+        return batch._replace(reward=np.where(batch.columns[LAST.name], last_rewards, 0).astype(np.float32))
 
     def metrics(self) -> Metrics:
         """Return `guide/reward`, the mean of the episodes' rewards known so far, and `guide/failed`, the number of
         episodes without one because the model failed."""
-        return self._known.metrics()
+        return self._tally.metrics()
 
     def state(self, row: int) -> State:
-        return {"open": self._open[row].state(), "clock": int(self._clock[row]), **self._known.state(row)}
+        return {"open": self._open[row].state(), "clock": int(self._clock[row]), **self._tally.state(row)}
 
     def load_state(self, row: int, state: State) -> None:
         self._open[row].load_state(state["open"])
         self._clock[row] = state["clock"]
-        self._known.load_state(row, state)
+        self._tally.load_state(row, state)

@@ -62,7 +62,7 @@ class SuccessClassifier(AskingPart):
         check_settings(self, "guide")
 
     def fits(self, view: CellView) -> str:
-        """Return why it cannot work in this cell, or ""."""
+        """Return why this guide cannot work in this cell, or ""."""
         suite, horizon = view.suite, view.suite.horizon(view.task)
         if view.task in suite.by_turns and not isinstance(suite, InstructsBySnapshot):
             return (
@@ -94,7 +94,7 @@ class SuccessClassifier(AskingPart):
         return CLASSIFIED if role == ROLE else None
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
-        """Return the calls about a run's judged states, if every episode lasts for its horizon."""
+        """Return an estimate of the calls about a run's judged states, if every episode lasts for its horizon."""
         from guidebench.harness.models.calls import Usage
 
         horizon = int(view.suite.horizon(view.task))
@@ -103,15 +103,15 @@ class SuccessClassifier(AskingPart):
         return Usage(calls, images=calls)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
-        """Return a bound: one call, or those of the consensus, about each judged state of the episodes that a run
-        collects."""
+        """Return upper bounds: one call, or one for each prompt of the consensus, about each judged state of the
+        episodes that a run collects."""
         judged = lengths.stretches(view, self.every, online_steps(view))
-        asked = prompts(longest_instruction(view.suite, view.task), joined=True)[: PROMPTS if self.consensus else 1]
-        return [Most(judged, prompt=len(prompt.encode()), images=1) for prompt in asked]
+        wordings = prompts(longest_instruction(view.suite, view.task), joined=True)[: PROMPTS if self.consensus else 1]
+        return [Most(judged, prompt=len(prompt.encode()), images=1) for prompt in wordings]
 
 
 def online_steps(view: CellView) -> int:
-    """Return how many environment steps a run takes."""
+    """Return the number of environment steps that a run takes, offline updates left out."""
     steps, agent = int(view["training"].steps), view["agent"]
     return max(0, steps - agent.offline_steps(steps)) if isinstance(agent, OfflineOnline) else steps
 
@@ -140,7 +140,7 @@ FEWER: Mapping[str, Layer] = {
     name: {**layer, "classifier.trained.demonstrations": next(iter(layer.values()))}
     for name, layer in DEMONSTRATIONS.items()
 }
-"""Ablations that leave fewer demonstrations to offline data and classifier."""
+"""Ablations with fewer demonstrations in the offline data and in the classifier's training."""
 TWO_CAMERAS: Layer = {"drawing.camera": cite("both", "KAGI, §III-B: a top-down and a side image")}
 
 register.method("robofume")(

@@ -110,11 +110,14 @@ class SuccessDialogue:
         return Unusable(probabilities) if unanswered.any() else probabilities
 
 
-def least(values: Sequence[float | None], count: int) -> Array:
+def least(probabilities: Sequence[float | None], count: int) -> Array:
     """Return the minimum of each group of `count` successive values, float32 [len(values) / count]; `UNANSWERED` for a
     group with a None."""
-    groups = [values[first : first + count] for first in range(0, len(values), count)]
+    groups = [probabilities[first : first + count] for first in range(0, len(probabilities), count)]
     return np.array(
-        [UNANSWERED if None in group else min(value for value in group if value is not None) for group in groups],
+        [
+            UNANSWERED if None in group else min(probability for probability in group if probability is not None)
+            for group in groups
+        ],
         np.float32,
     )

@@ -67,7 +67,7 @@ class TrainedJudge(ModelPart):
         check_settings(self, "judge")
 
     def fits(self, view: CellView) -> str:
-        """Return why this judge cannot be used in the given cell, or ""."""
+        """Return why this judge cannot be used in this cell, or ""."""
         if not view.worded(self):
             return CLIPS
         if unknown := [task for task in self.tasks if task not in view.suite.tasks]:
@@ -108,7 +108,7 @@ class OracleJudge(ModelPart):
     title: ClassVar[str] = "privileged: it is told which states are successes"
 
     def fits(self, view: CellView) -> str:
-        """Return why this judge cannot be used in the given cell, or ""."""
+        """Return why this judge cannot be used in this cell, or ""."""
         return "" if view.worded(self) else CLIPS
 
     def spawn(self, suite: Suite, task: str) -> Oracle:

@@ -34,8 +34,8 @@ class SuccessNetwork(nn.Module):
     def forward(self, frames: Tensor, words: Tensor) -> Tensor:
         """Return the logits [n] of P(success) for frames [n, 3 views, SIZE, SIZE] and words [n, words]."""
         pixels = frames.view(len(frames), self.views, 3, SIZE * SIZE)
-        chosen = self.colours(words).view(len(frames), self.views, self.filters, 4)
-        coloured = functional.relu(chosen[..., :3] @ pixels + chosen[..., 3:])
+        colour_filters = self.colours(words).view(len(frames), self.views, self.filters, 4)
+        coloured = functional.relu(colour_filters[..., :3] @ pixels + colour_filters[..., 3:])
         maps = functional.avg_pool2d(coloured.view(len(frames), -1, SIZE, SIZE), 4)
         inputs = torch.cat([8 * maps, functional.relu(self.shapes(frames))], 1)
         features = self.joined(functional.relu(self.second(inputs)).flatten(1))
@@ -55,5 +55,5 @@ def prepared(frames: Array) -> Tensor:
     count = views_of(frames[0])
     pixels = torch.from_numpy(np.ascontiguousarray(frames)).permute(0, 3, 1, 2).float()
     views = pixels.tensor_split(count, 3)
-    sized = [functional.interpolate(view, (SIZE, SIZE), mode="bilinear", antialias=True) for view in views]
-    return torch.cat(sized, 1) / 127.5 - 1
+    resized = [functional.interpolate(view, (SIZE, SIZE), mode="bilinear", antialias=True) for view in views]
+    return torch.cat(resized, 1) / 127.5 - 1

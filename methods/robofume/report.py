@@ -52,7 +52,7 @@ def wrong(source: Source) -> list[ErrorRates]:
         if not records.empty:
             runs = [of_run(run) for _, run in records.groupby("seed")]
             over = {name: np.array([run[name] for run in runs]) for name in RATES}
-            rates = {name: grids.over_runs(values, source.resamples, row.label) for name, values in over.items()}
+            rates = {name: grids.over_runs(shares, source.resamples, row.label) for name, shares in over.items()}
             error_rates.append(ErrorRates(row, row.label, rates))
     return error_rates
 
@@ -87,8 +87,8 @@ def drawings(error_rates: Sequence[ErrorRates], source: Source) -> list[Drawing]
     none = (rows["states"] - rows["successes"]).where(lambda count: count > 0)
     some = rows["successes"].where(lambda count: count > 0)
     shares = rows.assign(**{POSITIVE: rows["false_positives"] / none, NEGATIVE: rows["false_negatives"] / some})
-    for task in dict.fromkeys(each.row.task_id for each in error_rates):
-        task_rows = [each.row for each in error_rates if each.row.task_id == task and each.label in source.places]
+    for task in dict.fromkeys(rates.row.task_id for rates in error_rates):
+        task_rows = [rates.row for rates in error_rates if rates.row.task_id == task and rates.label in source.places]
         charts = [training.chart(figures.SUCCESS, [training.success(row, row.label) for row in task_rows], share=True)]
         for name in (POSITIVE, NEGATIVE):
             row_shares = [(row, shares[(shares["cell"] == row.cell.id) & shares[name].notna()]) for row in task_rows]
@@ -98,7 +98,7 @@ def drawings(error_rates: Sequence[ErrorRates], source: Source) -> list[Drawing]
                 if not records.empty
             ]
             charts.append(training.chart(name, curves, share=True))
-        file = figures.file_name("classifier", task, [each.name for each in task_figures])
+        file = figures.file_name("classifier", task, [figure.name for figure in task_figures])
         chart_figure = training.drawing(task, file, f"The success classifier's errors\n{task}", charts, source.places)
         task_figures += [chart_figure] if chart_figure else []
     return task_figures

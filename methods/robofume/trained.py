@@ -32,9 +32,9 @@ SCHEMA = 1
 ENTROPY = 25
 """Entropy of the layouts' seeds, distinct from those of training, evaluation, probes, demonstrations and datasets."""
 ATTEMPTS = 5
-"""Maximum attempts per episode."""
+"""Most attempts for each episode that is needed."""
 SHIFT = 2
-"""Pixels by which a batch of frames is moved at most along each axis (choice: small beside a bin's 10 pixels)."""
+"""Most pixels by which a training batch is shifted along each axis (choice: small beside a bin's 10 pixels)."""
 DECAY = 1e-4
 """Weight decay of AdamW (choice)."""
 
@@ -53,7 +53,7 @@ class PromptWords(NamedTuple):
     input_words: tuple[str, ...]
     """Words that are not in the prompts of every instruction; each is one input of the network."""
     trained_words: frozenset[str]
-    """All words of the prompts that it was trained with."""
+    """All words of the training prompts."""
 
     def inputs(self, prompt: str) -> Array:
         """Return a prompt as the network's input, float32 [1 + words]: a constant 1, then 1 for each of `input_words`
@@ -239,21 +239,21 @@ def obtain(settings: TrainedJudge, suite: Any, task: str, drawing: Any) -> Train
     tasks = settings.tasks or (task,)
     if any(field.name == "perturbation" for field in dataclasses.fields(drawing)):
         drawing = dataclasses.replace(drawing, perturbation="none")
-    trained = {name: value for name, value in asdict(settings).items() if name not in ("delay", "timeout")}
-    content = {
+    trained = {name: setting for name, setting in asdict(settings).items() if name not in ("delay", "timeout")}
+    identity = {
         "schema": SCHEMA,
         "classifier": {**trained, "tasks": list(tasks), "version": settings.version},
         "suite": {"part": type(suite).__module__, "version": suite.version, "settings": asdict(suite)},
         "drawing": asdict(drawing),
         "packages": packages(),
     }
-    file = files.root("classifiers") / f"{files.key(content)}.json"
+    file = files.root("classifiers") / f"{files.key(identity)}.json"
     names = tuple(SuccessNetwork(1, 1).state_dict())
     cached = files.read(file, names)
     if cached is None:
         network, words = fit(training_episodes(settings, suite, tasks, drawing.spawn(tasks[0])), settings)
         weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
-        files.keep(file, content, [{"told": list(words.input_words), "seen": sorted(words.trained_words)}], [weights])
+        files.keep(file, identity, [{"told": list(words.input_words), "seen": sorted(words.trained_words)}], [weights])
         return TrainedClassifier(network, words)
     (stored_words,), (arrays,) = cached.described, cached.arrays
     words = PromptWords(tuple(stored_words["told"]), frozenset(stored_words["seen"]))

@@ -61,7 +61,7 @@ class Tadpole(AskingPart):
         return Denoising(self.text or suite.make(task).instruction, self.alignment, self.reconstruction)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
-        """Return a bound: one call for each stretch."""
+        """Return an upper bound of the calls to the diffusion model: one for each stretch."""
         from guidebench.baselines.frame_rewards import most_stretches
 
         text = self.text or view.suite.make(view.task).instruction

@@ -74,7 +74,8 @@ class JudgedSampler(BaseSampler):
         return Draw(index, None)
 
     def scored(self, row: int, index: Array, score: float) -> None:
-        """Threshold a clip's P(yes), set p of its transitions `index` [m], and include it once in p̄."""
+        """Record a clip's score P(yes): set p of its transitions, in the slots `index` [m], to 1 if the score exceeds
+        the threshold and else to 0, and include the clip in p̄."""
         meaningful = score > self.config.threshold
         self._judge(row, index, float(meaningful))
         self._clips[row] += 1

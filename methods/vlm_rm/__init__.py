@@ -49,7 +49,7 @@ class VlmRm(AskingPart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm_rm.bib")
 
     def fits(self, view: CellView) -> str:
-        """Return why it cannot work in this cell, or ""."""
+        """Return why this guide cannot work in this cell, or ""."""
         if self.alpha and not self.baseline:
             return "it has no baseline there; describe the scene in guide.baseline=…, or set guide.alpha=0"
         if self.alpha and self.baseline == self.goal:
@@ -68,7 +68,8 @@ class VlmRm(AskingPart):
         return GoalBaseline(self.goal or suite.make(task).instruction, self.baseline, self.alpha)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
-        """Return bounds of the vectors of the texts and of the frames, of which each stretch asks for both."""
+        """Return upper bounds of the calls to the embedder: the vectors of the texts and of the frames for each
+        stretch."""
         from guidebench.baselines.frame_rewards import most_stretches
 
         count, goal = most_stretches(view, self.stretch), self.goal or view.suite.make(view.task).instruction

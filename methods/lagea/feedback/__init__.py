@@ -60,7 +60,7 @@ class ScriptedFeedback(ModelPart):
 @register.chat("oracle_feedback")
 @dataclass(frozen=True)
 class OracleFeedback(ModelPart):
-    """Privileged: writes feedback from what the task measures in each step, and errs at the configured rate."""
+    """Privileged: writes feedback from the task's measures after each step, and errs at the configured rate."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
     """Probability that the feedback has another code than the rules give, and the outcome of that code, drawn
@@ -77,7 +77,7 @@ class OracleFeedback(ModelPart):
 
     @classmethod
     def suits(cls, suite: Any, task: str) -> bool:
-        """Return whether the suite measures all that it reads."""
+        """Return whether the task has all measures that the oracle reads (`READ`)."""
         return not _unmeasured(suite, task)
 
     def fits(self, view: CellView) -> str:
@@ -106,6 +106,6 @@ def _unmeasured(suite: Any, task: str) -> list[str]:
 
 
 def _elsewhere(view: CellView, chat: ModelPart) -> str:
-    """Return why a chat that writes feedback is not in its role, or ""."""
-    asked = any(ROLE in getattr(part, "needs", ()) for part in view.parts.values())
-    return "" if asked and view[ROLE] == chat else "it writes feedback on episodes, for LaGEA's guide alone"
+    """Return why this chat cannot be used, if the cell does not have it in the role `feedback`; else ""."""
+    is_needed = any(ROLE in getattr(part, "needs", ()) for part in view.parts.values())
+    return "" if is_needed and view[ROLE] == chat else "it writes feedback on episodes, for LaGEA's guide alone"

@@ -17,19 +17,19 @@ CHARACTER = 33
 """Most bytes of a character in Unicode's normal form KC."""
 
 
-def text(structured: bool, written: int | None) -> int:
-    """Return the most tokens of the text of an episode's feedback. `written`: tokens that the model may write; None for
-    hand-written feedback."""
+def text(structured: bool, max_tokens: int | None) -> int:
+    """Return the most tokens of the text of an episode's feedback. `max_tokens`: most tokens that the model may write;
+    None for hand-written feedback."""
     if not structured:
-        return _limited(LONGEST_PROSE, written)
+        return _limited(LONGEST_PROSE, max_tokens)
     codes = f"Failure: {max(CODES, key=len)}. Also: {', '.join([max(ERRORS, key=len)] * MOST_FACTORS)}. ...  "
-    return len(codes) + _limited(3 * LONGEST_FIELD, written)
+    return len(codes) + _limited(3 * LONGEST_FIELD, max_tokens)
 
 
-def prompt(instruction: str, steps: int, frames: int, history: int, structured: bool, written: int | None) -> int:
-    """Return the most tokens of the texts of a prompt about an episode of at most so many `steps`, of which `frames`
-    are shown after `history` earlier attempts."""
-    quoted = "x" * _limited(LONGEST_FIELD if structured else LONGEST_PROSE, written)
+def prompt(instruction: str, steps: int, frames: int, history: int, structured: bool, max_tokens: int | None) -> int:
+    """Return the most tokens of the texts of a prompt about an episode of at most `steps` steps, with this number of
+    `frames` and with feedback on `history` earlier attempts; `max_tokens` as for `text`."""
+    quoted = "x" * _limited(LONGEST_FIELD if structured else LONGEST_PROSE, max_tokens)
     code = max(CODES, key=len)
     attempt = {"outcome": "failure", "code": code, "fix": quoted, "summary": ""}
     if not structured:
@@ -45,5 +45,5 @@ def reminder(structured: bool) -> int:
     return len(remind(Misread("", "")).encode()) + FAULT
 
 
-def _limited(characters: int, written: int | None) -> int:
-    return CHARACTER * characters if written is None else min(CHARACTER * characters, written)
+def _limited(characters: int, max_tokens: int | None) -> int:
+    return CHARACTER * characters if max_tokens is None else min(CHARACTER * characters, max_tokens)

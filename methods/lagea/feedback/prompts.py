@@ -102,11 +102,11 @@ def message(
         parts += [f"Example of a reply, about another task ({task}):\n{json.dumps(reply)}" for task, reply in EXAMPLES]
     if earlier := earlier_attempts(history):
         parts.append(EARLIER.format(attempts=earlier))
-    content: list[str | Array] = ["\n\n".join(parts) + "\n\n"]
+    parts_and_frames: list[str | Array] = ["\n\n".join(parts) + "\n\n"]
     for index, (frame, step) in enumerate(zip(frames, steps, strict=True)):
-        content += [FRAME.format(index=index, step=step), frame]
-    content.append(REQUEST.format(schema=json.dumps(SCHEMA), last=count - 1) if structured else FREE_REQUEST)
-    return Message("user", tuple(content))
+        parts_and_frames += [FRAME.format(index=index, step=step), frame]
+    parts_and_frames.append(REQUEST.format(schema=json.dumps(SCHEMA), last=count - 1) if structured else FREE_REQUEST)
+    return Message("user", tuple(parts_and_frames))
 
 
 def earlier_attempts(history: Sequence[Mapping[str, str]]) -> str:

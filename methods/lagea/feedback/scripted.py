@@ -43,19 +43,20 @@ from guidebench.methods.lagea.feedback import prompts
 from guidebench.methods.lagea.feedback.taxonomy import NO_FIX, SUCCESSES
 
 SIDE = 128
-"""Side of the frames, in pixels, to which the lengths below belong."""
+"""Side of a frame, in pixels, in which the lengths of this module are measured."""
 CHANGED = 10.0
-"""Changed pixels from which something has moved."""
+"""Fewest changed pixels that show that something has moved."""
 NEAR = 5.0
 """Distance between gripper and mark, in pixels, at which they touch."""
 STILL = 4.0
 """Distance from the gripper's first place, in pixels, within which it is still."""
 CONTRAST = 30
-"""Difference of a colour, of 255, from which a pixel differs."""
+"""Difference of a channel, of 255, above which a pixel differs from the first frame's."""
 SMALLEST = 2
-"""Pixels of one colour from which there is a mark."""
+"""Fewest pixels of one colour that make a mark."""
 GLINT = 6
-"""Pixels of the arm's colour, of the 25 around a bright red one, from which that is a glint of the arm."""
+"""Number of pixels of the arm's colour, among the 25 around a bright red one, from which that one is a glint of the
+arm."""
 FEEDBACK = {
     "good_contact": "Something beside the arm moved and is still displaced in the last frame.",
     "reached_goal": "The gripper ends at a coloured mark.",
@@ -135,7 +136,7 @@ def measure_frames(frames: Array) -> FrameMeasurements:
     }
     gripper = np.stack([np.argwhere(mask).mean(0) if mask.any() else np.full(2, np.nan) for mask in cyan]) * scale
     marks = [
-        places[~(np.linalg.norm(places - gripper[0], axis=-1) <= NEAR)]  # there it could be a glint of the hand
+        places[~(np.linalg.norm(places - gripper[0], axis=-1) <= NEAR)]  # near the gripper, they could be glints of it
         for mask in first.values()
         if len(places := np.argwhere(mask[0]) * scale) >= SMALLEST
     ]
@@ -207,7 +208,7 @@ def spoilt(reply: dict[str, Any], way: str, count: int) -> str:
         case "frames":
             return json.dumps(reply | {"key_frame_indices": [0, count]})
         case "lacking":
-            return json.dumps({name: value for name, value in reply.items() if name != "outcome"})
+            return json.dumps({name: part for name, part in reply.items() if name != "outcome"})
     return json.dumps(reply)[:-20]
 
 

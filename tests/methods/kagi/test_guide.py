@@ -14,7 +14,7 @@ from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
 from guidebench.harness.playback import logged_frames
 from guidebench.harness.streams import Streams
-from guidebench.methods.kagi.guide import WaypointGuide, Ways
+from guidebench.methods.kagi.guide import WaypointGuide, WaypointSettings
 from guidebench.methods.kagi.rewards import Shape
 from guidebench.methods.kagi.sight import Sight
 from guidebench.methods.robofume.guide import Source
@@ -58,7 +58,7 @@ class World:
     ):
         sight = Sight(Line(), "line", 100, False)
         how = Shape(0.1, 15.0, **shape)
-        ways = Ways(how, 100, width, True, both, frozenset(oracles), start, follows, spacing)
+        ways = WaypointSettings(how, 100, width, True, both, frozenset(oracles), start, follows, spacing)
         self.guide = WaypointGuide(lambda row, shot: f"go to {shot[0]}", [sight, sight], ways, 1, 0.5, source)
         build = Build(
             seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,
