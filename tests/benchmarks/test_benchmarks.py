@@ -37,7 +37,7 @@ def test_each_says_what_it_measures_and_how() -> None:
     assert usages == MODULES
 
 
-@pytest.mark.parametrize("name", together.HERE)
+@pytest.mark.parametrize("name", together.WITHOUT_PEERS)
 def test_each_that_needs_no_peer_runs_small_and_tells_positive_figures(name: str) -> None:
     found = together.run(name, sys.executable, together.SMALL[name])
     for line in together.lines({name: found}):
