@@ -75,8 +75,8 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
     import torch.nn.functional as F
     from torch import nn
 
+    from guidebench.baselines.preference.reward_inputs import States
     from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
-    from guidebench.baselines.preference.seeing import States
 
     rng = np.random.default_rng(0)
     preferences = Preferences(LENGTH, OBSERVED)
@@ -104,7 +104,7 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
             order = rng.permutation(labels)
             for first in range(0, labels, BATCH):
                 chosen = order[first : first + BATCH]
-                batch = torch.from_numpy(preferences.seen[chosen])
+                batch = torch.from_numpy(preferences.pairs[chosen])
                 targets = torch.from_numpy(preferences.labels[chosen]).long()
                 loss = F.cross_entropy(model(batch).sum((2, 3)), targets)
                 optimiser.zero_grad()

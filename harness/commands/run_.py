@@ -250,7 +250,7 @@ def _needed(plan: Plan) -> dict[Any, None]:
     from guidebench.harness.episodes import demonstrations
 
     return dict.fromkeys(
-        filter(None, (demonstrations.wanted(cell, seed) for cell in plan.trained for seed in plan.seeds))
+        filter(None, (demonstrations.spec(cell, seed) for cell in plan.trained for seed in plan.seeds))
     )
 
 

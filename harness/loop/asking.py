@@ -20,7 +20,7 @@ from guidebench.harness.models.oracle import OracleBackend
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import Backend, QuestionQueue, consult
 from guidebench.harness.plan import answering, arrays
-from guidebench.harness.plan.config import Cell, there
+from guidebench.harness.plan.config import Cell, cell_view
 
 
 def asked_of(cell: Cell, agent: Agent) -> list[str]:
@@ -34,7 +34,7 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the roles, grouped by the process that can answer in them. Roles share a process if they use the same
     foundation model with equal transport and retry policy; prompts, sampling and dialogues may differ. All roles of
     hand-written models share one, if their time limits are equal: it imports and draws for all of them."""
-    found: dict[tuple[object, ...], list[str]] = {}
+    groups: dict[tuple[object, ...], list[str]] = {}
     named = {part.role: part for part in cell.models}
     for role in roles:
         key: tuple[object, ...] = (role,)
@@ -44,8 +44,8 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
             key = (named[role].kind, named[role].name, *same.items(), model.policy())
         elif role in named and model.backend == "scripted":
             key = (model.backend, model.timeout)
-        found.setdefault(key, []).append(role)
-    return [*map(tuple, found.values())]
+        groups.setdefault(key, []).append(role)
+    return [*map(tuple, groups.values())]
 
 
 def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, QuestionQueue]:
@@ -58,9 +58,9 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
 
     def asks(role: str, backend: Backend) -> QuestionQueue:
         kind = kinds.get(role, role)
-        asked = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
-        delay = 0 if role in now else asked.delay
-        follows = isinstance(asked, parts.ModelPart) and asked.backend == "oracle" and asked.follows_solver
+        answerer = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
+        delay = 0 if role in now else answerer.delay
+        follows = isinstance(answerer, parts.ModelPart) and answerer.backend == "oracle" and answerer.follows_solver
         halts = kind == registry.HUMAN or budgeted
         return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows, role in judged)
 
@@ -106,12 +106,14 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: C
 def _voice(cell: Cell, role: str) -> Voice:
     """Return how the model in a role is called: with clips of the length that its replays make, or by the dialogue of
     the part that uses it."""
-    known = {
+    registered = {
         part.role: RegisteredPart(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts
     }
     length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
     speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
-    return Voice(known[role], length or 1, known.get(speaker), arrays.of(cell.names.parts, there(cell), role))
+    return Voice(
+        registered[role], length or 1, registered.get(speaker), arrays.of(cell.names.parts, cell_view(cell), role)
+    )
 
 
 def _asking(cell: Cell, role: str) -> list[str]:

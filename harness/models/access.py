@@ -16,7 +16,7 @@ from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, ChatCall
-from guidebench.harness.parts import FilePart, ModelPart, There
+from guidebench.harness.parts import CellView, FilePart, ModelPart
 from guidebench.harness.settings import Bounds, Digest, Later, Transport, Unit, Variable
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Writing(ModelPart):
             return call
         return dataclasses.replace(call, max_tokens=self.max_tokens, temperature=self.temperature)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot be used in the given cell, or ""."""
         recipe = recipes.recipe(self.model)
         if recipe is None or "chat" in recipe.calls:

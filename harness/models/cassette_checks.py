@@ -2,7 +2,8 @@
 
 The file is untrusted data. It is opened read-only and without its journals, and only if its schema equals ours exactly,
 so that no view, trigger or generated column in it runs. Then each table row is checked: types, sizes, hashes, and that
-each answer fits its question. Call `verify` in a separate process (`guidebench.harness.apart`), limited to `seconds`.
+each answer fits its question. Call `verify` in a separate process (`guidebench.harness.reader_process`), limited to
+`seconds`.
 """
 
 from __future__ import annotations

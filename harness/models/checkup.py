@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-from guidebench.harness import apart, outside, registry
+from guidebench.harness import outside, reader_process, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
 from guidebench.harness.models import single_calls
@@ -135,7 +135,7 @@ def _lacking(place: Path, files: list[Path]) -> str:
 
 
 def _parameters(file: Path) -> int:
-    header = apart.read(f"{file}: reading its header", [], outside.header, file)
+    header = reader_process.read(f"{file}: reading its header", [], outside.header, file)
     return sum(map(math.prod, header.shapes.values()))
 
 

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.companions import Companion
 from guidebench.harness.errors import BudgetReached, UserError, in_role
 from guidebench.harness.execution import Models
@@ -134,7 +134,7 @@ def _ask_in_process(
 
 def _serve(connection: Connection) -> None:
     """Receive the arguments of `_ask` from a connection, and send back its return value or the exception it raised."""
-    for arguments in apart.asked(connection):
+    for arguments in reader_process.requests(connection):
         answer: CallResult | Exception
         try:
             answer = _ask(*arguments)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.texts import one_line
 
@@ -51,7 +51,7 @@ def convert(source: Path, target: Path, architecture: str = "", words: Path | No
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     files = [source] if words is None else [source, words]
     try:
-        done = apart.read(f"{source}: converting it", files, _convert, source, beside, architecture, words)
+        done = reader_process.read(f"{source}: converting it", files, _convert, source, beside, architecture, words)
         os.replace(beside, target)
     finally:
         beside.unlink(missing_ok=True)
@@ -175,7 +175,7 @@ def width(file: Path) -> int | None:
     if not file.is_file():
         return None
     try:
-        shapes = apart.read(f"{file}: reading its header", [], outside.header, file).shapes
+        shapes = reader_process.read(f"{file}: reading its header", [], outside.header, file).shapes
     except (OSError, UserError):
         return None
     match [shapes.get("text_projection"), shapes.get("text_module.fc2.weight")]:

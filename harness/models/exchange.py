@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.models import cassette_checks
 from guidebench.harness.models.backends.faults import REMOVED, secrets
@@ -134,8 +134,8 @@ def import_(file: Path, study: Path) -> int:
     if study.exists() and not study.is_dir():
         raise UserError(f"{study} is a file; name the directory of a study, or a new one")
     seconds = cassette_checks.seconds(file)
-    apart.call(f"{file}: looking at it", seconds, cassette_checks.verify, file)
-    return apart.call(f"{file}: importing it", seconds, _import, file, study)
+    reader_process.call(f"{file}: looking at it", seconds, cassette_checks.verify, file)
+    return reader_process.call(f"{file}: importing it", seconds, _import, file, study)
 
 
 def _import(file: Path, study: Path) -> int:

@@ -37,7 +37,7 @@ def model(kind: str, arguments: Mapping[str, Any], role: str = "") -> Any:
             continue
         if key not in fields:
             raise unknown("setting", key, fields)
-        chosen[fields[key].name] = settings.given(fields[key], value, key)
+        chosen[fields[key].name] = settings.from_command(fields[key], value, key)
     return config(**chosen)
 
 

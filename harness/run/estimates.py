@@ -150,7 +150,7 @@ def cached_costs(plan: Plan, places: Sequence[Slot]) -> dict[str, Cost]:
     each."""
     known: dict[str, Cost] = {}
     for cell in plan.trained if len(plan.trained) <= MANY and _directory("timings").is_dir() else ():
-        if (timing := kept(cell, setup(plan, places, cell))) is not None:
+        if (timing := cached_timing(cell, setup(plan, places, cell))) is not None:
             known[cell.id] = _cost(cell, *timing)
     return known
 
@@ -280,7 +280,7 @@ def questions(cell: Cell) -> Usage | None:
 def by_model(cell: Cell) -> list[tuple[str, Usage]]:
     """Return name and estimated usage, by role, of the foundation models that one run of `cell` calls, priced by recipe
     or settings. For a judge it is a lower bound, without clips cut short by the end of an episode and without tokens of
-    prompts and answers. For other models it is the estimate of the part that uses them (`asked` of its
+    prompts and answers. For other models it is the estimate of the part that uses them (`expected_usage` of its
     configuration)."""
     return [
         (cell.called(part), priced(cell.section(part.role), usage))
@@ -304,9 +304,9 @@ def _asked(part: Chosen, cell: Cell) -> Usage | None:
     parts, model = cell.sections, cell.section(part.role)
     if not study_models.is_recorded(model):
         return None
-    there = config.there(cell)
+    there = config.cell_view(cell)
     needing = [other for other in parts.values() if isinstance(other, Part) and part.role in other.needs]
-    told = [other.asked(there, part.role) for other in needing if isinstance(other, AskingPart)]
+    told = [other.expected_usage(there, part.role) for other in needing if isinstance(other, AskingPart)]
     found = [usage for usage in told if usage is not None]
     length = max((other.judged_transitions for other in needing if isinstance(other, ReplayPart)), default=0)
     if clips := parts["training"].steps // length if length else 0:
@@ -390,7 +390,7 @@ def timed(cells: Sequence[Cell], setups: Sequence[Setup], seconds: float) -> lis
 
 def keep(cell: Cell, how: Setup, timing: Timing, basis: Basis) -> None:
     """Cache a cell's timing. A recorded run replaces a timing of some cycles, but not vice versa."""
-    if basis == "timed" and (before := kept(cell, how)) is not None and before[1] == "recorded":
+    if basis == "timed" and (before := cached_timing(cell, how)) is not None and before[1] == "recorded":
         return
     with contextlib.suppress(OSError):  # without the cache, the cell is timed again
         content = {"schema": SCHEMA, "basis": basis, "steps": cell.steps, **timing._asdict()}
@@ -410,7 +410,7 @@ def record_run(cell: Cell, how: Setup, clock: Mapping[str, float], judging: floa
     keep(cell, how, Timing(training, evaluation, 0.0 if asked else judging, stepping), "recorded")
 
 
-def kept(cell: Cell, how: Setup) -> tuple[Timing, Basis] | None:
+def cached_timing(cell: Cell, how: Setup) -> tuple[Timing, Basis] | None:
     """Return the cached timing of a cell that differs from this one at most in steps and evaluations, or None."""
     try:
         content = json.loads(cached("timings", cell, *how).read_bytes())

@@ -31,7 +31,7 @@ from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
-from guidebench.harness.records import attempts, leases, shown
+from guidebench.harness.records import attempts, formatting, leases
 from guidebench.harness.records.leases import Fenced, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import estimates, following, readiness, stages
@@ -74,16 +74,18 @@ class Study:
 
     def __repr__(self) -> str:
         runs = ((f"{run.cell.directory}, seed {run.seed}", run.status, run.error) for run in self.runs)
-        return shown.report(self.name, self.directory, runs)
+        return formatting.report(self.name, self.directory, runs)
 
     def _repr_html_(self) -> str:
         rows = [
             (*(run.cell.names[:2]), run.cell.names.method, run.cell.variant, run.cell.model, run.cell.names.profile,
-             str(run.seed), run.status, shown.last_line(run.error))
+             str(run.seed), run.status, formatting.last_line(run.error))
             for run in self.runs
         ]  # fmt: skip
         headings = ("suite", "task", "method", "variant", "model", "profile", "seed", "status", "error")
-        return shown.table(shown.line(self.name, self.directory, (run.status for run in self.runs)), headings, rows)
+        return formatting.table(
+            formatting.line(self.name, self.directory, (run.status for run in self.runs)), headings, rows
+        )
 
 
 def directory_of(plan: Plan) -> Path:
@@ -379,7 +381,7 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
 
         digests: dict[Any, str] = {}
         for seed in plan.seeds:
-            what = demonstrations.wanted(cell, seed)
+            what = demonstrations.spec(cell, seed)
             if what not in digests:
                 digests[what] = demonstrations.prepare(cell, seed, tell).digest
             digest = digests[what]
@@ -398,7 +400,7 @@ def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str,
     found = {}
     for name in dict.fromkeys(job.cell["cell"] for job in jobs):
         cell = cells[name]
-        known = datasets.given(cell, plan.seeds)
+        known = datasets.summaries(cell, plan.seeds)
         for seed, (digests, _) in known.items():
             begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
             for role, digest in digests.items():
@@ -418,7 +420,7 @@ def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None
     asked = set()
     for job in jobs:
         cell = cells[job.cell["cell"]]
-        there = config.there(cell)
+        there = config.cell_view(cell)
         for seed in (seed for seed in job.seeds if not study.run(cell.directory, seed).path.exists()):
             suite = there.suite.of_run(seed)
             for part in (part for part in there.parts.values() if isinstance(part, AskingPart)):
@@ -537,7 +539,7 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
 def ring_bytes(cell: Cell, given: int = 0) -> int:
     """Return the maximum bytes of one run's stored transitions on disk, with datasets of `given` transitions (without
     the first frame stacks and last observations of episodes)."""
-    place = config.there(cell)
+    place = config.cell_view(cell)
     observations, actions = place.observations, place.actions
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     parts = observations.parts.values() or (observations,)

@@ -68,7 +68,7 @@ class StandIn(Silent):
         speaker = next(iter(answering.speakers(parts, role)), "")
         suite, task = cell.section("suite"), cell.names.task
         self._dialogue = cell.section(speaker).dialogue(suite, task, role) if speaker else None
-        self._array = arrays.of(parts, config.there(cell), role)
+        self._array = arrays.of(parts, config.cell_view(cell), role)
         self._kind = next(part.kind for part in parts if part.role == role)
         self._clip = clip_length(cell.sections)
         self._hand = hand_written(cell, role) if answer is None else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.models.access import Local
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -38,7 +38,7 @@ class Diffusers(Local):
     title: ClassVar[str] = "a text-to-image diffusion model that runs here"
     answers: ClassVar[tuple[str, ...]] = ("denoise",)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this model cannot be used in the given cell, or ""."""
         recipe = recipes.recipe(self.model)
         if recipe is None or "denoise" in recipe.calls:

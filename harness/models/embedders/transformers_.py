@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from guidebench.harness.models import convert
 from guidebench.harness.models.access import Local
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -38,7 +38,7 @@ class Transformers(Local):
     version: ClassVar[int] = 1
     title: ClassVar[str] = "a model of images and texts that runs here"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this embedder cannot be used in the given cell, or ""."""
         recipe = recipes.recipe(self.model)
         if recipe is None or "embed" in recipe.calls:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.models.access import Local
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -38,7 +38,7 @@ class Segmenter(Local):
     title: ClassVar[str] = "SAM 2, which segments images here"
     answers: ClassVar[tuple[str, ...]] = ("segment",)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this model cannot be used in the given cell, or ""."""
         recipe = recipes.recipe(self.model)
         if recipe is None or self.answers[0] in recipe.calls:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.access import Local
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit
 
@@ -48,9 +48,9 @@ class Transformers(Local):
     version: ClassVar[int] = 2
     title: ClassVar[str] = "a vision-language model that runs here"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if self.prompt or there.worded(self):
+        if self.prompt or view.worded(self):
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"
 

@@ -220,10 +220,10 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
     train(*words, packs=[(0, 1)], directory=directory, **job)
     whole = train(*words, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(directory)})
     assert kept(directory) == kept(whole) and len(kept(whole)) == 6
-    questions = results.load(directory, what="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
+    questions = results.load(directory, log="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
     assert len(planner.heard) == questions, "nothing that was recorded is asked, or paid, twice"
     assert {text.partition(",")[0] for text in planner.heard} == {"training", "evaluation"}
-    plans = results.load(whole, what="plans")
+    plans = results.load(whole, log="plans")
     assert plans.groupby(["seed", "step"]).size().to_dict() == {
         (seed, step): 2 for seed in (0, 1) for step in (30, 60, 90)
     }

@@ -17,7 +17,7 @@ from guidebench.harness.models import questions as asks
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, CellView
 from guidebench.harness.plan import arrays, config, matrix
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.harness.plan.names import Chosen
@@ -36,7 +36,7 @@ class Seeing(AskingPart):
     needs: ClassVar[Mapping[str, str]] = {"seer": "embedder", "critic": "judge"}
     role: ClassVar[str] = "seer"
 
-    def array(self, there: There, role: str) -> Any:
+    def array(self, view: CellView, role: str) -> Any:
         return self.spec if role == self.role else None
 
 
