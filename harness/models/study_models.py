@@ -92,7 +92,7 @@ def check(models: Models, directory: Path, configs: Sequence[Any], runs: Iterabl
     from guidebench.harness.models import cassette
 
     if configs and models.budgeted and not (directory / BUDGET).exists():
-        _count_what_was_spent(directory, bool(cassette.files(directory)))
+        _open_account(directory, bool(cassette.files(directory)))
 
 
 def check_answers(models: Models, directory: Path, configs: Sequence[Any], runs: Iterable[str] = ()) -> None:
@@ -161,7 +161,7 @@ def has_price(model: Any) -> bool:
     return model.price_in is not None or recipes.pricing(model.model) != "unknown"
 
 
-def _count_what_was_spent(directory: Path, before: bool) -> None:
+def _open_account(directory: Path, before: bool) -> None:
     """Create the budget account of a study. `before`: whether calls were made without one, whose usage it then
     counts."""
     from guidebench.harness.models import exchange
