@@ -187,8 +187,8 @@ def table(figures: Mapping[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 
-def _table_figure(figures: Mapping[str, Any], measure: str, unit: float, digits: int) -> str:
-    return "failed" if "failed" in figures else f"{figures[measure] / unit:,.{digits}f}"
+def _table_figure(figures: Mapping[str, Any], column: str, unit: float, digits: int) -> str:
+    return "failed" if "failed" in figures else f"{figures[column] / unit:,.{digits}f}"
 
 
 def main() -> None:

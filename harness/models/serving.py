@@ -53,7 +53,7 @@ WAITING = 5.0
 """Seconds between two messages that calls wait for their part of the budget."""
 
 
-class Answers(Protocol):
+class Answerer(Protocol):
     """Anything that answers calls: a desk, or scripted models directly."""
 
     waits: Callable[[], None]
@@ -118,14 +118,14 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
     heard: asyncio.Queue[Message] = asyncio.Queue()
     threading.Thread(target=_listen, args=(connection, loop, heard), daemon=True, name="ear").start()
     answering: set[asyncio.Task[None]] = set()
-    desk: Answers | None = None
+    desk: Answerer | None = None
     farewell, gone = None, False
     try:
         studio: Studio | None = None
         broken, full = "", False
         hosted = None if requests is None else HostedModel(requests, assignment.model)
         try:
-            desk = answers(assignment, hand, hosted)
+            desk = make_answerer(assignment, hand, hosted)
             desk.waits = _at_most_every(WAITING, lambda: _send(connection, ProcessReply(0, waits=True)))
             studio = await loop.run_in_executor(hand, Studio, assignment)
         except UserError as error:
@@ -163,7 +163,7 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
             shutil.rmtree(assignment.scratch, ignore_errors=True)
 
 
-def _publish(desk: Answers | None, broken: str, followers: Iterable[Path]) -> ProcessReply:
+def _publish(desk: Answerer | None, broken: str, followers: Iterable[Path]) -> ProcessReply:
     """Call the desk's `publish` and return the reply to the worker. Without a desk, publish nothing; earlier answers
     stay on this machine."""
     if desk is None:
@@ -177,7 +177,7 @@ def _publish(desk: Answers | None, broken: str, followers: Iterable[Path]) -> Pr
     return ProcessReply(0, published=True)
 
 
-def _last_action(desk: Answers, farewell: Farewell | None, gone: bool) -> Callable[[], None]:
+def _last_action(desk: Answerer, farewell: Farewell | None, gone: bool) -> Callable[[], None]:
     """Return the last action of a desk: publish if the worker has asked for it; record only the usage if others may
     hold the runs by now; else nothing, because after an error of this process the worker's next process publishes."""
 
@@ -218,7 +218,7 @@ def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyn
 
 
 async def _answer(
-    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, question: SentQuestion,
+    connection: Connection, assignment: Assignment, studio: Studio, desk: Answerer, question: SentQuestion,
     hand: ThreadPoolExecutor, hosted: HostedModel | None,
 ) -> None:  # fmt: skip
     try:
@@ -251,7 +251,7 @@ async def _answer(
 async def _converse(
     role_dialogue: RoleDialogue,
     dialogue: Dialogue,
-    desk: Answers,
+    desk: Answerer,
     frames: Array | None,
     question: SentQuestion,
     run: str,
@@ -356,7 +356,7 @@ def build_part(part: RegisteredPart) -> Any:
     return registry.get(part.kind, part.name)(**part.settings)
 
 
-def answers(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedModel | None = None) -> Answers:
+def make_answerer(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedModel | None = None) -> Answerer:
     """Return the object that answers the calls: hand-written models, or a foundation model behind a desk. `hosted`: the
     model in another process, if it is not loaded here."""
     config = build_part(assignment.model)

@@ -51,7 +51,7 @@ LOOK = 0.5
 """Seconds between two checks of the parent process and of the connections."""
 
 
-class Serving(Protocol):
+class ConnectionServer(Protocol):
     """Answers calls on connections."""
 
     def begin(self, connection: socket.socket) -> None: ...
@@ -74,7 +74,7 @@ def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
     except Exception:  # a plug-in may raise anything
         refuse(control, Greeting(mistake=traceback.format_exc()))
         return
-    serving: Serving = (
+    serving: ConnectionServer = (
         ForkPerConnection(model, control, silent_after)
         if model_request.place[0].startswith("cpu")
         else SharedLoop(model)
