@@ -192,7 +192,8 @@ def timed(update: Update, times: int) -> float:
 
 
 def row(name: str, config: CalQl, space: Observations, actions: int, rounds: int, turn: int) -> dict[str, Any]:
-    """Return steps per second of both and their ratio (median and extremes over rounds)."""
+    """Return gradient steps per second of our learner and of `Plain`, and their ratio (median and extremes over
+    rounds)."""
     batch = batch_of(space, actions, config.batch_size)
     plain = Plain(config, space, actions)
     rivals: list[Update] = [our_update(config, space, batch), lambda: plain.update(batch)]

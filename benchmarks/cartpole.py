@@ -78,7 +78,8 @@ def train_peer(start: int, turn: int) -> None:
 
 
 def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
-    """Return both rates and the median ratio; a turn is whole cycles of the schedule's 256 steps and 128 updates."""
+    """Return our and the peer's steps per second and the median ratio; a turn is whole cycles of the schedule's 256
+    steps and 128 updates."""
     ours = Contender("benchmarks.turns", cell_arguments(start, turn, CELL))
     theirs = Contender("benchmarks.cartpole", ["--contend", str(start), str(turn)])
     interleave([theirs, ours], rounds)

@@ -52,7 +52,7 @@ def one_by_one(asks: QuestionQueue, questions: Sequence[Question]) -> None:
 
 
 def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
-    """Return the seconds of all steps for either variant."""
+    """Return the seconds of all steps with one batch per step and with one question at a time, and their ratio."""
     figures: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency}
     ways: dict[str, Callable[[QuestionQueue, Sequence[Question]], None]] = {
         "batch": in_one_batch,

@@ -146,7 +146,7 @@ def our_update(suite_task: SuiteTask, learner: str, seeds: int, device: str) -> 
 def our_learner(
     suite_task: SuiteTask, learner: str, seeds: int, device: str, overrides: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Any, Any]:
-    """Return the learner of `seeds` seeds, with the suite's settings or those `given`, and a random batch."""
+    """Return the learner of `seeds` seeds, with the suite's settings changed by `overrides`, and a random batch."""
     import numpy as np
 
     from guidebench.harness import registry, settings
@@ -176,8 +176,8 @@ def our_learner(
 
 
 def update_of(learner: Any, batch: Any) -> Update:
-    """Return a function that makes a gradient step of a learner on a batch; every `utd` of them belong to the next
-    environment step, so that as many as in training include the actor."""
+    """Return a function that makes a gradient step of a learner on a batch. Every `utd` calls count as one environment
+    step, so that the actor is updated in as many of them as in training."""
     import numpy as np
 
     config, active, taken = learner.config, np.ones(len(learner.seeds), bool), itertools.count()

@@ -180,7 +180,7 @@ def contend(name: str, start: int, turn: int) -> None:
 
 def after_each_advance(turns: Turns) -> Callable[[], bool]:
     """Return a stop function for a worker that counts steps of its training loop. `Turns` itself would also count the
-    looks that the loop takes while it waits for a vector."""
+    loop's checks while it waits for a vector."""
     advance, ended = training.Loop.advance, False
 
     def advanced(loop: training.Loop, phase: RunPhase) -> None:

@@ -78,7 +78,7 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
     spaces = {kind: Crafter(observation=kind).spaces("game")[0] for kind in KINDS}  # type: ignore[arg-type]
 
     def captioned() -> str:
-        """Every step makes its caption, so its time is part of every figure above; `do` takes longest."""
+        """Return the caption of `do`, which takes longest. Every step makes one, so its time is part of all figures."""
         return caption(before(player, "do"), player, "do")
 
     return {

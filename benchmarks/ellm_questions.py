@@ -41,7 +41,7 @@ MILLION = 1_000_000
 
 def counted(suite: Any, task: str, steps: int, possible: bool) -> dict[str, Any]:
     """Play and return the number of distinct texts of each of `KINDS` at growing numbers of steps, the share of steps
-    that did something, and the microseconds by which telling lengthens a step."""
+    that did something, and the microseconds that the text of a state takes."""
     played, deeds, rng = suite.make(task), frozenset(suite.deeds(task)), np.random.default_rng(0)
     played.reset(0)
     met: dict[str, set[str]] = {kind: set() for kind in KINDS}
@@ -75,7 +75,8 @@ def counted(suite: Any, task: str, steps: int, possible: bool) -> dict[str, Any]
 
 
 def extrapolated(at_fifth: int, final: int, steps: int) -> float:
-    """Return the count after a million steps of the power law through those at a fifth of the steps and at all."""
+    """Return the count after a million steps by the power law through the counts at a fifth of `steps` and at
+    `steps`."""
     power = math.log(max(final, 1) / max(at_fifth, 1)) / math.log(5)
     return final * (MILLION / steps) ** power
 

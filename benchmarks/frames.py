@@ -24,7 +24,7 @@ from guidebench.suites.ogbench_scene.task import Scene
 
 
 def measure(rounds: int, size: int, moments: int) -> dict[str, Any]:
-    """Return seconds per frame of each, and the speed ratio."""
+    """Return seconds per frame of our drawer and of the package, and the ratio of their speeds."""
     mujoco.gl_context.GLContext = gl.context  # both use the same OpenGL, whatever MUJOCO_GL says
     task, random = Scene("task3"), np.random.default_rng(0)
     env = task._env

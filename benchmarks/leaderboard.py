@@ -113,7 +113,7 @@ def _run(seed: int, steps: int) -> dict[str, Any]:
 
 
 def _rows(path: Path, identity: dict[str, Any], success: Any) -> None:
-    """Return the evaluation rows of a finished run; `success` [evaluations, episodes]."""
+    """Write the evaluation rows of a finished run; `success` [evaluations, episodes]."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

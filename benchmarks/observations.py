@@ -61,7 +61,8 @@ class NamedTask:
 
 
 def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
-    """Return both rates and the median ratio; a turn is whole cycles of the schedule's 256 steps and 128 updates."""
+    """Return the steps per second with both kinds of observation and the median ratio; a turn is whole cycles of the
+    schedule's 256 steps and 128 updates."""
     contenders = {
         name: Contender("benchmarks.observations", ["--contend", name, "--start", str(start), "--turn", str(turn)])
         for name in SUITES

@@ -29,7 +29,7 @@ OBSERVED, LENGTH, MEMBERS, BATCH, HIDDEN = 17, 10, 3, 128, (256, 256, 256)
 
 
 def training(task: str, profile: str, pairs: int, turns: int, settings: Mapping[str, int]) -> dict[str, Any]:
-    """Return steps per second of both, and the median, lowest and highest ratio over pairs."""
+    """Return steps per second of PEBBLE and of SAC, and the median, lowest and highest ratio over pairs."""
     every, start = settings["guide.every"], settings["guide.pretraining"] + settings["guide.every"] // 2
     pair_rates: list[dict[str, float]] = []
     for _ in range(pairs):

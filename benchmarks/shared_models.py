@@ -30,7 +30,7 @@ STUDY = (
     "learner.learning_starts=64", "seeds=4", "workers=2", "probes=0", "report=false", "device=cpu",
 )  # fmt: skip
 EVERY = 0.1
-"""Seconds between two looks at the memory."""
+"""Seconds between two measurements of the memory."""
 FIELDS = ("seconds", "processor", "gibibytes", "loads")
 
 

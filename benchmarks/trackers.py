@@ -81,7 +81,8 @@ def plug_in(directory: Path) -> None:
 
 @contextmanager
 def following(name: str, study: Path, packages: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Follow a study as a command does that trains it; the process and those it starts are one group."""
+    """Start a process in which a tracker follows a study, as a training command does; it and its children are one
+    process group, which is killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "guidebench.harness.trackers.beside", str(study), name],
         env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(packages)))},
@@ -136,8 +137,8 @@ def measure(rounds: int, start: int, turn: int, every: int, cell_settings: dict[
 
 
 def never_stopped(ratio: Any) -> Any:
-    """Return the ratio, or the ends of its interval, of a tracker that is never stopped: in a turn of its own a tracker
-    has the points of a whole round."""
+    """Return a ratio, or the ends of its interval, scaled to a tracker that is never stopped: in its own turn a tracker
+    here handles the points of a whole round."""
     return (1 + (np.asarray(ratio) - 1) / (len(ALONE) + len(TRACKERS))).tolist()
 
 

@@ -86,7 +86,7 @@ class Client:
         self._version = ""
 
     def until(self, text: str) -> float:
-        """Return the time at which the table of results has the text."""
+        """Wait until the table of results shows a text; return the time, by `time.perf_counter`."""
         while True:
             line = self._stream.readline()
             version = json.loads(line[6:])["versions"]["results"] if line.startswith(b"data: ") else self._version

@@ -125,7 +125,7 @@ def _publish(source: Path, target: Path, followers: Iterable[Path] = ()) -> None
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a file exists, by opening it, because an answer without that may come from a stale cache."""
+    """Return whether a file exists. It is opened, because a mere look-up may be answered from a stale cache."""
     try:
         with open(path, "rb"):
             return True

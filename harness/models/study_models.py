@@ -174,7 +174,7 @@ def _open_account(directory: Path, before: bool) -> None:
 
 
 def settle(directory: Path, finished: Collection[str] = (), alone: Callable[[], bool] = lambda: True) -> None:
-    """Merge the shards of model processes that have ended, count what was spent on several machines, and drop the
+    """Merge the shards of model processes that have ended, add what was spent in grants to the account, and drop the
     arrays that answered the runs `finished` (CELL/SEED). Do nothing unless `alone()` returns that no other machine uses
     the files; it is called while none can begin to."""
     from guidebench.harness.models import cassette, grants

@@ -128,7 +128,7 @@ class Judging:
         return False
 
     def _short(self, inputs: Mapping[str, Any], clips: Sequence[Array], prefix: int) -> torch.Tensor:
-        """Compute the logits with equal frames encoded once, continuing from the cached prefix of `kept` tokens."""
+        """Compute the logits with equal frames encoded once, continuing from the cached prefix of `prefix` tokens."""
         inputs = with_frame_features(self._loaded.model, inputs, clips)
         return self._resumed(inputs, prefix) if prefix else self._full(inputs)
 
