@@ -33,22 +33,22 @@ BATCHES = 5
 """Batches of a turn."""
 
 
-def ours(points: Array, particles: Array, own: Array, numbers: Array) -> Array:
+def ours(points: Array, particles: Array, row_numbers: Array, numbers: Array) -> Array:
     """Return rewards [1, N] as the guide computes them."""
-    left_out = torch.from_numpy(not_counted(own, numbers))
+    left_out = torch.from_numpy(not_counted(row_numbers, numbers))
     features = torch.from_numpy(points)
     away = nearest(features, features if particles is points else torch.from_numpy(particles), left_out, K)
     return reward(away.numpy(), SCALE, 1.0)
 
 
-def loop(points: Array, particles: Array, own: Array, numbers: Array) -> Array:
+def loop(points: Array, particles: Array, row_numbers: Array, numbers: Array) -> Array:
     """Return the same rewards [1, N], point by point."""
-    found = np.empty((1, points.shape[1]))
-    for place, (point, number) in enumerate(zip(points[0], own[0], strict=True)):
+    rewards = np.empty((1, points.shape[1]))
+    for place, (point, number) in enumerate(zip(points[0], row_numbers[0], strict=True)):
         away = np.linalg.norm(particles[0] - point, axis=1)
         away[numbers[0] == number] = np.inf
-        found[0, place] = np.log(1.0 + np.partition(away, K)[:K].mean())
-    return found
+        rewards[0, place] = np.log(1.0 + np.partition(away, K)[:K].mean())
+    return rewards
 
 
 def measure(rounds: int) -> dict[str, Any]:
@@ -58,22 +58,22 @@ def measure(rounds: int) -> dict[str, Any]:
         rng = np.random.default_rng(0)
         points = np.tanh(rng.standard_normal((1, count, features), np.float32))
         particles = np.tanh(rng.standard_normal((1, sample, features), np.float32)) if sample else points
-        own = np.arange(count)[None]
-        given = (points, particles, own, np.arange(sample)[None] + count if sample else own)
-        np.testing.assert_allclose(ours(*given), loop(*given), rtol=1e-5)
+        row_numbers = np.arange(count)[None]
+        arguments = (points, particles, row_numbers, np.arange(sample)[None] + count if sample else row_numbers)
+        np.testing.assert_allclose(ours(*arguments), loop(*arguments), rtol=1e-5)
         times: dict[str, list[float]] = {"ours": [], "loop": []}
         ways: tuple[tuple[str, Callable[..., Array]], ...] = (("ours", ours), ("loop", loop))
         for number in range(rounds):
             for name, way in ways[:: 1 if number % 2 else -1]:
                 start = time.process_time()
                 for _ in range(BATCHES):
-                    way(*given)
+                    way(*arguments)
                 times[name].append((time.process_time() - start) / BATCHES)
-        each = sorted(b / a for a, b in zip(times["ours"], times["loop"], strict=True))
+        ratios = sorted(b / a for a, b in zip(times["ours"], times["loop"], strict=True))
         rows.append({
             "points": count, "among": sample or count, "features": features,
             **{f"{name}_per_second": count / statistics.median(taken) for name, taken in times.items()},
-            "ratio": statistics.median(each), "lowest": each[0], "highest": each[-1],
+            "ratio": statistics.median(ratios), "lowest": ratios[0], "highest": ratios[-1],
         })  # fmt: skip
     return {"rounds": rounds, "neighbours": K, "load": [load, os.getloadavg()[0]], "rows": rows}
 
@@ -82,16 +82,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=25, help="turns of each (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    found = measure(asked.rounds)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.rounds)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"points per second with {K} neighbours, {asked.rounds} rounds, load {found['load']}")
-    for row in found["rows"]:
-        what = f"{row['points']} among {row['among']:,}, {row['features']} features"
+    print(f"points per second with {K} neighbours, {options.rounds} rounds, load {figures['load']}")
+    for row in figures["rows"]:
+        sizes = f"{row['points']} among {row['among']:,}, {row['features']} features"
         rates = f"{row['ours_per_second']:10,.0f}/s{row['loop_per_second']:10,.0f}/s"
-        print(f"{what:32}{rates}{row['ratio']:7.1f}  ({row['lowest']:.1f} to {row['highest']:.1f})")
+        print(f"{sizes:32}{rates}{row['ratio']:7.1f}  ({row['lowest']:.1f} to {row['highest']:.1f})")
 
 
 if __name__ == "__main__":

@@ -71,10 +71,10 @@ def store(directory: Path, seeds: int, capacity: int, columns: tuple[TransitionC
 
 
 def fill(storage: Storage, seeds: int, count: int) -> None:
-    seen, none = np.zeros((seeds, 4), np.float32), np.zeros(seeds, bool)
+    observation, none = np.zeros((seeds, 4), np.float32), np.zeros(seeds, bool)
     transition = Transition(
-        seen, np.zeros(seeds, np.int16), np.zeros(seeds, np.float32), none, none, seen, np.zeros((seeds, 0), bool),
-        None, none,
+        observation, np.zeros(seeds, np.int16), np.zeros(seeds, np.float32), none, none, observation,
+        np.zeros((seeds, 0), bool), None, none,
     )  # fmt: skip
     for _ in range(count):
         storage.append(transition)
@@ -84,9 +84,9 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
     """Return for each encoding the bytes per transition in pipe, cassette and ring, and the microseconds per transition
     from the model's answer to the ring and from the cassette to the ring."""
     random = np.random.default_rng(0)
-    here, there = Pipe()
+    sender, receiver = Pipe()
     ear = ThreadPoolExecutor(1)
-    found: dict[str, dict[str, float]] = {}
+    figures: dict[str, dict[str, float]] = {}
     ways = {"float16": EmbedCall, "float32": EmbedCall, "JSON": Listed}
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -105,12 +105,14 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
         def arrive(way: str, value: Array) -> None:
             """Move an answer from the model process into the ring."""
             if way == "JSON":
-                said: Any = value.astype(np.float64).tolist()
+                answer_value: Any = value.astype(np.float64).tolist()
             else:
-                said, _ = fitted(value, Declared(ArraySpec("vector", (numbers,), way), "guide 'mine'", "seer"), stretch)
-            message = ProcessReply(1, CallResult(said, "", TOOK, TOOK))
-            coming = ear.submit(there.recv)  # a pipe's buffer is smaller than an answer
-            here.send(message)
+                answer_value, _ = fitted(
+                    value, Declared(ArraySpec("vector", (numbers,), way), "guide 'mine'", "seer"), stretch
+                )
+            message = ProcessReply(1, CallResult(answer_value, "", TOOK, TOOK))
+            coming = ear.submit(receiver.recv)  # a pipe's buffer is smaller than an answer
+            sender.send(message)
             got = coming.result().outcome.value
             sizes[way] = len(ForkingPickler.dumps(message)) if way not in sizes else sizes[way]
             stores[way].apply("vector", 0, keys, np.asarray(got, _dtype(way)))
@@ -128,22 +130,22 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
                     arrive(way, vectors)
 
                 def replay(way: str = way, call: Any = call, asker: Asker = asker) -> None:
-                    told = cassettes[way].find(call, asker)
-                    assert told is not None
-                    arrive(way, told.value)
+                    outcome = cassettes[way].find(call, asker)
+                    assert outcome is not None
+                    arrive(way, outcome.value)
 
                 live[way].append(_seconds(record))
                 replayed[way].append(_seconds(replay))
         for way in ways:
             cassettes[way].close()
-            found[way] = {
+            figures[way] = {
                 "pipe_bytes": sizes[way] / stretch,
                 "cassette_bytes": (directory / f"shard-{way}.sqlite").stat().st_size / stretch / questions,
                 "ring_bytes": numbers * np.dtype(_dtype(way)).itemsize,
                 "live_microseconds": 1e6 * statistics.median(live[way]) / stretch,
                 "replay_microseconds": 1e6 * statistics.median(replayed[way]) / stretch,
             }
-    return found
+    return figures
 
 
 def _dtype(way: str) -> str:
@@ -167,7 +169,7 @@ def saved(storage: Storage, directory: Path, seeds: int, step: int) -> tuple[flo
 def checkpoint(numbers: int, transitions: int, seeds: int, repeats: int) -> dict[str, Any]:
     """Return seconds and bytes of writing a checkpoint of all seeds and seconds of loading it, without and with a late
     column, and the additional cost of JSON answers."""
-    found: dict[str, Any] = {"transitions": transitions, "seeds": seeds, "numbers": numbers}
+    figures: dict[str, Any] = {"transitions": transitions, "seeds": seeds, "numbers": numbers}
     random = np.random.default_rng(0)
     for dtype in ("", "float16"):
         with tempfile.TemporaryDirectory() as name:
@@ -190,14 +192,14 @@ def checkpoint(numbers: int, transitions: int, seeds: int, repeats: int) -> dict
             states = [storage.state(row) for row in range(seeds)]
             fresh = store(Path(name), seeds, transitions, columns)
             way = "late_column" if dtype else "none"
-            found[f"{way}_seconds"] = statistics.median(seconds for seconds, _ in rows)
-            found[f"{way}_bytes"] = rows[-1][1]
-            found[f"{way}_resume_seconds"] = _seconds(
+            figures[f"{way}_seconds"] = statistics.median(seconds for seconds, _ in rows)
+            figures[f"{way}_bytes"] = rows[-1][1]
+            figures[f"{way}_resume_seconds"] = _seconds(
                 lambda fresh=fresh, states=states: [fresh.load_state(row, state) for row, state in enumerate(states)]
             )
             if dtype:
                 ring = Path(name) / "seed-0" / "replay" / "vector.bin"
-                found["ring_bytes"] = seeds * ring.stat().st_blocks * 512
+                figures["ring_bytes"] = seeds * ring.stat().st_blocks * 512
     count = min(SCALED, transitions)
     listed = random.normal(size=(count, numbers)).astype(np.float32).tolist()
     with tempfile.TemporaryDirectory() as name:
@@ -211,13 +213,16 @@ def checkpoint(numbers: int, transitions: int, seeds: int, repeats: int) -> dict
 
         times = [_seconds(write) for _ in range(repeats)]
         scale = transitions * seeds / count
-        found["json_seconds"], found["json_bytes"] = statistics.median(times) * scale, path.stat().st_size * scale
-    return found
+        figures["json_seconds"], figures["json_bytes"] = statistics.median(times) * scale, path.stat().st_size * scale
+    return figures
 
 
 def measure(numbers: int, stretch: int, questions: int, transitions: int, seeds: int, repeats: int) -> dict[str, Any]:
     rows = answers(numbers, stretch, questions)
-    ratios = {way: {what: rows["JSON"][what] / figure for what, figure in row.items()} for way, row in rows.items()}
+    ratios = {
+        way: {measure_name: rows["JSON"][measure_name] / figure for measure_name, figure in row.items()}
+        for way, row in rows.items()
+    }
     return {
         "numbers": numbers, "answers": rows, "ratios": ratios,
         "checkpoint": checkpoint(numbers, transitions, seeds, repeats),
@@ -233,16 +238,21 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    asked = parser.parse_args()
-    found = measure(asked.numbers, asked.stretch, asked.questions, asked.transitions, asked.seeds, asked.repeats)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    costs = measure(
+        options.numbers, options.stretch, options.questions, options.transitions, options.seeds, options.repeats
+    )
+    if options.json:
+        print(json.dumps(costs))
         return
-    print(f"{'a transition':24}" + "".join(f"{way:>12}{'x JSON':>9}" for way in found["answers"]))
-    for what in found["answers"]["JSON"]:
-        figures = ((row[what], found["ratios"][way][what]) for way, row in found["answers"].items())
-        print(f"{what.replace('_', ' '):24}" + "".join(f"{figure:12,.1f}{ratio:9.2f}" for figure, ratio in figures))
-    row = found["checkpoint"]
+    print(f"{'a transition':24}" + "".join(f"{way:>12}{'x JSON':>9}" for way in costs["answers"]))
+    for measure_name in costs["answers"]["JSON"]:
+        figures = ((row[measure_name], costs["ratios"][way][measure_name]) for way, row in costs["answers"].items())
+        print(
+            f"{measure_name.replace('_', ' '):24}"
+            + "".join(f"{figure:12,.1f}{ratio:9.2f}" for figure, ratio in figures)
+        )
+    row = costs["checkpoint"]
     print(f"\ncheckpoint of {row['seeds']} seeds, {row['transitions']:,} transitions of {row['numbers']:,} numbers")
     for way in ("none", "late_column", "json"):
         print(f"{way.replace('_', ' '):24}{row[f'{way}_seconds']:12.2f} s{row[f'{way}_bytes'] / 1e6:14,.1f} MB")

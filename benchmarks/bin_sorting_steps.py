@@ -32,8 +32,8 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
 
     task: Any = BinSorting(observation="state").make("sorting")
     actions = np.random.default_rng(0).uniform(-1, 1, (steps, 7))
-    own = ModelDrawer(dynamics.model(), drawing.SNAPSHOT, "side", (100, 100), rows=drawing.ROWS)
-    drawers = {"own_meshes": own, "coarse_meshes": BinDrawing().spawn("sorting")}
+    own_mesh_drawer = ModelDrawer(dynamics.model(), drawing.SNAPSHOT, "side", (100, 100), rows=drawing.ROWS)
+    drawers = {"own_meshes": own_mesh_drawer, "coarse_meshes": BinDrawing().spawn("sorting")}
     rates: dict[str, list[float]] = {name: [] for name in ("random", "policy", *drawers)}
     resets: list[float] = []
     for _ in range(rounds):
@@ -60,7 +60,7 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         "opengl": gl.backend(),
         "steps": steps,
         "rounds": rounds,
-        "kinds": {name: spread(found) for name, found in rates.items()},
+        "kinds": {name: spread(kind_rates) for name, kind_rates in rates.items()},
         "reset_seconds": statistics.median(resets),
     }
 
@@ -70,14 +70,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--steps", type=int, default=400, help="steps of each kind in a round (default 400)")
-    given = parser.parse_args()
-    found = measure(given.rounds, given.steps)
-    if given.json:
-        print(json.dumps(found, indent=2))
+    options = parser.parse_args()
+    figures = measure(options.rounds, options.steps)
+    if options.json:
+        print(json.dumps(figures, indent=2))
         return
-    for name, row in found["kinds"].items():
+    for name, row in figures["kinds"].items():
         print(f"{name:14}{row['per_second']:8.0f} a second  ({row['lowest']:.0f} to {row['highest']:.0f})")
-    print(f"reset         {1e3 * found['reset_seconds']:8.1f} ms")
+    print(f"reset         {1e3 * figures['reset_seconds']:8.1f} ms")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def batch_of(space: Observations, actions: int, size: int) -> Batch:
     """Return random transitions [1, size]."""
     rng = np.random.default_rng(0)
 
-    def seen() -> Any:
+    def observations() -> Any:
         shape = (1, size, *space.shape)
         return rng.integers(0, 256, shape).astype(np.uint8) if space.dtype == "uint8" else normal(*space.shape)
 
@@ -48,10 +48,10 @@ def batch_of(space: Observations, actions: int, size: int) -> Batch:
         return rng.standard_normal((1, size, *shape), np.float32)
 
     return Batch(
-        observation=seen(),
+        observation=observations(),
         action=np.tanh(normal(actions)),
         reward=normal(),
-        next_observation=seen(),
+        next_observation=observations(),
         terminated=rng.random((1, size)) < 0.02,
         weight=None,
         columns={"return": normal()},
@@ -90,8 +90,8 @@ class Convolutions(nn.Module):
         self.layers = nn.Sequential(*made, nn.Flatten(), nn.Linear(height * width * channels, features))
         self.norm = nn.LayerNorm(features)
 
-    def forward(self, seen: Tensor) -> Tensor:
-        return F.relu(self.norm(self.layers(seen.permute(0, 3, 1, 2).float() / 255)))
+    def forward(self, images: Tensor) -> Tensor:
+        return F.relu(self.norm(self.layers(images.permute(0, 3, 1, 2).float() / 255)))
 
 
 class Plain:
@@ -132,9 +132,9 @@ class Plain:
         """Take one gradient step of critics, actor, temperature and targets."""
         config, count = self.config, self.config.cql_actions
         columns = (batch.observation, batch.action, batch.reward, batch.next_observation, batch.terminated)
-        seen, action, reward, following, terminated = (torch.as_tensor(column[0]) for column in columns)
+        observation, action, reward, following, terminated = (torch.as_tensor(column[0]) for column in columns)
         returns = torch.as_tensor(batch.columns["return"][0]).unsqueeze(1)
-        features, next_features = self.encoder(seen), self.encoder(following)
+        features, next_features = self.encoder(observation), self.encoder(following)
 
         def repeated(of: Tensor) -> Tensor:
             return of.unsqueeze(1).expand(-1, count, -1)
@@ -142,26 +142,29 @@ class Plain:
         with torch.no_grad():
             next_actions, _ = self.drawn(repeated(next_features))
             target = torch.min(*self.values(self.targets, self.target_encoder(following), next_actions)).max(1).values
-            wanted = reward + config.discount * (1 - terminated.float()) * target
+            td_target = reward + config.discount * (1 - terminated.float()) * target
             random = 2 * torch.rand(len(reward), count, self.actions) - 1
             own_actions, own_log = self.drawn(repeated(features))
             next_actions, next_log = self.drawn(repeated(next_features))
         loss = torch.zeros(())
-        uniform, own = self.values(self.critics, features, random), self.values(self.critics, features, own_actions)
+        uniform, policy_values = (
+            self.values(self.critics, features, random),
+            self.values(self.critics, features, own_actions),
+        )
         coming = self.values(self.critics, features, next_actions)
         for number, q in enumerate(self.values(self.critics, features, action)):
             every = [
                 uniform[number] - self.actions * math.log(0.5),
                 torch.maximum(coming[number], returns) - next_log,
-                torch.maximum(own[number], returns) - own_log,
+                torch.maximum(policy_values[number], returns) - own_log,
             ]
             gap = torch.cat(every, 1).logsumexp(1) - q
-            loss = loss + F.mse_loss(q, wanted) + config.cql_weight * gap.mean()
+            loss = loss + F.mse_loss(q, td_target) + config.cql_weight * gap.mean()
         self.critic_optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.critic_optimiser.step()
 
-        features = self.encoder(seen).detach()
+        features = self.encoder(observation).detach()
         action, log_probability = self.drawn(features)
         value = torch.min(*self.values(self.critics, features, action))
         actor_loss = (self.log_alpha.exp().detach() * log_probability - value).mean()
@@ -189,21 +192,22 @@ def timed(update: Update, times: int) -> float:
 
 
 def row(name: str, config: CalQl, space: Observations, actions: int, rounds: int, turn: int) -> dict[str, Any]:
-    """Return steps per second of both and their ratio (median and extremes over rounds)."""
+    """Return gradient steps per second of our learner and of `Plain`, and their ratio (median and extremes over
+    rounds)."""
     batch = batch_of(space, actions, config.batch_size)
     plain = Plain(config, space, actions)
     rivals: list[Update] = [our_update(config, space, batch), lambda: plain.update(batch)]
     for rival in rivals:
         timed(rival, 2)
     taken = [[timed(rival, turn) for rival in rivals] for _ in range(rounds)]
-    found = sorted(theirs / ours for ours, theirs in taken)
+    speedups = sorted(theirs / ours for ours, theirs in taken)
     return {
         "observations": name,
         "ours_per_second": 1 / statistics.median(ours for ours, _ in taken),
         "plain_per_second": 1 / statistics.median(theirs for _, theirs in taken),
-        "ratio": statistics.median(found),
-        "ratio_lowest": found[0],
-        "ratio_highest": found[-1],
+        "ratio": statistics.median(speedups),
+        "ratio_lowest": speedups[0],
+        "ratio_highest": speedups[-1],
     }
 
 
@@ -217,21 +221,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="turns of each (default %(default)s)")
     parser.add_argument("--turn", type=int, default=10, help="steps of a turn (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    config = CalQl(hidden=tuple(asked.hidden), batch_size=asked.batch, learning_starts=asked.batch)
-    spaces = {f"vector of {asked.observed}": Observations((asked.observed,), "float32")}
-    if asked.image:
-        spaces[f"image of {asked.image}"] = Observations((asked.image, asked.image, 3), "uint8")
-    rows = [row(name, config, space, asked.actions, asked.rounds, asked.turn) for name, space in spaces.items()]
-    if asked.json:
-        print(json.dumps({"rows": rows, "batch": asked.batch, "hidden": asked.hidden, "actions": asked.actions}))
+    config = CalQl(hidden=tuple(options.hidden), batch_size=options.batch, learning_starts=options.batch)
+    spaces = {f"vector of {options.observed}": Observations((options.observed,), "float32")}
+    if options.image:
+        spaces[f"image of {options.image}"] = Observations((options.image, options.image, 3), "uint8")
+    rows = [row(name, config, space, options.actions, options.rounds, options.turn) for name, space in spaces.items()]
+    if options.json:
+        print(json.dumps({"rows": rows, "batch": options.batch, "hidden": options.hidden, "actions": options.actions}))
         return
     print("| observations | ours per second | plain PyTorch | ratio |\n|---|---|---|---|")
-    for found in rows:
-        rates = f"{found['ours_per_second']:.1f} | {found['plain_per_second']:.1f}"
-        spread = f"{found['ratio']:.2f} ({found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})"
-        print(f"| {found['observations']} | {rates} | {spread} |")
+    for table_row in rows:
+        rates = f"{table_row['ours_per_second']:.1f} | {table_row['plain_per_second']:.1f}"
+        spread = f"{table_row['ratio']:.2f} ({table_row['ratio_lowest']:.2f} to {table_row['ratio_highest']:.2f})"
+        print(f"| {table_row['observations']} | {rates} | {spread} |")
 
 
 if __name__ == "__main__":

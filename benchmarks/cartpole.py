@@ -78,20 +78,21 @@ def train_peer(start: int, turn: int) -> None:
 
 
 def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
-    """Return both rates and the median ratio; a turn is whole cycles of the schedule's 256 steps and 128 updates."""
+    """Return our and the peer's steps per second and the median ratio; a turn is whole cycles of the schedule's 256
+    steps and 128 updates."""
     ours = Contender("benchmarks.turns", cell_arguments(start, turn, CELL))
     theirs = Contender("benchmarks.cartpole", ["--contend", str(start), str(turn)])
     interleave([theirs, ours], rounds)
     ours.close(), theirs.close()
-    found = ratios(theirs, ours)
+    speedups = ratios(theirs, ours)
     return {
         "rounds": rounds,
         "turn": turn,
         "ours_steps_per_second": rate(ours, turn),
         "peer_steps_per_second": rate(theirs, turn),
-        "ratio": statistics.median(found),
-        "ratio_lowest": found[0],
-        "ratio_highest": found[-1],
+        "ratio": statistics.median(speedups),
+        "ratio_lowest": speedups[0],
+        "ratio_highest": speedups[-1],
         "processor_ratio": statistics.median(ratios(theirs, ours, "processor")),
         "versions": {name: importlib.metadata.version(name) for name in ("torch", "stable-baselines3", "gymnasium")},
     }
@@ -107,8 +108,8 @@ def returns(
 
     total = int(settings["steps"])
     environment = gymnasium.make(task)
-    known = environment.spec.reward_threshold  # type: ignore[union-attr]
-    threshold = math.inf if known is None else known
+    reward_threshold = environment.spec.reward_threshold  # type: ignore[union-attr]
+    threshold = math.inf if reward_threshold is None else reward_threshold
     record = guidebench.Recorder(
         study, suite="classic", task=task, method=method, learner="sb3", seed=seed, steps=total,
         settings={**settings, "stable_baselines3": importlib.metadata.version("stable-baselines3")},
@@ -147,19 +148,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="with --returns (default %(default)s)")
     parser.add_argument("--steps", type=int, help="with --returns: fewer steps than the schedule's 50,000")
     parser.add_argument("--contend", nargs=2, type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if importlib.util.find_spec(PEER) is None:
         parser.error("stable-baselines3 is not installed here; make the peers' environment (see --help)")
-    if asked.contend:
-        train_peer(*asked.contend)
+    if options.contend:
+        train_peer(*options.contend)
         return
-    if asked.returns:
-        for seed in range(asked.seeds):
+    if options.returns:
+        for seed in range(options.seeds):
             model, settings = peer(seed)
-            settings["steps"] = asked.steps or settings["steps"]
+            settings["steps"] = options.steps or settings["steps"]
             every = min(5_000, settings["steps"])
             returns(
-                asked.returns,
+                options.returns,
                 model,
                 settings,
                 task="CartPole-v1",
@@ -169,16 +170,18 @@ def main() -> None:
                 episodes=10,
             )
         return
-    found = speed(asked.rounds, asked.start, asked.turn)
-    if asked.json:
-        print(json.dumps(found))
+    figures = speed(options.rounds, options.start, options.turn)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"DQN on CartPole-v1, {asked.rounds} turns of {asked.turn:,} training steps each, one thread")
-    print(f"Stable-Baselines3 {found['peer_steps_per_second']:8,.0f} steps/s")
-    print(f"guidebench        {found['ours_steps_per_second']:8,.0f} steps/s")
-    print(f"ratio             {found['ratio']:8.2f}  ({found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})")
-    print(f"                  {found['processor_ratio']:8.2f}  by processor time")
-    print("versions: " + ", ".join(f"{name} {version}" for name, version in found["versions"].items()))
+    print(f"DQN on CartPole-v1, {options.rounds} turns of {options.turn:,} training steps each, one thread")
+    print(f"Stable-Baselines3 {figures['peer_steps_per_second']:8,.0f} steps/s")
+    print(f"guidebench        {figures['ours_steps_per_second']:8,.0f} steps/s")
+    print(
+        f"ratio             {figures['ratio']:8.2f}  ({figures['ratio_lowest']:.2f} to {figures['ratio_highest']:.2f})"
+    )
+    print(f"                  {figures['processor_ratio']:8.2f}  by processor time")
+    print("versions: " + ", ".join(f"{name} {version}" for name, version in figures["versions"].items()))
 
 
 if __name__ == "__main__":

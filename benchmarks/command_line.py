@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import started
+from benchmarks import benchmark_process
 
 
 def matrix(cells: int) -> list[str]:
@@ -33,7 +33,7 @@ def seconds(arguments: Sequence[str], repeats: int) -> float:
     times = []
     for _ in range(repeats + 1):
         begun = time.perf_counter()
-        process = started.start(sys.executable, "guidebench.__main__", arguments, stdout=subprocess.PIPE)
+        process = benchmark_process.start(sys.executable, "guidebench.__main__", arguments, stdout=subprocess.PIPE)
         with process.stdout as output:
             output.read()
         if code := process.wait():
@@ -56,14 +56,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15, help="processes for --help; a third for the dry run")
     parser.add_argument("--cells", type=int, default=10_000)
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
-    asked = parser.parse_args()
-    found = measure(asked.repeats, asked.cells)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.repeats, options.cells)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"bench --help                    {found['help_seconds']:6.3f} s")
-    print(f"bench list                      {found['list_seconds']:6.3f} s")
-    print(f"bench run … --dry-run           {found['dry_run_seconds']:6.3f} s  ({asked.cells:,} cells)")
+    print(f"bench --help                    {figures['help_seconds']:6.3f} s")
+    print(f"bench list                      {figures['list_seconds']:6.3f} s")
+    print(f"bench run … --dry-run           {figures['dry_run_seconds']:6.3f} s  ({options.cells:,} cells)")
 
 
 if __name__ == "__main__":

@@ -33,30 +33,33 @@ from guidebench.harness.plan import matrix
 def snapshots(suite: Any, count: int) -> list[Array]:
     """Return the initial snapshots of `count` distinct layouts."""
     task = suite.make("8x8")
-    found: dict[bytes, Array] = {}
+    layouts: dict[bytes, Array] = {}
     for seed in itertools.count():
         task.reset(seed)
-        found.setdefault(task.snapshot().tobytes(), task.snapshot())
-        if len(found) == count:
-            return list(found.values())
+        layouts.setdefault(task.snapshot().tobytes(), task.snapshot())
+        if len(layouts) == count:
+            return list(layouts.values())
     raise AssertionError("the loop over layouts ends only by returning")
 
 
-def together(asks: QuestionQueue, questions: Sequence[Question]) -> None:
-    asks.values(asks.send([(each, f"evaluation/0/{each.episode}") for each in questions], 0), lambda: False)
+def in_one_batch(asks: QuestionQueue, questions: Sequence[Question]) -> None:
+    asks.values(asks.send([(question, f"evaluation/0/{question.episode}") for question in questions], 0), lambda: False)
 
 
-def apart(asks: QuestionQueue, questions: Sequence[Question]) -> None:
-    for each in questions:
-        together(asks, [each])
+def one_by_one(asks: QuestionQueue, questions: Sequence[Question]) -> None:
+    for question in questions:
+        in_one_batch(asks, [question])
 
 
 def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
-    """Return the seconds of all steps for either variant."""
-    found: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency}
-    ways: dict[str, Callable[[QuestionQueue, Sequence[Question]], None]] = {"batch": together, "one_by_one": apart}
-    with served(latency) as given:
-        words = [f"{name}={value}" for name, value in given.items()]
+    """Return the seconds of all steps with one batch per step and with one question at a time, and their ratio."""
+    figures: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency}
+    ways: dict[str, Callable[[QuestionQueue, Sequence[Question]], None]] = {
+        "batch": in_one_batch,
+        "one_by_one": one_by_one,
+    }
+    with served(latency) as judge_settings:
+        words = [f"{name}={value}" for name, value in judge_settings.items()]
         plan = matrix.plan(
             [
                 "suite=minigrid_doorkey",
@@ -69,7 +72,7 @@ def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
         )
         cell = plan.cells[0]
         suite, judge = cell.section("suite"), cell.section("judge")
-        seen = snapshots(suite, episodes * (steps + 1))
+        layouts = snapshots(suite, episodes * (steps + 1))
         for name, way in ways.items():
             with tempfile.TemporaryDirectory() as study:
                 assignment = Assignment(
@@ -81,17 +84,18 @@ def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
                 asks = QuestionQueue(1, 0, process)
                 nothing = np.zeros((1, 0), bool)
                 questions = [
-                    [Question(0, np.zeros(1, np.int64), seen[step * episodes + number][None], nothing, episode=number)
+                    [Question(0, np.zeros(1, np.int64), layouts[step * episodes + number][None], nothing,
+                              episode=number)
                      for number in range(episodes)]
                     for step in range(steps + 1)
                 ]  # fmt: skip
-                together(asks, questions[0])  # start the process
+                in_one_batch(asks, questions[0])  # start the process
                 started = time.perf_counter()
-                for each in questions[1:]:
-                    way(asks, each)
-                found[f"{name}_seconds"] = time.perf_counter() - started
+                for step_questions in questions[1:]:
+                    way(asks, step_questions)
+                figures[f"{name}_seconds"] = time.perf_counter() - started
                 process.close()
-    return found | {"ratio": found["one_by_one_seconds"] / found["batch_seconds"]}
+    return figures | {"ratio": figures["one_by_one_seconds"] / figures["batch_seconds"]}
 
 
 def main() -> None:
@@ -100,14 +104,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--latency", type=float, default=0.3)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    found = measure(asked.episodes, asked.steps, asked.latency)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.episodes, options.steps, options.latency)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"{found['episodes']} episodes, {found['steps']} steps, {found['latency']:g} s an answer:")
-    print(f"one batch a step {found['batch_seconds']:.2f} s, one by one {found['one_by_one_seconds']:.2f} s")
-    print(f"ratio {found['ratio']:.1f}")
+    print(f"{figures['episodes']} episodes, {figures['steps']} steps, {figures['latency']:g} s an answer:")
+    print(f"one batch a step {figures['batch_seconds']:.2f} s, one by one {figures['one_by_one_seconds']:.2f} s")
+    print(f"ratio {figures['ratio']:.1f}")
 
 
 if __name__ == "__main__":

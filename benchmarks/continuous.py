@@ -43,7 +43,7 @@ LEARNERS = ("sac", "td3")
 Update = Callable[[], object]
 
 
-class Where(NamedTuple):
+class SuiteTask(NamedTuple):
     """Suite and task of the benchmark."""
 
     suite: str = "classic"
@@ -83,7 +83,7 @@ class Where(NamedTuple):
         return Environment()
 
 
-def peer(where: Where, learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
+def peer(suite_task: SuiteTask, learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
     """Return Stable-Baselines3's learner with the suite's settings, and these settings under Stable-Baselines3's
     names."""
     import numpy as np
@@ -92,7 +92,7 @@ def peer(where: Where, learner: str, seed: int, device: str) -> tuple[Any, dict[
     from stable_baselines3.common.noise import NormalActionNoise
 
     torch.set_num_threads(1)
-    suite, environment = where.settings(learner), where.environment()
+    suite, environment = suite_task.settings(learner), suite_task.environment()
     settings = {
         "learning_rate": suite["learner.critic_lr"],
         "buffer_size": suite["training.capacity"],
@@ -105,7 +105,7 @@ def peer(where: Where, learner: str, seed: int, device: str) -> tuple[Any, dict[
     }
     hidden = list(suite["learner.hidden"])
     network = {"net_arch": hidden, "n_critics": suite["learner.ensemble"]}
-    told = {**settings, **network, "steps": suite["training.steps"]}
+    peer_settings = {**settings, **network, "steps": suite["training.steps"]}
     common = {**settings, "policy_kwargs": network, "seed": seed, "device": device}
     if learner == "sac":
         entropy = {
@@ -113,7 +113,7 @@ def peer(where: Where, learner: str, seed: int, device: str) -> tuple[Any, dict[
             "ent_coef": f"auto_{suite['learner.alpha']}",
             "target_update_interval": suite["learner.target_frequency"],
         }
-        return SAC("MlpPolicy", environment, **entropy, **common), {**told, **entropy}
+        return SAC("MlpPolicy", environment, **entropy, **common), {**peer_settings, **entropy}
     delays = {
         "policy_delay": suite["learner.policy_frequency"],
         "target_policy_noise": suite["learner.target_noise"],
@@ -123,40 +123,40 @@ def peer(where: Where, learner: str, seed: int, device: str) -> tuple[Any, dict[
     size = environment.action_space.shape[0]
     noise = NormalActionNoise(np.zeros(size), np.full(size, deviation))
     return TD3("MlpPolicy", environment, action_noise=noise, **delays, **common), {
-        **told,
+        **peer_settings,
         **delays,
         "noise_std": deviation,
     }
 
 
-def peer_update(where: Where, learner: str, device: str) -> Update:
+def peer_update(suite_task: SuiteTask, learner: str, device: str) -> Update:
     """Return a function that makes a gradient step of the peer on a fixed batch."""
-    model, settings = peer(where, learner, 0, device)
+    model, settings = peer(suite_task, learner, 0, device)
     model.learn(settings["batch_size"])  # fills the buffer, without updates
     batch = model.replay_buffer.sample(settings["batch_size"])
     model.replay_buffer.sample = lambda *_, **__: batch
     return lambda: model.train(1, settings["batch_size"])
 
 
-def our_update(where: Where, learner: str, seeds: int, device: str) -> Update:
+def our_update(suite_task: SuiteTask, learner: str, seeds: int, device: str) -> Update:
     """Return a function that makes a gradient step of `seeds` learners together on a fixed batch."""
-    return update_of(*our_learner(where, learner, seeds, device))
+    return update_of(*our_learner(suite_task, learner, seeds, device))
 
 
 def our_learner(
-    where: Where, learner: str, seeds: int, device: str, given: Mapping[str, Any] = MappingProxyType({})
+    suite_task: SuiteTask, learner: str, seeds: int, device: str, overrides: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Any, Any]:
-    """Return the learner of `seeds` seeds, with the suite's settings or those `given`, and a random batch."""
+    """Return the learner of `seeds` seeds, with the suite's settings changed by `overrides`, and a random batch."""
     import numpy as np
 
     from guidebench.harness import registry, settings
     from guidebench.harness.interfaces import Batch, Build
     from guidebench.harness.streams import Streams
 
-    suite, task = registry.get("suite", where.suite)(), where.task
+    suite, task = registry.get("suite", suite_task.suite)(), suite_task.task
     observations, actions = suite.spaces(task)
-    found = {**where.settings(learner), **given}
-    values = {key.partition(".")[2]: value for key, value in found.items() if key[:8] == "learner."}
+    cell_settings = {**suite_task.settings(learner), **overrides}
+    values = {key.partition(".")[2]: value for key, value in cell_settings.items() if key[:8] == "learner."}
     configured = settings.build(registry.get("learner", learner), values, "learner")
     build = Build(
         seeds=tuple(range(seeds)), observations=observations, actions=actions, steps=20_000, horizon=200, events=(),
@@ -176,13 +176,13 @@ def our_learner(
 
 
 def update_of(learner: Any, batch: Any) -> Update:
-    """Return a function that makes a gradient step of a learner on a batch; every `utd` of them belong to the next
-    environment step, so that as many as in training include the actor."""
+    """Return a function that makes a gradient step of a learner on a batch. Every `utd` calls count as one environment
+    step, so that the actor is updated in as many of them as in training."""
     import numpy as np
 
     config, active, taken = learner.config, np.ones(len(learner.seeds), bool), itertools.count()
-    each = getattr(config, "utd", 1)
-    return lambda: learner.update(batch, active, config.learning_starts + next(taken) // each)
+    utd = getattr(config, "utd", 1)
+    return lambda: learner.update(batch, active, config.learning_starts + next(taken) // utd)
 
 
 def timed(call: Update, times: int, device: str) -> float:
@@ -198,33 +198,36 @@ def timed(call: Update, times: int, device: str) -> float:
 
 
 def updates(
-    where: Where, learner: str, seeds: Sequence[int], rounds: int, times: int, device: str
+    suite_task: SuiteTask, learner: str, seeds: Sequence[int], rounds: int, times: int, device: str
 ) -> list[dict[str, Any]]:
     """Return table rows of updates per second; the contenders alternate."""
     import torch
 
     torch.set_num_threads(1)
-    rivals = [peer_update(where, learner, device), *(our_update(where, learner, count, device) for count in seeds)]
+    rivals = [
+        peer_update(suite_task, learner, device),
+        *(our_update(suite_task, learner, count, device) for count in seeds),
+    ]
     for rival in rivals:
         timed(rival, 20, device)
     taken: list[list[float]] = [[] for _ in rivals]
     for _ in range(rounds):
-        for own, rival in zip(taken, rivals, strict=True):
-            own.append(timed(rival, times, device))
-    return [row(learner, "updates", count, own, taken[0]) for count, own in zip(seeds, taken[1:], strict=True)]
+        for seconds, rival in zip(taken, rivals, strict=True):
+            seconds.append(timed(rival, times, device))
+    return [row(learner, "updates", count, seconds, taken[0]) for count, seconds in zip(seeds, taken[1:], strict=True)]
 
 
 def training(
-    where: Where, learner: str, seeds: Sequence[int], rounds: int, turn: int, device: str, warm_up: int
+    suite_task: SuiteTask, learner: str, seeds: Sequence[int], rounds: int, turn: int, device: str, warm_up: int
 ) -> list[dict[str, Any]]:
     """Return table rows of training steps per second, without evaluation and checkpoints."""
-    start = where.settings(learner)["learner.learning_starts"] + warm_up
-    named = ["--suite", where.suite, "--task", where.task, "--device", device]
+    start = suite_task.settings(learner)["learner.learning_starts"] + warm_up
+    named = ["--suite", suite_task.suite, "--task", suite_task.task, "--device", device]
     theirs = Contender("benchmarks.continuous", ["--contend", learner, str(start), str(turn), *named])
     ours = [
         Contender(
             "benchmarks.turns",
-            ["--seeds", str(count), "--device", device, *cell_arguments(start, turn, where.cell(learner))],
+            ["--seeds", str(count), "--device", device, *cell_arguments(start, turn, suite_task.cell(learner))],
         )
         for count in seeds
     ]
@@ -234,31 +237,33 @@ def training(
     beside = [taken["seconds"] / turn for taken in theirs.turns]
     rows = []
     for count, contender in zip(seeds, ours, strict=True):
-        found = row(learner, "steps", count, [taken["seconds"] / turn for taken in contender.turns], beside)
+        table_row = row(learner, "steps", count, [taken["seconds"] / turn for taken in contender.turns], beside)
         processor = [count * ratio for ratio in ratios(theirs, contender, "processor")]
-        rows.append({**found, "processor_ratio": statistics.median(processor)})
+        rows.append({**table_row, "processor_ratio": statistics.median(processor)})
     return rows
 
 
-def row(learner: str, what: str, seeds: int, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
+def row(learner: str, work: str, seeds: int, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
     """Return a table row. `ours`: seconds per round for all `seeds` together; `theirs`: seconds per round for one
     seed."""
-    found = sorted(seeds * other / own for own, other in zip(ours, theirs, strict=True))
+    speedups = sorted(
+        seeds * theirs_seconds / ours_seconds for ours_seconds, theirs_seconds in zip(ours, theirs, strict=True)
+    )
     return {
         "learner": learner,
-        "what": what,
+        "what": work,
         "seeds": seeds,
         "ours_per_second": seeds / statistics.median(ours),
         "peer_per_second": 1 / statistics.median(theirs),
-        "ratio": statistics.median(found),
-        "ratio_lowest": found[0],
-        "ratio_highest": found[-1],
+        "ratio": statistics.median(speedups),
+        "ratio_lowest": speedups[0],
+        "ratio_highest": speedups[-1],
     }
 
 
-def train_peer(where: Where, learner: str, start: int, turn: int, device: str) -> None:
+def train_peer(suite_task: SuiteTask, learner: str, start: int, turn: int, device: str) -> None:
     """Train the peer in the contender's process."""
-    model, settings = peer(where, learner, 0, device)
+    model, settings = peer(suite_task, learner, 0, device)
     model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
     tell({})
 
@@ -280,24 +285,24 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="with --returns: seeds (default %(default)s)")
     parser.add_argument("--steps", type=int, help="with --returns: fewer steps than the schedule's 20,000")
     parser.add_argument("--contend", nargs=3, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    where = Where(asked.suite, asked.task)
+    options = parser.parse_args()
+    suite_task = SuiteTask(options.suite, options.task)
     if importlib.util.find_spec(PEER) is None:
         parser.error("stable-baselines3 is not installed here; make the peers' environment (see --help)")
-    if asked.contend:
-        learner, start, turn = asked.contend
-        train_peer(where, learner, int(start), int(turn), asked.device)
+    if options.contend:
+        learner, start, turn = options.contend
+        train_peer(suite_task, learner, int(start), int(turn), options.device)
         return
-    if asked.returns:
-        for learner in asked.learners:
-            for seed in range(asked.runs):
-                model, settings = peer(where, learner, seed, asked.device)
-                settings["steps"] = asked.steps or settings["steps"]
+    if options.returns:
+        for learner in options.learners:
+            for seed in range(options.runs):
+                model, settings = peer(suite_task, learner, seed, options.device)
+                settings["steps"] = options.steps or settings["steps"]
                 returns(
-                    asked.returns,
+                    options.returns,
                     model,
                     settings,
-                    task=where.task,
+                    task=suite_task.task,
                     method=f"sb3_{learner}",
                     seed=seed,
                     every=1_000,
@@ -305,19 +310,21 @@ def main() -> None:
                 )
         return
     rows = []
-    for learner in asked.learners:
-        rows += updates(where, learner, asked.seeds, asked.rounds, asked.turn, asked.device)
-        rows += training(where, learner, asked.seeds, asked.rounds, asked.turn, asked.device, asked.warm_up)
+    for learner in options.learners:
+        rows += updates(suite_task, learner, options.seeds, options.rounds, options.turn, options.device)
+        rows += training(
+            suite_task, learner, options.seeds, options.rounds, options.turn, options.device, options.warm_up
+        )
     versions = {name: importlib.metadata.version(name) for name in ("torch", "stable-baselines3", "gymnasium")}
-    if asked.json:
-        shape = {name: getattr(asked, name) for name in ("device", "rounds", "turn")}
-        print(json.dumps({"where": where._asdict(), "rows": rows, "versions": versions, **shape}))
+    if options.json:
+        shape = {name: getattr(options, name) for name in ("device", "rounds", "turn")}
+        print(json.dumps({"where": suite_task._asdict(), "rows": rows, "versions": versions, **shape}))
         return
     print("| learner | per second | seeds together | ours | Stable-Baselines3 | ratio |\n|---|---|---|---|---|---|")
-    for found in rows:
-        rates = f"{found['ours_per_second']:.0f} | {found['peer_per_second']:.0f}"
-        spread = f"{found['ratio']:.2f} ({found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})"
-        print(f"| {found['learner']} | {found['what']} | {found['seeds']} | {rates} | {spread} |")
+    for table_row in rows:
+        rates = f"{table_row['ours_per_second']:.0f} | {table_row['peer_per_second']:.0f}"
+        spread = f"{table_row['ratio']:.2f} ({table_row['ratio_lowest']:.2f} to {table_row['ratio_highest']:.2f})"
+        print(f"| {table_row['learner']} | {table_row['what']} | {table_row['seeds']} | {rates} | {spread} |")
     print("versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 

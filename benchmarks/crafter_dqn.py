@@ -134,17 +134,18 @@ def peer(seed: int) -> Any:
             step = task.step(int(action))
             return step.observation, step.reward, step.terminated, step.truncated, {}
 
-    given = {**CELL, **CELLS["flat"]}
-    names = Names(**given, parts=roles.parts_of(chosen=LEARNER, **given))
-    own = {key: value.value for key, value in config.base_settings(names).items()}
+    cell_names = {**CELL, **CELLS["flat"]}
+    names = Names(**cell_names, parts=roles.parts_of(chosen=LEARNER, **cell_names))
+    hparams = {key: value.value for key, value in config.base_settings(names).items()}
     return DQN(
-        "MlpPolicy", Environment(), policy_kwargs={"net_arch": list(own["learner.hidden"])}, seed=seed, device="cpu",
-        learning_rate=own["learner.lr"], buffer_size=own["training.capacity"], batch_size=own["learner.batch_size"],
-        learning_starts=own["learner.learning_starts"], gamma=own["learner.discount"],
-        train_freq=own["learner.train_every"], gradient_steps=own["learner.gradient_steps"],
-        target_update_interval=own["learner.target_every"], exploration_fraction=own["learner.exploration_share"],
-        exploration_initial_eps=own["learner.epsilon_start"], exploration_final_eps=own["learner.epsilon_end"],
-        max_grad_norm=own["learner.max_grad_norm"],
+        "MlpPolicy", Environment(), policy_kwargs={"net_arch": list(hparams["learner.hidden"])}, seed=seed,
+        device="cpu", learning_rate=hparams["learner.lr"], buffer_size=hparams["training.capacity"],
+        batch_size=hparams["learner.batch_size"], learning_starts=hparams["learner.learning_starts"],
+        gamma=hparams["learner.discount"], train_freq=hparams["learner.train_every"],
+        gradient_steps=hparams["learner.gradient_steps"], target_update_interval=hparams["learner.target_every"],
+        exploration_fraction=hparams["learner.exploration_share"],
+        exploration_initial_eps=hparams["learner.epsilon_start"], exploration_final_eps=hparams["learner.epsilon_end"],
+        max_grad_norm=hparams["learner.max_grad_norm"],
     )  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def contend(name: str, start: int, turn: int) -> None:
 
 def after_each_advance(turns: Turns) -> Callable[[], bool]:
     """Return a stop function for a worker that counts steps of its training loop. `Turns` itself would also count the
-    looks that the loop takes while it waits for a vector."""
+    loop's checks while it waits for a vector."""
     advance, ended = training.Loop.advance, False
 
     def advanced(loop: training.Loop, phase: RunPhase) -> None:
@@ -194,14 +195,14 @@ def after_each_advance(turns: Turns) -> Callable[[], bool]:
 def stored_bytes() -> dict[str, int]:
     """Return the bytes of a stored transition of each kind of observation with pictures of 84 pixels; sentences are
     stored as the agent `language_conditioned` reads them, with a goal and without."""
-    found = {}
+    sizes = {}
     home = {"suite": "crafter", "task": "game", "profile": "smoke", "method": "uer"}
     for kind in KINDS:
-        shown: dict[str, Any] = {"suite.observation": kind, "suite.size": 84}
-        variants: dict[str, tuple[dict[str, str], dict[str, Any]]] = {kind: ({}, shown)}
+        observation_settings: dict[str, Any] = {"suite.observation": kind, "suite.size": 84}
+        variants: dict[str, tuple[dict[str, str], dict[str, Any]]] = {kind: ({}, observation_settings)}
         if "text" in kind:
             chosen = {"agent": LANGUAGE["agent"], "text_embedder": "scripted"}
-            embedded = shown | {"text_embedder.width": 384}
+            embedded = observation_settings | {"text_embedder.width": 384}
             variants = {
                 f"{kind}, embedded": (chosen, embedded),
                 f"{kind}, embedded, without goal": (chosen, embedded | {"agent.goal": False}),
@@ -209,8 +210,8 @@ def stored_bytes() -> dict[str, int]:
         for name, (chosen, settings) in variants.items():
             names = Names(**home, parts=roles.parts_of(chosen=chosen, **home))
             cell = config.resolve(names, settings, {})
-            found[name] = ring_bytes(cell) // cell.section("training").capacity
-    return found
+            sizes[name] = ring_bytes(cell) // cell.section("training").capacity
+    return sizes
 
 
 def measure(rounds: int, start: int, turn: int, names: list[str]) -> dict[str, Any]:
@@ -222,7 +223,7 @@ def measure(rounds: int, start: int, turn: int, names: list[str]) -> dict[str, A
     interleave([*contenders.values()], rounds)
     for contender in contenders.values():
         contender.close()
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "rounds": rounds, "start": start, "turn": turn, "load": [load, os.getloadavg()[0]],
         "steps_per_second": {name: rate(contender, turn) for name, contender in contenders.items()},
         "ratios": {}, "stored_bytes": stored_bytes(),
@@ -230,13 +231,13 @@ def measure(rounds: int, start: int, turn: int, names: list[str]) -> dict[str, A
     pairs = [("peer", "flat")] if "peer" in names else []
     pairs += [("symbols", name) for name in ("scripted", "sbert_shape") if name in names]
     for slow, fast in pairs:
-        own = contenders[slow], contenders[fast]
-        each = ratios(*own)
-        found["ratios"][f"{fast} / {slow}"] = {
-            "ratio": statistics.median(each), "lowest": each[0], "highest": each[-1],
-            "processor": statistics.median(ratios(*own, "processor")),
+        pair = contenders[slow], contenders[fast]
+        speedups = ratios(*pair)
+        figures["ratios"][f"{fast} / {slow}"] = {
+            "ratio": statistics.median(speedups), "lowest": speedups[0], "highest": speedups[-1],
+            "processor": statistics.median(ratios(*pair, "processor")),
         }  # fmt: skip
-    return found
+    return figures
 
 
 def main() -> None:
@@ -247,23 +248,23 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="contenders; by default all that can run here")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--contend", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.contend:
-        contend(asked.contend, asked.start, asked.turn)
+    options = parser.parse_args()
+    if options.contend:
+        contend(options.contend, options.start, options.turn)
         return
     needs = {"peer": PEER, "sbert_shape": "transformers"}
-    known = [name for name in ("peer", *CELLS) if name not in needs or importlib.util.find_spec(needs[name])]
-    found = measure(asked.rounds, asked.start, asked.turn, asked.only or known)
-    if asked.json:
-        print(json.dumps(found))
+    available = [name for name in ("peer", *CELLS) if name not in needs or importlib.util.find_spec(needs[name])]
+    figures = measure(options.rounds, options.start, options.turn, options.only or available)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"DQN on Crafter, {asked.rounds} turns of {asked.turn:,} training steps, load {found['load']}")
-    for name, figure in found["steps_per_second"].items():
+    print(f"DQN on Crafter, {options.rounds} turns of {options.turn:,} training steps, load {figures['load']}")
+    for name, figure in figures["steps_per_second"].items():
         print(f"{name:12}{figure:8,.0f} steps/s")
-    for name, row in found["ratios"].items():
+    for name, row in figures["ratios"].items():
         spread = f"{row['lowest']:.2f} to {row['highest']:.2f}; processor {row['processor']:.2f}"
         print(f"{name:24}{row['ratio']:6.2f}  ({spread})")
-    print("bytes of a stored transition: " + "; ".join(f"{k} {v:,}" for k, v in found["stored_bytes"].items()))
+    print("bytes of a stored transition: " + "; ".join(f"{k} {v:,}" for k, v in figures["stored_bytes"].items()))
 
 
 if __name__ == "__main__":

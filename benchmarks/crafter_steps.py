@@ -78,7 +78,7 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
     spaces = {kind: Crafter(observation=kind).spaces("game")[0] for kind in KINDS}  # type: ignore[arg-type]
 
     def captioned() -> str:
-        """Every step makes its caption, so its time is part of every figure above; `do` takes longest."""
+        """Return the caption of `do`, which takes longest. Every step makes one, so its time is part of all figures."""
         return caption(before(player, "do"), player, "do")
 
     return {
@@ -87,17 +87,17 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         "package_per_second": statistics.median(peers),
         "kinds": {
             name: {
-                "per_second": statistics.median(found),
-                "ratio": statistics.median(a / b for a, b in zip(found, peers, strict=True)),
-                "ratio_lowest": min(a / b for a, b in zip(found, peers, strict=True)),
+                "per_second": statistics.median(kind_rates),
+                "ratio": statistics.median(a / b for a, b in zip(kind_rates, peers, strict=True)),
+                "ratio_lowest": min(a / b for a, b in zip(kind_rates, peers, strict=True)),
             }
-            for name, found in rates.items()
+            for name, kind_rates in rates.items()
         },
         "text_seconds": statistics.median(seconds(task.text, 200) for _ in range(rounds)),
         "caption_seconds": statistics.median(seconds(captioned, 200) for _ in range(rounds)),
         "snapshot_seconds": statistics.median(seconds(task.snapshot, 200) for _ in range(rounds)),
         "reset_seconds": statistics.median(seconds(task.reset, 2) for _ in range(rounds)),
-        "transition_bytes": {kind: int(np.prod(each.shape)) * each.numpy.itemsize for kind, each in spaces.items()},
+        "transition_bytes": {kind: int(np.prod(space.shape)) * space.numpy.itemsize for kind, space in spaces.items()},
     }
 
 
@@ -106,17 +106,17 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--steps", type=int, default=2000, help="steps of each contender in a round (default 2000)")
-    given = parser.parse_args()
-    found = measure(given.rounds, given.steps)
-    if given.json:
-        print(json.dumps(found, indent=2))
+    options = parser.parse_args()
+    figures = measure(options.rounds, options.steps)
+    if options.json:
+        print(json.dumps(figures, indent=2))
         return
-    print(f"package: {found['package_per_second']:,.0f} steps/s")
-    for name, row in found["kinds"].items():
+    print(f"package: {figures['package_per_second']:,.0f} steps/s")
+    for name, row in figures["kinds"].items():
         print(f"{name:10}{row['per_second']:10,.0f} steps/s{row['ratio']:8.2f}{row['ratio_lowest']:8.2f}")
     for name in ("text", "caption", "snapshot", "reset"):
-        print(f"{name:10}{1e6 * found[f'{name}_seconds']:10,.1f} µs")
-    print("bytes of an observation: " + ", ".join(f"{k} {v:,}" for k, v in found["transition_bytes"].items()))
+        print(f"{name:10}{1e6 * figures[f'{name}_seconds']:10,.1f} µs")
+    print("bytes of an observation: " + ", ".join(f"{k} {v:,}" for k, v in figures["transition_bytes"].items()))
 
 
 if __name__ == "__main__":

@@ -86,13 +86,13 @@ def frames(size: int, rounds: int) -> dict[str, float]:
     judge, drawn = Sprite().spawn(MiniGridDoorKey(), name), drawer(clip)
     environment.get_frame(highlight=False, tile_size=TILE_SIZE)
     judge([drawn])
-    found = compare(
+    figures = compare(
         lambda: rate(lambda: [drawer(clip) for _ in range(10)], 10 * CLIP),
         lambda: rate(lambda: [environment.get_frame(highlight=False, tile_size=TILE_SIZE) for _ in range(CLIP)], CLIP),
         rounds,
     )
     seconds = statistics.median(1 / rate(lambda: judge([drawn]), 1) for _ in range(3 * rounds))
-    return {**found, "sprite_seconds_per_clip": seconds}
+    return {**figures, "sprite_seconds_per_clip": seconds}
 
 
 def main() -> None:
@@ -100,20 +100,24 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default 7)")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="edges of the rooms (default %(default)s)")
-    given = parser.parse_args()
-    found: dict[str, Any] = {"tile_size": TILE_SIZE, "clip": CLIP, "rounds": given.rounds, "sizes": {}}
-    for size in given.sizes:
-        found["sizes"][f"{size}x{size}"] = {"steps": steps(size, given.rounds), "frames": frames(size, given.rounds)}
-    if given.json:
-        print(json.dumps(found, indent=2))
+    options = parser.parse_args()
+    figures: dict[str, Any] = {"tile_size": TILE_SIZE, "clip": CLIP, "rounds": options.rounds, "sizes": {}}
+    for size in options.sizes:
+        figures["sizes"][f"{size}x{size}"] = {
+            "steps": steps(size, options.rounds),
+            "frames": frames(size, options.rounds),
+        }
+    if options.json:
+        print(json.dumps(figures, indent=2))
         return
     print(f"{'':8}{'':8}{'ours /s':>12}{'MiniGrid /s':>14}{'ratio':>8}{'lowest':>8}")
-    for name, entry in found["sizes"].items():
-        for what in ("steps", "frames"):
-            row = entry[what]
+    for name, size_figures in figures["sizes"].items():
+        for kind in ("steps", "frames"):
+            row = size_figures[kind]
             numbers = f"{row['ours_per_second']:12,.0f}{row['peer_per_second']:14,.0f}"
-            print(f"{name:8}{what:8}{numbers}{row['ratio']:8.1f}{row['ratio_lowest']:8.1f}")
-        print(f"{name:8}sprite  {1000 * entry['frames']['sprite_seconds_per_clip']:12.2f} ms a clip of {CLIP} frames")
+            print(f"{name:8}{kind:8}{numbers}{row['ratio']:8.1f}{row['ratio_lowest']:8.1f}")
+        milliseconds = 1000 * size_figures["frames"]["sprite_seconds_per_clip"]
+        print(f"{name:8}sprite  {milliseconds:12.2f} ms a clip of {CLIP} frames")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ DUAL = (
 
 
 def filled(subgoals: int) -> tuple[Memory, tuple[Subgoal, ...]]:
-    """Return a memory of so many sub-goals, and a plan of half of them and as many that are not in it."""
+    """Return a memory of `subgoals` sub-goals, and a plan of half of them and as many unknown ones."""
     memory, names = (
         Memory(),
         [f"chop thing {chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(subgoals)],
@@ -46,12 +46,12 @@ def filled(subgoals: int) -> tuple[Memory, tuple[Subgoal, ...]]:
         skill = memory.skill(name)
         skill.rewarded, skill.proficiency = True, 0.7
         skill.attempted(7, True)
-    known = names[: max(1, subgoals // 2)]
-    return memory, tuple(Subgoal(each, 1) for name in known for each in (name, f"{name} more"))
+    remembered = names[: max(1, subgoals // 2)]
+    return memory, tuple(Subgoal(subgoal_name, 1) for name in remembered for subgoal_name in (name, f"{name} more"))
 
 
 def routing(subgoals: int) -> float:
-    """Return the microseconds of an evaluation's step."""
+    """Return the microseconds per step that routing takes in an evaluation."""
     memory, plan = filled(subgoals)
     began = time.perf_counter()
     for step in range(STEPS):
@@ -61,9 +61,9 @@ def routing(subgoals: int) -> float:
 
 
 def remembering(subgoals: int) -> float:
-    """Return the microseconds of a step of training."""
+    """Return the microseconds per training step that advancing the plan and updating the memory take."""
     memory, plan = filled(subgoals)
-    possible, course = {each.name for each in plan}, Course(plan)
+    possible, course = {subgoal.name for subgoal in plan}, Course(plan)
     began = time.perf_counter()
     for step in range(STEPS):
         course = Course(plan) if course.last else course
@@ -77,15 +77,15 @@ def remembering(subgoals: int) -> float:
 
 def measure(episodes: int, steps: int, latency: float, subgoals: int, rounds: int) -> dict[str, Any]:
     """Return the microseconds of a step, and the seconds of an evaluation either way."""
-    found: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency, "subgoals": subgoals}
+    figures: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency, "subgoals": subgoals}
     for name, work in (("routing", routing), ("remembering", remembering)):
-        found[f"{name}_microseconds"] = statistics.median(work(subgoals) for _ in range(rounds))
-    with served(latency, Performer()) as given:
+        figures[f"{name}_microseconds"] = statistics.median(work(subgoals) for _ in range(rounds))
+    with served(latency, Performer()) as server_settings:
         for name, alone in (("batch", False), ("one_by_one", True)):
             words = ("performer.temperature=0.7", *DUAL)
-            seconds, _ = evaluated(episodes, steps, given["judge.base_url"], alone, *words)
-            found |= {f"{name}_seconds": seconds, f"{name}_per_minute": 60 * episodes / seconds}
-    return found | {"ratio": found["one_by_one_seconds"] / found["batch_seconds"]}
+            seconds, _ = evaluated(episodes, steps, server_settings["judge.base_url"], alone, *words)
+            figures |= {f"{name}_seconds": seconds, f"{name}_per_minute": 60 * episodes / seconds}
+    return figures | {"ratio": figures["one_by_one_seconds"] / figures["batch_seconds"]}
 
 
 def main() -> None:
@@ -96,14 +96,14 @@ def main() -> None:
     parser.add_argument("--subgoals", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    found = measure(asked.episodes, asked.steps, asked.latency, asked.subgoals, asked.rounds)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.episodes, options.steps, options.latency, options.subgoals, options.rounds)
+    if options.json:
+        print(json.dumps(figures))
         return
     for name in ("routing", "remembering"):
-        print(f"{name}: {found[f'{name}_microseconds']:.1f} µs a step with {found['subgoals']} sub-goals in memory")
-    tell(found)
+        print(f"{name}: {figures[f'{name}_microseconds']:.1f} µs a step with {figures['subgoals']} sub-goals in memory")
+    tell(figures)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ MILLION = 1_000_000
 
 def counted(suite: Any, task: str, steps: int, possible: bool) -> dict[str, Any]:
     """Play and return the number of distinct texts of each of `KINDS` at growing numbers of steps, the share of steps
-    that did something, and the microseconds by which telling lengthens a step."""
+    that did something, and the microseconds that the text of a state takes."""
     played, deeds, rng = suite.make(task), frozenset(suite.deeds(task)), np.random.default_rng(0)
     played.reset(0)
     met: dict[str, set[str]] = {kind: set() for kind in KINDS}
@@ -74,17 +74,18 @@ def counted(suite: Any, task: str, steps: int, possible: bool) -> dict[str, Any]
     }
 
 
-def extrapolated(fifth: int, whole: int, steps: int) -> float:
-    """Return the count after a million steps of the power law through those at a fifth of the steps and at all."""
-    power = math.log(max(whole, 1) / max(fifth, 1)) / math.log(5)
-    return whole * (MILLION / steps) ** power
+def extrapolated(at_fifth: int, final: int, steps: int) -> float:
+    """Return the count after a million steps by the power law through the counts at a fifth of `steps` and at
+    `steps`."""
+    power = math.log(max(final, 1) / max(at_fifth, 1)) / math.log(5)
+    return final * (MILLION / steps) ** power
 
 
 def asking(latency: float, questions: int) -> dict[str, float]:
     """Return the seconds of a question for goals to a served model, one at a time and five at once."""
     answer = json.dumps({"goals": ["chop tree", "drink water", "eat cow"]})
-    with served(latency, lambda body: answer) as given, tempfile.TemporaryDirectory() as study:
-        words = ["goals=openai", "goals.model=slow", f"goals.base_url={given['judge.base_url']}"]
+    with served(latency, lambda body: answer) as server_settings, tempfile.TemporaryDirectory() as study:
+        words = ["goals=openai", "goals.model=slow", f"goals.base_url={server_settings['judge.base_url']}"]
         (cell,) = matrix.plan([*METHOD, "goals.in_flight=8", *words]).cells
         suite, guide = cell.section("suite"), cell.section("guide")
         chat, asker = (
@@ -105,18 +106,18 @@ def asking(latency: float, questions: int) -> dict[str, float]:
                 Question(row, np.full(1, -1, np.int64), None, nothing, json.dumps(f"{state} {row}"), "goals")
                 for row in range(rows)
             ]
-            answers = asks.values(asks.send([(each, "") for each in sent], 0), lambda: False)
+            answers = asks.values(asks.send([(question, "") for question in sent], 0), lambda: False)
             assert answers == [["chop tree", "drink water", "eat cow"]] * rows, answers
 
         ask("you see nothing.", 1)  # starts the process
-        found = {}
+        seconds_per_question = {}
         for name, rows in (("one", 1), ("five", 5)):
             began = time.perf_counter()
             for number in range(questions):
                 ask(f"you see tree. {name} {number}", rows)
-            found[name] = (time.perf_counter() - began) / questions
+            seconds_per_question[name] = (time.perf_counter() - began) / questions
         process.close()
-    return found
+    return seconds_per_question
 
 
 METHOD = (
@@ -136,8 +137,8 @@ class Answers:
     def consult(self, questions: Sequence[Any]) -> list[Any]:
         rng = np.random.default_rng(0)
         return [
-            ["chop tree", "eat cow", "drink water"] if each.to == "goals" else rng.normal(size=(1, 384))
-            for each in questions
+            ["chop tree", "eat cow", "drink water"] if question.to == "goals" else rng.normal(size=(1, 384))
+            for question in questions
         ]
 
     def note(self, *_: Any) -> None:
@@ -150,19 +151,20 @@ def guided(rows: int, steps: int = 5_000) -> float:
     with tempfile.TemporaryDirectory() as place:
         build = make_build(cell, range(rows), "cpu", [Path(place, str(row)) for row in range(rows)])
         agent = cell.section("agent").spawn(build)
-        seen, zeros = np.zeros(rows, build.observations.numpy), np.zeros(rows, np.float32)
+        observation, zeros = np.zeros(rows, build.observations.numpy), np.zeros(rows, np.float32)
         steps_of = [
             Transition(
-                seen, np.zeros(rows, np.int64), zeros, zeros > 0, zeros > 0, seen, np.zeros((rows, 15), bool), None,
-                zeros > 0, words=StepWords(tuple(f"you see tree and {n % 50}." for _ in range(rows)),
-                                     ("" if n % 10 else "chop tree",) * rows),
+                observation, np.zeros(rows, np.int64), zeros, zeros > 0, zeros > 0, observation,
+                np.zeros((rows, 15), bool), None, zeros > 0,
+                words=StepWords(tuple(f"you see tree and {n % 50}." for _ in range(rows)),
+                          ("" if n % 10 else "chop tree",) * rows),
             )
             for n in range(500)
         ]  # fmt: skip
         ctx, guide, store = Answers(rows), agent.guide, agent.experience.store
         agent.experience.add(steps_of[0], ctx)
-        for each in steps_of:
-            guide.observed(0, each, store, ctx)
+        for transition in steps_of:
+            guide.observed(0, transition, store, ctx)
         began = time.perf_counter()
         for number in range(steps):
             guide.observed(0, steps_of[number % 500], store, ctx)
@@ -193,23 +195,23 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=20)
     parser.add_argument("--task", default="mine_diamond")
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    if asked.steps < 100:
-        parser.error(f"--steps={asked.steps}: expected at least 100, of which a fifth and all are compared")
-    found = measure(asked.steps, asked.latency, asked.questions, asked.task)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    if options.steps < 100:
+        parser.error(f"--steps={options.steps}: expected at least 100, of which a fifth and all are compared")
+    figures = measure(options.steps, options.latency, options.questions, options.task)
+    if options.json:
+        print(json.dumps(figures))
         return
-    for name, player in found["players"].items():
+    for name, player in figures["players"].items():
         print(f"{name} actions: {100 * player['deeds']:.1f} % of steps did something")
         print(f"{'steps':32}" + "".join(f"{mark:>9,}" for mark in player["steps"]) + "  a million    hours")
         for kind, counts in player["questions"].items():
             more = f"{player['per_million'][kind]:11,.0f} {player['hours_per_million'][kind]:8.2f}"
             print(f"{kind:32}" + "".join(f"{count:>9,}" for count in counts) + more)
         print(f"telling a state in words takes {player['telling_microseconds']:.0f} µs")
-    one, five = (found["question_seconds"][name] for name in ("one", "five"))
-    print(f"a question to a model of {found['latency']:g} s takes {one:.3f} s, five at once {five:.3f} s")
-    for rows, took in found["guide_microseconds"].items():
+    one, five = (figures["question_seconds"][name] for name in ("one", "five"))
+    print(f"a question to a model of {figures['latency']:g} s takes {one:.3f} s, five at once {five:.3f} s")
+    for rows, took in figures["guide_microseconds"].items():
         print(f"the guide takes {took:.1f} µs per step and seed with {rows} seeds")
 
 

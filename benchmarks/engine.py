@@ -63,9 +63,9 @@ def checkpoint(method: str, slots: int, repeats: int) -> dict[str, float]:
             return checkpoints.save(Path(directory), 1, agent.state(0))
 
         def resume() -> None:
-            found = checkpoints.newest(Path(directory))
-            assert found is not None
-            agent.load_state(0, found.state)
+            newest = checkpoints.newest(Path(directory))
+            assert newest is not None
+            agent.load_state(0, newest.state)
 
         write()
         return {
@@ -97,17 +97,17 @@ def stored(count: int) -> dict[str, float]:
         storage.state(0)
         disk = sum(file.stat().st_blocks * 512 for file in (Path(directory) / "replay").iterdir())
     both = 2 * observation.nbytes + 2 + 4 + 1
-    found = {"disk_bytes": disk / count, "both_observations_bytes": float(both)}
+    sizes = {"disk_bytes": disk / count, "both_observations_bytes": float(both)}
     for method in METHODS:
         with tempfile.TemporaryDirectory() as directory:
             build = make_build(cell("16x16", method, 1_000_000), (0,), "cpu", [Path(directory)])
             build.parts["replay"].spawn(build)  # import first, so that memory counts only the sampler
             tracemalloc.start()
             sampler = build.parts["replay"].spawn(build)
-            found[f"{method}_memory_bytes"] = tracemalloc.get_traced_memory()[0] / build.slots
+            sizes[f"{method}_memory_bytes"] = tracemalloc.get_traced_memory()[0] / build.slots
             tracemalloc.stop()
             del sampler
-    return found
+    return sizes
 
 
 def shares(steps: int) -> dict[str, float]:
@@ -149,19 +149,19 @@ def main() -> None:
     parser.add_argument("--slots", type=int, nargs="+", default=[100_000, 1_000_000], help="capacity of the replay")
     parser.add_argument("--transitions", type=int, default=50_000, help="stored 16x16 transitions")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    asked = parser.parse_args()
-    found = measure(asked.repeats, asked.run_steps, tuple(asked.slots), asked.transitions)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.repeats, options.run_steps, tuple(options.slots), options.transitions)
+    if options.json:
+        print(json.dumps(figures))
         return
     print(f"{'checkpoint, 8x8':28}{'write ms':>10}{'resume ms':>11}{'MB':>8}")
-    for name, row in found["checkpoint_8x8"].items():
+    for name, row in figures["checkpoint_8x8"].items():
         times = f"{1e3 * row['write_seconds']:10.1f}{1e3 * row['resume_seconds']:11.1f}"
         print(f"{name:28}{times}{row['bytes'] / 1e6:8.1f}")
     print("\nbytes for each stored 16x16 transition")
-    for name, number in found["transition_16x16"].items():
+    for name, number in figures["transition_16x16"].items():
         print(f"{name.replace('_', ' '):28}{number:10.1f}")
-    run = found["run_5x5"]
+    run = figures["run_5x5"]
     evaluation, checkpointing = 100 * run["evaluation_share"], 100 * run["checkpoint_share"]
     print(f"\n5x5 quick, {run['steps']:,} steps: evaluation {evaluation:.1f} %, checkpoints {checkpointing:.1f} %")
 

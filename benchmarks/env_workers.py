@@ -36,21 +36,21 @@ EVALUATED = {"minigrid_doorkey": "8x8", "metaworld_pbrl": "button-press", "ogben
 def training(
     suite: str, rounds: int, seeds: int, processes: int, start: int | None, turn: int | None
 ) -> dict[str, Any]:
-    """Return steps per second of all seeds together and the ratios, with processes to without."""
+    """Return steps per second of all seeds together, and the ratios of the speed with processes to that without."""
     task, method, *usual = CELLS[suite]
     start, turn = start or usual[0], turn or usual[1]
-    given = [f"suite={suite}", f"task={task}", f"method={method}", "profile=quick", "learner.learning_starts=256"]
+    cell_words = [f"suite={suite}", f"task={task}", f"method={method}", "profile=quick", "learner.learning_starts=256"]
     words = ["--start", str(start), "--turn", str(turn), "--seeds", str(seeds)]
     alone, beside = (
-        Contender("benchmarks.turns", [*words, "--env-workers", str(count), *given]) for count in (0, processes)
+        Contender("benchmarks.turns", [*words, "--env-workers", str(count), *cell_words]) for count in (0, processes)
     )
     interleave((alone, beside), rounds)
-    found = ratios(alone, beside)
+    speedups = ratios(alone, beside)
     for contender in (alone, beside):
         contender.close()
     return {
-        "suite": suite, "task": task, "method": method, "ratio": statistics.median(found), "ratios": found,
-        "steps_per_second": [seeds * rate(each, turn) for each in (alone, beside)],
+        "suite": suite, "task": task, "method": method, "ratio": statistics.median(speedups), "ratios": speedups,
+        "steps_per_second": [seeds * rate(contender, turn) for contender in (alone, beside)],
     }  # fmt: skip
 
 
@@ -68,17 +68,17 @@ def evaluation(suite: str, rounds: int, episodes: int, processes: int, steps: in
     finally:
         stepping.close()
     del took[0]  # it contains one-time work
-    here, there = (statistics.median(times) for times in zip(*took, strict=True))
+    alone_seconds, beside_seconds = (statistics.median(times) for times in zip(*took, strict=True))
     share = -(-episodes // (processes + 1)) / episodes
     return {
         "suite": suite, "task": task, "ratio": statistics.median(one / other for one, other in took),
-        "steps_per_second": [episodes * steps / here, episodes * steps / there],
-        "overhead_microseconds": 1e6 * (there - share * here) / steps,
+        "steps_per_second": [episodes * steps / alone_seconds, episodes * steps / beside_seconds],
+        "overhead_microseconds": 1e6 * (beside_seconds - share * alone_seconds) / steps,
     }  # fmt: skip
 
 
 def played(tasks: list[Task], actions: Actions, steps: int, seed: int) -> float:
-    """Return the seconds of so many steps of all tasks, without resets."""
+    """Return the seconds that `steps` steps of all tasks take, without resets."""
     generator = np.random.default_rng(seed)
     at_once(tasks, "reset", ((seed,) for _ in tasks))
     taken = 0.0
@@ -88,9 +88,9 @@ def played(tasks: list[Task], actions: Actions, steps: int, seed: int) -> float:
             else generator.uniform(-1, 1, actions.shape).astype(np.float32) for _ in tasks
         ]  # fmt: skip
         started = time.perf_counter()
-        found = at_once(tasks, "step", ((move,) for move in moves))
+        steps_taken = at_once(tasks, "step", ((move,) for move in moves))
         taken += time.perf_counter() - started
-        ended = [task for task, step in zip(tasks, found, strict=True) if step.terminated or step.truncated]
+        ended = [task for task, step in zip(tasks, steps_taken, strict=True) if step.terminated or step.truncated]
         at_once(ended, "reset", [()] * len(ended))
     return taken
 
@@ -106,23 +106,24 @@ def main() -> None:
     parser.add_argument("--start", type=int, help="steps of training before the first turn (default: by suite)")
     parser.add_argument("--turn", type=int, help="steps of training in a turn (default: by suite)")
     parser.add_argument("--only", nargs="+", choices=[*EVALUATED], default=[*EVALUATED], help="suites")
-    asked = parser.parse_args()
-    found = {
-        "seeds": asked.seeds, "episodes": asked.episodes, "processes": asked.processes, "rounds": asked.rounds,
+    options = parser.parse_args()
+    figures = {
+        "seeds": options.seeds, "episodes": options.episodes, "processes": options.processes, "rounds": options.rounds,
         "training": [
-            training(suite, asked.rounds, asked.seeds, asked.processes, asked.start, asked.turn)
-            for suite in CELLS if suite in asked.only
+            training(suite, options.rounds, options.seeds, options.processes, options.start, options.turn)
+            for suite in CELLS if suite in options.only
         ],
         "evaluation": [
-            evaluation(suite, asked.rounds, asked.episodes, asked.processes, asked.steps) for suite in asked.only
+            evaluation(suite, options.rounds, options.episodes, options.processes, options.steps)
+            for suite in options.only
         ],
     }  # fmt: skip
-    if asked.json:
-        print(json.dumps(found, indent=2))
+    if options.json:
+        print(json.dumps(figures, indent=2))
         return
     print(f"{'':40}{'without /s':>12}{'with /s':>12}{'ratio':>8}")
     for kind in ("training", "evaluation"):
-        for row in found[kind]:
+        for row in figures[kind]:
             before, after = row["steps_per_second"]
             print(f"{kind:12}{row['suite'] + ' ' + row['task']:28}{before:12,.0f}{after:12,.0f}{row['ratio']:8.2f}")
 

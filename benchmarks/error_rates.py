@@ -74,11 +74,11 @@ def bold(kind: str, runs: int, studies: int, rows: Sequence[int] = ROWS, seed: i
     larger ones."""
     scores = EQUAL[kind](np.random.default_rng(seed), (max(rows), runs, studies))
     pairs = list(combinations(range(max(rows)), 2))
-    found = np.stack([p_of_means(scores[i], scores[j]) for i, j in pairs])
+    p_of_pairs = np.stack([p_of_means(scores[i], scores[j]) for i, j in pairs])
     wrong = dict.fromkeys(rows, 0)
-    for study in np.flatnonzero(rejects(found.min(axis=0))):  # nothing is bold in others
+    for study in np.flatnonzero(rejects(p_of_pairs.min(axis=0))):  # nothing is bold in others
         values = scores[:, :, study].mean(axis=1).tolist()
-        p_values = dict(zip(pairs, found[:, study].tolist(), strict=True))
+        p_values = dict(zip(pairs, p_of_pairs[:, study].tolist(), strict=True))
         for number in rows:
             wrong[number] += any(statistics.leading(values[:number], p_values))
     return list(wrong.values())
@@ -90,8 +90,8 @@ def left_out(kind: str, others: int, runs: int, studies: int, seed: int = 0) -> 
     The smallest p is tested at ERROR / others, and its interval excludes 0 exactly if that test rejects.
     """
     scores = EQUAL[kind](np.random.default_rng(seed), (1 + others, runs, studies))
-    found = np.stack([p_of_means(scores[index], scores[0]) for index in range(1, 1 + others)])
-    return int(np.count_nonzero(rejects(found.min(axis=0) * others)))
+    p_of_methods = np.stack([p_of_means(scores[index], scores[0]) for index in range(1, 1 + others)])
+    return int(np.count_nonzero(rejects(p_of_methods.min(axis=0) * others)))
 
 
 def placed_apart(
@@ -109,11 +109,13 @@ def placed_apart(
     ours = theirs = missed = 0
     for study in range(studies):
         scores = rng.normal(size=(rows, runs, tasks))
-        found = ranking.ranks([Sample(own) for own in scores])
-        ours += bool((found.rank > 1).any())
-        missed += bool((found.low > 1).any() or (found.high < rows).any())
-        drawn = np.stack([ranking.resamples(own, f"{study}/{index}", reps) for index, own in enumerate(scores)])
-        best = drawn[np.argmax([statistics.iqm(own) for own in scores])]
+        ranks = ranking.ranks([Sample(row_scores) for row_scores in scores])
+        ours += bool((ranks.rank > 1).any())
+        missed += bool((ranks.low > 1).any() or (ranks.high < rows).any())
+        drawn = np.stack(
+            [ranking.resamples(row_scores, f"{study}/{index}", reps) for index, row_scores in enumerate(scores)]
+        )
+        best = drawn[np.argmax([statistics.iqm(row_scores) for row_scores in scores])]
         theirs += bool((ends(best - drawn)[0] > 0).any())
     return ours / studies, theirs / studies, missed / studies
 
@@ -147,8 +149,8 @@ def report(studies: int) -> str:
 
     def boards() -> Iterator[Sequence[object]]:
         for rows, runs, tasks in ((2, 3, 1), (2, 5, 1), (2, 10, 1), (2, 3, 5), (10, 3, 1), (10, 5, 1), (10, 10, 1)):
-            found = placed_apart(rows, runs, tasks, max(1, studies // (10 if rows == 2 else 50)))
-            yield [rows, f"{runs}, {tasks}", *map(_percent, found)]
+            rates = placed_apart(rows, runs, tasks, max(1, studies // (10 if rows == 2 else 50)))
+            yield [rows, f"{runs}, {tasks}", *map(_percent, rates)]
 
     def covered() -> Iterator[Sequence[object]]:
         for runs in coverage.NORMAL:

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import started
+from benchmarks import benchmark_process
 from guidebench.harness import registry
 from guidebench.harness.episodes import datasets
 from guidebench.harness.errors import Stopped, UserError
@@ -60,9 +60,11 @@ def cells(profile: str = "quick") -> Iterator[tuple[str, list[str]]]:
         if (words := _planned([f"suite={suite}", f"profile={profile}"])) is not None:
             yield suite, words
     for learner in registry.names("learner"):
-        given = [[f"suite={suite}", f"learner={learner}"] for suite in ("minigrid_doorkey", *registry.names("suite"))]
-        given = [CHOSEN[learner]] if learner in CHOSEN else given
-        chosen = (_planned([*words, f"profile={profile}"]) for words in given)
+        commands = [
+            [f"suite={suite}", f"learner={learner}"] for suite in ("minigrid_doorkey", *registry.names("suite"))
+        ]
+        commands = [CHOSEN[learner]] if learner in CHOSEN else commands
+        chosen = (_planned([*words, f"profile={profile}"]) for words in commands)
         if (words := next(filter(None, chosen), None)) is not None:
             yield learner, words
 
@@ -90,7 +92,7 @@ def compare(name: str, words: list[str], share: float, least: float) -> dict[str
         took = time.monotonic() - began
         load = os.getloadavg()[0]
         options = ["--share", str(share), "--least", str(least), "--train", *words]
-        process = started.start(sys.executable, "benchmarks.estimates", options, stdout=subprocess.PIPE)
+        process = benchmark_process.start(sys.executable, "benchmarks.estimates", options, stdout=subprocess.PIPE)
         with process.stdout as output:
             lines = output.read().splitlines()
         if process.wait():
@@ -136,11 +138,11 @@ def train(words: list[str], share: float, least: float) -> dict[str, float]:
         except Stopped:
             pass
     first, learns, last = marks[1], marks[begins], marks[step]
-    whole = [
+    run_seconds = [
         (learns[clock] - first[clock]) + (last[clock] - learns[clock]) / (step - begins) * (cell.steps - begins)
         for clock in (0, 1)
     ]
-    return {"trained": step, "seconds": whole[0], "processor_seconds": whole[1]}
+    return {"trained": step, "seconds": run_seconds[0], "processor_seconds": run_seconds[1]}
 
 
 def learning_step(cell: Cell) -> int:
@@ -181,29 +183,30 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="JSON file to which the rows are added")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--train", nargs="+", metavar="key=value", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.train:
-        print(json.dumps(train(asked.train, asked.share, asked.least)))
+    options = parser.parse_args()
+    if options.train:
+        print(json.dumps(train(options.train, options.share, options.least)))
         return
     rows = []
-    for name, words in cells(asked.profile):
-        if asked.only and name not in asked.only:
+    for name, words in cells(options.profile):
+        if options.only and name not in options.only:
             continue
         print(f"{name}: bench run {' '.join(words)}", file=sys.stderr, flush=True)
-        rows.append(compare(name, words, asked.share, asked.least))
-        if asked.output:
-            _keep(asked.output, rows)
-    print(json.dumps({"rows": rows}) if asked.json else "\n".join(table(rows)))
-    if not asked.json:
-        for (when, most), (what, ratio) in itertools.product(BOUNDS.items(), RATIOS.items()):
+        rows.append(compare(name, words, options.share, options.least))
+        if options.output:
+            _keep(options.output, rows)
+    print(json.dumps({"rows": rows}) if options.json else "\n".join(table(rows)))
+    if not options.json:
+        for (situation, most), (measure_name, ratio) in itertools.product(BOUNDS.items(), RATIOS.items()):
             outside = [row["name"] for row in rows if not 1 / most <= row[ratio] <= most]
-            print(f"a factor of {most:g} ({when}) is exceeded by {what} in: {', '.join(outside) or 'no cell'}")
+            names = ", ".join(outside) or "no cell"
+            print(f"a factor of {most:g} ({situation}) is exceeded by {measure_name} in: {names}")
 
 
 def _keep(output: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write the rows to a file, with those of other cells that it holds."""
-    known = json.loads(output.read_text())["rows"] if output.exists() else []
-    named = {row["name"]: row for row in [*known, *rows]}
+    """Write the rows to a file, which keeps its rows of other cells."""
+    earlier_rows = json.loads(output.read_text())["rows"] if output.exists() else []
+    named = {row["name"]: row for row in [*earlier_rows, *rows]}
     content = {"schema": 1, "rows": [*named.values()], "measured_on": provenance("cpu")}
     output.write_text(json.dumps(content, indent=1) + "\n")
 

@@ -24,14 +24,14 @@ from guidebench.suites.ogbench_scene.task import Scene
 
 
 def measure(rounds: int, size: int, moments: int) -> dict[str, Any]:
-    """Return seconds per frame of each, and the speed ratio."""
+    """Return seconds per frame of our drawer and of the package, and the ratio of their speeds."""
     mujoco.gl_context.GLContext = gl.context  # both use the same OpenGL, whatever MUJOCO_GL says
     task, random = Scene("task3"), np.random.default_rng(0)
     env = task._env
     env._render_width = env._render_height = size
     env.model.vis.global_.offwidth = env.model.vis.global_.offheight = size
     drawer = SceneDrawing(size=size).spawn("task3")
-    found: dict[str, list[tuple[float, float]]] = {"ours": [], "peer": []}
+    clock_times: dict[str, list[tuple[float, float]]] = {"ours": [], "peer": []}
     drawer(task.snapshot()[None])
     env.render()
     for _ in range(rounds):
@@ -44,18 +44,23 @@ def measure(rounds: int, size: int, moments: int) -> dict[str, Any]:
             taken += _clocks() - begun
         begun = _clocks()
         drawer(np.stack(snapshots))
-        found["ours"].append(tuple((_clocks() - begun) / moments))
-        found["peer"].append(tuple(taken / moments))
-    ratios = [[peer / ours for ours, peer in zip(*pair, strict=True)] for pair in zip(*found.values(), strict=True)]
+        clock_times["ours"].append(tuple((_clocks() - begun) / moments))
+        clock_times["peer"].append(tuple(taken / moments))
+    ratios = [
+        [peer / ours for ours, peer in zip(*pair, strict=True)] for pair in zip(*clock_times.values(), strict=True)
+    ]
     return {
         "opengl": gl.backend(),
         "size": size,
-        "rounds": {name: [wall for wall, _ in rows] for name, rows in found.items()},
-        **{f"{name}_seconds": statistics.median(wall for wall, _ in rows) for name, rows in found.items()},
-        **{f"{name}_processor_seconds": statistics.median(own for _, own in rows) for name, rows in found.items()},
+        "rounds": {name: [wall for wall, _ in rows] for name, rows in clock_times.items()},
+        **{f"{name}_seconds": statistics.median(wall for wall, _ in rows) for name, rows in clock_times.items()},
+        **{
+            f"{name}_processor_seconds": statistics.median(processor for _, processor in rows)
+            for name, rows in clock_times.items()
+        },
         "wall_ratio": statistics.median(wall for wall, _ in ratios),
-        "ratio": statistics.median(own for _, own in ratios),
-        "ratio_lowest": min(own for _, own in ratios),
+        "ratio": statistics.median(processor for _, processor in ratios),
+        "ratio_lowest": min(processor for _, processor in ratios),
     }
 
 
@@ -69,17 +74,17 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=200, help="pixels along a frame's side (default %(default)s)")
     parser.add_argument("--moments", type=int, default=16, help="frames of a round (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    found = measure(asked.rounds, asked.size, asked.moments)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.rounds, options.size, options.moments)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"OGBench scene, {asked.size} x {asked.size}, {found['opengl']}")
+    print(f"OGBench scene, {options.size} x {options.size}, {figures['opengl']}")
     for name in ("ours", "peer"):
-        own = 1e3 * found[f"{name}_processor_seconds"]
-        print(f"{name:6}{1e3 * found[f'{name}_seconds']:8.1f} ms a frame, {own:.1f} of the processor's")
-    others = f"lowest {found['ratio_lowest']:.1f}; by the wall clock {found['wall_ratio']:.1f}"
-    print(f"ratio {found['ratio']:8.1f}  ({others})")
+        processor_ms = 1e3 * figures[f"{name}_processor_seconds"]
+        print(f"{name:6}{1e3 * figures[f'{name}_seconds']:8.1f} ms a frame, {processor_ms:.1f} of the processor's")
+    others = f"lowest {figures['ratio_lowest']:.1f}; by the wall clock {figures['wall_ratio']:.1f}"
+    print(f"ratio {figures['ratio']:8.1f}  ({others})")
 
 
 if __name__ == "__main__":

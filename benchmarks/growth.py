@@ -52,9 +52,9 @@ def words(cells: int, seeds: int, study: Path) -> list[str]:
 
 
 def cost(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> tuple[dict[str, Any], str]:
-    """Return what a process takes, and the last line of its output: `seconds`, `processor_seconds` with the processes
-    that it started, `peak_bytes` of the largest of them, and `failed` if it exceeds `seconds` or exits with another
-    code than 0."""
+    """Run a command and return its cost and the last line of its output: `seconds`, `processor_seconds` with the
+    processes that it started, `peak_bytes` of the largest of them, and `failed` if it exceeds `seconds` or exits with
+    another code than 0."""
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(command, env=dict(environment), stdout=output, stderr=output, start_new_session=True)
@@ -66,15 +66,15 @@ def cost(command: Sequence[str], environment: Mapping[str, str], seconds: float)
         taken = time.perf_counter() - started
         output.seek(0, os.SEEK_END)
         output.seek(max(0, output.tell() - 400))
-        said = (output.read().decode(errors="replace").strip().splitlines() or [""])[-1]
-    found: dict[str, Any] = {
+        last_line = (output.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+    figures: dict[str, Any] = {
         "seconds": round(taken, 3),
         "processor_seconds": round(usage.ru_utime + usage.ru_stime, 3),
         "peak_bytes": usage.ru_maxrss * 1024,
     }
     if process.returncode:
-        found["failed"] = f"after {taken:.0f} s with exit code {process.returncode}: {said}"
-    return found, said
+        figures["failed"] = f"after {taken:.0f} s with exit code {process.returncode}: {last_line}"
+    return figures, last_line
 
 
 def announced(site: Path) -> dict[str, str]:
@@ -95,10 +95,10 @@ def sizes(study: Path, runs: int) -> dict[str, Any]:
     for folder, _, inside in os.walk(study):
         directories += 1
         for name in inside:
-            found = os.stat(os.path.join(folder, name))
+            file_stat = os.stat(os.path.join(folder, name))
             files += 1
-            allocated += found.st_blocks * 512
-            names[_kind(folder, name)] += found.st_size
+            allocated += file_stat.st_blocks * 512
+            names[_kind(folder, name)] += file_stat.st_size
     return {
         "files_per_run": round(files / runs, 2),
         "directories_per_run": round(directories / runs, 2),
@@ -110,39 +110,45 @@ def sizes(study: Path, runs: int) -> dict[str, Any]:
 
 
 def _kind(folder: str, name: str) -> str:
-    """Return the name of a file, or that of its folder where the files of a folder are named after jobs or epochs."""
+    """Return the name under which a file's bytes are summed: its own, or its folder's if files there are named after
+    jobs or epochs."""
     inside = Path(folder).name
     return f"{inside}/" if inside in ("jobs", "logs", ".lease") else name
 
 
 def study_of(cells: int, seeds: int, processes: int, seconds: float, home: Path) -> dict[str, Any]:
-    """Plan, write and read a study of `cells` cells below `home`; return what each command takes."""
+    """Plan, write and read a study of `cells` cells below `home`; return the cost of each command."""
     study = home / f"cells-{cells}"
     environment = announced(home / f"site-{cells}") | {"OMP_NUM_THREADS": "1"}
     environment["GUIDEBENCH_CACHE"] = str(home / "cache")
     run, runs = [str(BENCH), *words(cells, seeds, study)], cells * seeds
-    found: dict[str, Any] = {"cells": cells, "seeds": seeds, "runs": runs, "load_average": round(os.getloadavg()[0], 2)}
+    figures: dict[str, Any] = {
+        "cells": cells,
+        "seeds": seeds,
+        "runs": runs,
+        "load_average": round(os.getloadavg()[0], 2),
+    }
 
     def measured(name: str, *command: str) -> str:
         print(f"  {cells:,} cells, {name} …", file=sys.stderr, flush=True)
-        found[name], said = cost(command, environment, seconds)
-        return said
+        figures[name], last_line = cost(command, environment, seconds)
+        return last_line
 
     measured("plan", *run, "--dry-run")
     measured("submit", *run)
     writing = [sys.executable, "-m", WORKERS, str(study), "--processes", str(processes)]
     done = subprocess.run(writing, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    found["rows_written"] = int(done.stdout)
-    found |= sizes(study, runs)
+    figures["rows_written"] = int(done.stdout)
+    figures |= sizes(study, runs)
     measured("again", *run)
     measured("status", str(BENCH), "status", str(study))
     loaded = measured("load", sys.executable, "-c", LOAD, str(study))
-    found["rows_loaded"] = None if "failed" in found["load"] else int(loaded)
+    figures["rows_loaded"] = None if "failed" in figures["load"] else int(loaded)
     measured("report", str(BENCH), "report", str(study))
-    found["report_bytes"] = {
+    figures["report_bytes"] = {
         path.name: path.stat().st_size for path in sorted((study / "report").glob("*")) if path.suffix != ".pdf"
     }
-    return found
+    return figures
 
 
 def measure(cells: Sequence[int], seeds: int, processes: int, seconds: float, output: Path | None) -> dict[str, Any]:
@@ -156,33 +162,33 @@ def measure(cells: Sequence[int], seeds: int, processes: int, seconds: float, ou
     return {"stages": list(STAGES), "rows": rows}
 
 
-def keep(found: dict[str, Any], output: Path) -> None:
-    """Write figures into a file, in the place of those of equal numbers of cells and seeds."""
+def keep(figures: dict[str, Any], output: Path) -> None:
+    """Write the figures of one study into a file, replacing those of equal numbers of cells and seeds."""
     before = json.loads(output.read_text())["results"]["growth"]["rows"] if output.exists() else []
-    rows = {(row["seeds"], row["cells"]): row for row in [*before, found]}
+    rows = {(row["seeds"], row["cells"]): row for row in [*before, figures]}
     content = {"stages": list(STAGES), "rows": [rows[key] for key in sorted(rows)]}
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps({"schema": 1, "results": {"growth": content}}, indent=1) + "\n")
 
 
-def table(found: Mapping[str, Any]) -> str:
+def table(figures: Mapping[str, Any]) -> str:
     """Return the growth table in Markdown: seconds of processor time by command and number of cells."""
-    rows = found["rows"]
+    rows = figures["rows"]
     heads = ["cells × seeds", *(f"{row['cells']:,} × {row['seeds']}" for row in rows)]
     lines = [["runs", *(f"{row['runs']:,}" for row in rows)]]
     lines.append(["rows of evaluations", *(f"{row['rows_written']:,}" for row in rows)])
-    for stage in found["stages"]:
-        lines.append([f"{stage}, s", *(_shown(row[stage], "processor_seconds", 1.0, 1) for row in rows)])
+    for stage in figures["stages"]:
+        lines.append([f"{stage}, s", *(_table_figure(row[stage], "processor_seconds", 1.0, 1) for row in rows)])
     for stage in ("load", "report"):
-        lines.append([f"{stage}, peak GiB", *(_shown(row[stage], "peak_bytes", 2**30, 2) for row in rows)])
+        lines.append([f"{stage}, peak GiB", *(_table_figure(row[stage], "peak_bytes", 2**30, 2) for row in rows)])
     lines.append(["bytes per run", *(f"{row['bytes_per_run']:,}" for row in rows)])
     lines.append(["files per run", *(f"{row['files_per_run']:.1f}" for row in rows)])
     every = [heads, ["---"] * len(heads), *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 
-def _shown(taken: Mapping[str, Any], what: str, unit: float, digits: int) -> str:
-    return "failed" if "failed" in taken else f"{taken[what] / unit:,.{digits}f}"
+def _table_figure(figures: Mapping[str, Any], column: str, unit: float, digits: int) -> str:
+    return "failed" if "failed" in figures else f"{figures[column] / unit:,.{digits}f}"
 
 
 def main() -> None:
@@ -193,9 +199,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1_800.0, help="most seconds of one command")
     parser.add_argument("--output", type=Path, help="file that keeps the figures as JSON; default: none")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    found = measure(asked.cells, asked.seeds, asked.processes, asked.seconds, asked.output)
-    print(json.dumps(found) if asked.json else table(found))
+    options = parser.parse_args()
+    figures = measure(options.cells, options.seeds, options.processes, options.seconds, options.output)
+    print(json.dumps(figures) if options.json else table(figures))
 
 
 if __name__ == "__main__":

@@ -54,16 +54,16 @@ def spread(rates: Sequence[float]) -> dict[str, float]:
 
 def measure(rounds: int, steps: int) -> dict[str, Any]:
     actions = np.random.default_rng(0).integers(0, 6, steps).tolist()
-    some = actions[: max(1, steps // 10)]
+    few_actions = actions[: max(1, steps // 10)]
     symbols, text = (Housekeep(observation=kind).make(TASK) for kind in ("symbols", "text"))  # type: ignore[arg-type]
     drawers = {view: HousekeepDrawing(view=view).spawn(TASK) for view in ("agent", "above")}  # type: ignore[arg-type]
-    rate(symbols, some)  # the layouts are made
+    rate(symbols, few_actions)  # the layouts are made
     rates: dict[str, list[float]] = {name: [] for name in ("symbols", "text", *drawers)}
     for _ in range(rounds):
         rates["symbols"].append(rate(symbols, actions))
         rates["text"].append(rate(text, actions))
         for view, drawer in drawers.items():
-            rates[view].append(rate(symbols, some, drawer))
+            rates[view].append(rate(symbols, few_actions, drawer))
     fresh = Housekeep(layouts=None).make(TASK)
     fresh.reset(0)
     works = {"reset": symbols.reset, "fresh_layout": fresh.reset, "text": text.text, "snapshot": symbols.snapshot}
@@ -71,7 +71,7 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         "task": TASK,
         "steps": steps,
         "rounds": rounds,
-        "kinds": {name: spread(found) for name, found in rates.items()},
+        "kinds": {name: spread(kind_rates) for name, kind_rates in rates.items()},
         **{
             f"{name}_seconds": statistics.median(seconds(work, 100) for _ in range(rounds))
             for name, work in works.items()
@@ -85,16 +85,16 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--steps", type=int, default=20_000, help="steps of each kind in a round (default 20000)")
-    given = parser.parse_args()
-    found = measure(given.rounds, given.steps)
-    if given.json:
-        print(json.dumps(found, indent=2))
+    options = parser.parse_args()
+    figures = measure(options.rounds, options.steps)
+    if options.json:
+        print(json.dumps(figures, indent=2))
         return
-    for name, row in found["kinds"].items():
+    for name, row in figures["kinds"].items():
         print(f"{name:13}{row['per_second']:10,.0f} steps/s  ({row['lowest']:,.0f} to {row['highest']:,.0f})")
     for name in ("reset", "fresh_layout", "text", "snapshot"):
-        print(f"{name:13}{1e6 * found[f'{name}_seconds']:10,.1f} µs")
-    print(f"bytes of an observation: {found['transition_bytes']:,}")
+        print(f"{name:13}{1e6 * figures[f'{name}_seconds']:10,.1f} µs")
+    print(f"bytes of an observation: {figures['transition_bytes']:,}")
 
 
 if __name__ == "__main__":

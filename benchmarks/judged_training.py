@@ -71,19 +71,21 @@ def served(latency: float, says: Callable[[bytes], str] = yes_or_no) -> Iterator
         server.shutdown()
 
 
-def pair(start: int, turn: int, rounds: int, given: dict[str, str], judge: dict[str, str]) -> dict[str, Any]:
+def pair(start: int, turn: int, rounds: int, cell_names: dict[str, str], judge: dict[str, str]) -> dict[str, Any]:
     """Run one process per method; return seconds per step by wall clock and processor, and the judge's figures."""
     contenders = {
-        method: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, **own, "method": method}))
-        for method, own in zip(METHODS, ({}, judge), strict=True)
+        method: Contender(
+            "benchmarks.turns", cell_arguments(start, turn, {**cell_names, **judge_settings, "method": method})
+        )
+        for method, judge_settings in zip(METHODS, ({}, judge), strict=True)
     }
     interleave(list(contenders.values()), rounds)
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for method, contender in contenders.items():
         for clock in ("seconds", "processor"):
-            found[f"{method}_{clock}"] = sum(taken[clock] for taken in contender.turns) / (rounds * turn)
-        found[f"{method}_clock"] = contender.close()
-    return found
+            figures[f"{method}_{clock}"] = sum(taken[clock] for taken in contender.turns) / (rounds * turn)
+        figures[f"{method}_clock"] = contender.close()
+    return figures
 
 
 def measure(
@@ -91,25 +93,25 @@ def measure(
 ) -> dict[str, Any]:
     """Return rates of both methods, ratios over pairs, the judge's seconds per clip and the share of time spent
     waiting."""
-    given = {"suite": "minigrid_doorkey", "task": task, "profile": profile}
+    cell_names = {"suite": "minigrid_doorkey", "task": task, "profile": profile}
     with served(latency) if latency is not None else contextlib.nullcontext({"judge": "sprite"}) as judge:
-        found = [pair(start, turn, rounds, given, judge) for _ in range(pairs)]
-    ratios = sorted(row["uer_seconds"] / row["vlm_rb_seconds"] for row in found)
-    clocks = [row["vlm_rb_clock"] for row in found]
-    trained = statistics.mean(row["vlm_rb_seconds"] for row in found) * (start + rounds * turn)
+        pairs_seconds = [pair(start, turn, rounds, cell_names, judge) for _ in range(pairs)]
+    ratios = sorted(row["uer_seconds"] / row["vlm_rb_seconds"] for row in pairs_seconds)
+    clocks = [row["vlm_rb_clock"] for row in pairs_seconds]
+    trained = statistics.mean(row["vlm_rb_seconds"] for row in pairs_seconds) * (start + rounds * turn)
     return {
         "task": task,
         "profile": profile,
         "latency": latency,
         "pairs": pairs,
         "steps": rounds * turn,
-        **{f"{method}_steps_per_second": 1 / _median(found, f"{method}_seconds") for method in METHODS},
+        **{f"{method}_steps_per_second": 1 / _median(pairs_seconds, f"{method}_seconds") for method in METHODS},
         "ratio": statistics.median(ratios),
         "ratio_mean": statistics.mean(ratios),
         "ratio_standard_error": statistics.stdev(ratios) / pairs**0.5 if pairs > 1 else None,
         "ratio_lowest": ratios[0],
         "ratio_highest": ratios[-1],
-        "processor_ratio": statistics.median(row["uer_processor"] / row["vlm_rb_processor"] for row in found),
+        "processor_ratio": statistics.median(row["uer_processor"] / row["vlm_rb_processor"] for row in pairs_seconds),
         "judge_seconds_per_clip": statistics.median(clock["judge_seconds"] / clock["clips"] for clock in clocks),
         "clips_per_run": _median(clocks, "clips"),
         "waiting_share": statistics.mean(clock["wait_seconds"] for clock in clocks) / trained,
@@ -132,20 +134,26 @@ def main() -> None:
         "--latency", type=float, metavar="SECONDS", help="latency of a served judge, which replaces sprite"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    found = measure(asked.pairs, asked.start, asked.turn, asked.rounds, asked.profile, asked.task, asked.latency)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(
+        options.pairs, options.start, options.turn, options.rounds, options.profile, options.task, options.latency
+    )
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"DoorKey {asked.task}, {asked.profile}, {asked.pairs} pairs, {found['steps']:,} steps each, one thread each")
+    print(f"DoorKey {options.task}, {options.profile}, {options.pairs} pairs, ", end="")
+    print(f"{figures['steps']:,} steps each, one thread each")
     for method in METHODS:
-        print(f"{method:8}{found[f'{method}_steps_per_second']:9,.0f} steps/s")
-    error = found["ratio_standard_error"] or float("nan")
-    print(f"ratio   {found['ratio']:9.3f}  (pairs {found['ratio_lowest']:.3f} to {found['ratio_highest']:.3f};", end="")
-    print(f" mean {found['ratio_mean']:.3f}, standard error {error:.3f})")
-    print(f"        {found['processor_ratio']:9.3f}  by the training process's own processor time")
-    print(f"judge   {1e3 * found['judge_seconds_per_clip']:9.2f} ms a clip, drawn and judged in its own process")
-    print(f"waiting {100 * found['waiting_share']:9.3f} % of the training's time")
+        print(f"{method:8}{figures[f'{method}_steps_per_second']:9,.0f} steps/s")
+    error = figures["ratio_standard_error"] or float("nan")
+    print(
+        f"ratio   {figures['ratio']:9.3f}  (pairs {figures['ratio_lowest']:.3f} to {figures['ratio_highest']:.3f};",
+        end="",
+    )
+    print(f" mean {figures['ratio_mean']:.3f}, standard error {error:.3f})")
+    print(f"        {figures['processor_ratio']:9.3f}  by the training process's own processor time")
+    print(f"judge   {1e3 * figures['judge_seconds_per_clip']:9.2f} ms a clip, drawn and judged in its own process")
+    print(f"waiting {100 * figures['waiting_share']:9.3f} % of the training's time")
 
 
 if __name__ == "__main__":

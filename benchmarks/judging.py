@@ -50,7 +50,7 @@ WRITTEN = 4
 ARCHITECTURES = ["perception_lm", "qwen_vl"]
 
 
-def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
+def measure(options: argparse.Namespace, architecture: str) -> dict[str, Any]:
     """Return seconds per clip of each batch size and of the plain loop, and their ratios."""
     from guidebench.harness.models.backends.transformers_.loaded_model import Source
     from guidebench.harness.models.backends.transformers_.model import TransformersModel
@@ -58,48 +58,48 @@ def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        sizes: dict[str, Any] = {"hidden": asked.hidden, "layers": asked.layers}
+        sizes: dict[str, Any] = {"hidden": options.hidden, "layers": options.layers}
         if architecture == "perception_lm":
-            sizes |= {"side": 448, "text": REAL_TEXT, "tower": REAL_TOWER} if asked.real else {"side": 56}
+            sizes |= {"side": 448, "text": REAL_TEXT, "tower": REAL_TOWER} if options.real else {"side": 56}
         directory = getattr(tiny_models, architecture)(Path(folder) / "model", **sizes)
-        dtype: Any = "bfloat16" if asked.device.startswith("cuda") else "float32"
-        source = Source(str(directory), dtype=dtype, device=asked.device)
-        models = {size: TransformersModel(source, batch_size=size) for size in asked.batches}
-    every = {"DoorKey": walk(asked.clips, asked.length), "noise": noise(asked.clips, asked.length)}
-    parameters = sum(part.numel() for part in models[asked.batches[0]]._loaded.model.parameters())
+        dtype: Any = "bfloat16" if options.device.startswith("cuda") else "float32"
+        source = Source(str(directory), dtype=dtype, device=options.device)
+        models = {size: TransformersModel(source, batch_size=size) for size in options.batches}
+    every = {"DoorKey": walk(options.clips, options.length), "noise": noise(options.clips, options.length)}
+    parameters = sum(part.numel() for part in models[options.batches[0]]._loaded.model.parameters())
     rows, tokens = [], 0
     for name, clips in every.items():
         plain: list[Array] = []
-        ours: dict[int, list[Array]] = {size: [] for size in asked.batches}
-        for turn in range(asked.rounds + 1):  # the first turn warms up
-            begun = _clocks(asked.device)
-            for clip in clips[: asked.plain]:
-                loop(models[asked.batches[0]]._loaded, clip)
-            plain.append((_clocks(asked.device) - begun) / asked.plain)
+        ours: dict[int, list[Array]] = {size: [] for size in options.batches}
+        for turn in range(options.rounds + 1):  # the first turn warms up
+            begun = _clocks(options.device)
+            for clip in clips[: options.plain]:
+                loop(models[options.batches[0]]._loaded, clip)
+            plain.append((_clocks(options.device) - begun) / options.plain)
             for size, model in models.items():
-                begun = _clocks(asked.device)
+                begun = _clocks(options.device)
                 tokens = judge(model, clips[: 2 * size] if not turn else clips)
-                ours[size].append((_clocks(asked.device) - begun) / len(clips))
-        which = 0 if asked.device.startswith("cuda") else 1
+                ours[size].append((_clocks(options.device) - begun) / len(clips))
+        clock = 0 if options.device.startswith("cuda") else 1
         for size, taken in ours.items():
-            seconds = [one[which] for one in taken[1:]]
-            ratios = [theirs[which] / mine for theirs, mine in zip(plain[1:], seconds, strict=True)]
+            seconds = [times[clock] for times in taken[1:]]
+            ratios = [theirs[clock] / mine for theirs, mine in zip(plain[1:], seconds, strict=True)]
             row = {"clips": name, "batch": size, "seconds_per_clip": statistics.median(seconds)}
-            row |= {"wall_seconds_per_clip": statistics.median(one[0] for one in taken[1:])}
-            row |= {"plain_seconds_per_clip": statistics.median(one[which] for one in plain[1:])}
+            row |= {"wall_seconds_per_clip": statistics.median(times[0] for times in taken[1:])}
+            row |= {"plain_seconds_per_clip": statistics.median(times[clock] for times in plain[1:])}
             row |= {"ratio": statistics.median(ratios), "ratio_lowest": min(ratios), "ratio_highest": max(ratios)}
             rows.append(row)
     different = {name: len({frame.tobytes() for clip in clips for frame in clip}) for name, clips in every.items()}
     return {
         "model": architecture,
         "parameters": parameters,
-        "device": asked.device,
-        "clips": asked.clips,
-        "length": asked.length,
+        "device": options.device,
+        "clips": options.clips,
+        "length": options.length,
         "tokens": tokens,
         "different_frames": different,
         "rows": rows,
-        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if asked.device.startswith("cuda") else None,
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if options.device.startswith("cuda") else None,
     }
 
 
@@ -125,8 +125,8 @@ def loop(loaded: Any, clip: Array) -> str:
         processor_kwargs={"do_sample_frames": False},
     ).to(loaded.device, loaded.model.dtype)
     with torch.inference_mode():
-        said = loaded.model.generate(**inputs, max_new_tokens=WRITTEN, min_new_tokens=WRITTEN, do_sample=False)
-    return str(loaded.tokenizer.decode(said[0, inputs["input_ids"].shape[1] :]))
+        tokens = loaded.model.generate(**inputs, max_new_tokens=WRITTEN, min_new_tokens=WRITTEN, do_sample=False)
+    return str(loaded.tokenizer.decode(tokens[0, inputs["input_ids"].shape[1] :]))
 
 
 def walk(count: int, length: int) -> list[Array]:
@@ -166,31 +166,32 @@ def main() -> None:
     parser.add_argument("--real", action="store_true", help="Perception-LM 1B alone, in its own sizes")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    runs = [measure(asked, name) for name in (["perception_lm"] if asked.real else asked.models)]
-    if asked.json:
+    options = parser.parse_args()
+    runs = [measure(options, name) for name in (["perception_lm"] if options.real else options.models)]
+    if options.json:
         print(json.dumps({"runs": runs}))
         return
-    for found in runs:
-        show(found, asked)
+    for figures in runs:
+        show(figures, options)
 
 
-def show(found: dict[str, Any], asked: argparse.Namespace) -> None:
-    total = asked.clips * asked.length
-    shown = ", ".join(
-        f"{count} of {total} frames of {name} differ" for name, count in found["different_frames"].items()
+def show(figures: dict[str, Any], options: argparse.Namespace) -> None:
+    total = options.clips * options.length
+    distinct_frames = ", ".join(
+        f"{count} of {total} frames of {name} differ" for name, count in figures["different_frames"].items()
     )
-    print(f"{found['model']}, {found['parameters']:,} parameters on {asked.device}, {found['tokens']} tokens a clip")
-    print(shown)
+    print(f"{figures['model']}, {figures['parameters']:,} parameters on {options.device}, ", end="")
+    print(f"{figures['tokens']} tokens a clip")
+    print(distinct_frames)
     print("| clips | batch | clips/s | frames/s | plain loop, clips/s | ratio |\n| --- | --- | --- | --- | --- | --- |")
-    for row in found["rows"]:
+    for row in figures["rows"]:
         rate, spread = 1 / row["seconds_per_clip"], f"{row['ratio_lowest']:.2f} to {row['ratio_highest']:.2f}"
         print(
-            f"| {row['clips']} | {row['batch']} | {rate:.2f} | {rate * asked.length:.0f} | "
+            f"| {row['clips']} | {row['batch']} | {rate:.2f} | {rate * options.length:.0f} | "
             f"{1 / row['plain_seconds_per_clip']:.2f} | {row['ratio']:.2f} ({spread}) |"
         )
-    if found["peak_gib"] is not None:
-        print(f"{found['peak_gib']:.2f} GiB at most. VLM-RB, table 5: 69.27 frames/s, RTX 4090, 32-frame clips")
+    if figures["peak_gib"] is not None:
+        print(f"{figures['peak_gib']:.2f} GiB at most. VLM-RB, table 5: 69.27 frames/s, RTX 4090, 32-frame clips")
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ def measure(rounds: int, states: int) -> dict[str, Any]:
     """Return milliseconds for all states, by the true projection: the median and the largest of the rounds."""
     suite, rng = BinSorting(observation="state"), np.random.default_rng(0)
     sight, shape = Sight(suite, "sorting", 100, False), Shape(0.1, 15.0)
-    seen = rng.uniform(-1, 1, (states, *suite.spaces("sorting")[0].shape)).astype(np.float32)
+    observations = rng.uniform(-1, 1, (states, *suite.spaces("sorting")[0].shape)).astype(np.float32)
     ways = rng.uniform(0, 100, (-(-states // EPISODE), WAYPOINTS, 3))
     spent = []
     for _ in range(rounds):
         begun = time.process_time()
-        tips = sight.tips(seen)
+        tips = sight.tips(observations)
         for number, way in enumerate(ways):
             dense(tips[number * EPISODE : (number + 1) * EPISODE], way, shape)
         spent.append(1000 * (time.process_time() - begun))
@@ -45,12 +45,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON alone")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--states", type=int, default=10_000)
-    given = parser.parse_args()
-    found = measure(given.rounds, given.states)
-    if given.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.rounds, options.states)
+    if options.json:
+        print(json.dumps(figures))
     else:
-        print(f"{found['states']:,} states: {found['milliseconds']:.1f} ms (slowest {found['slowest']:.1f})")
+        print(f"{figures['states']:,} states: {figures['milliseconds']:.1f} ms (slowest {figures['slowest']:.1f})")
 
 
 if __name__ == "__main__":

@@ -42,49 +42,51 @@ def places(points: Array) -> Array:
 
 def point(place: Array) -> Array:
     """Return the point of the world, metres [3], that both views show at (u, v, h), by Newton's method."""
-    found = np.array([0.42, 0.0, 0.05])
+    position = np.array([0.42, 0.0, 0.05])
     for _ in range(20):
-        steps = found + np.concatenate([np.zeros((1, 3)), 1e-5 * np.eye(3)])
-        shown = places(steps)
-        found = found + np.linalg.solve(((shown[1:] - shown[0]) / 1e-5).T, place - shown[0])
-    return found
+        steps = position + np.concatenate([np.zeros((1, 3)), 1e-5 * np.eye(3)])
+        projections = places(steps)
+        position = position + np.linalg.solve(((projections[1:] - projections[0]) / 1e-5).T, place - projections[0])
+    return position
 
 
-def asked(task: Any, name: str, seed: int, grid: Grid, rng: np.random.Generator) -> tuple[WaypointQuestion, Array]:
+def begin_layout(
+    task: Any, name: str, seed: int, grid: Grid, rng: np.random.Generator
+) -> tuple[WaypointQuestion, Array]:
     """Begin layout `seed`; return the question about it, and (u, v, h) of block and spot, float [2, 3]."""
     tip = places(SUITE.tip(name, task.reset(seed)[None]))[0].tolist()
     located = SUITE.located(name, task.snapshot())
     around = [
-        places(where + np.concatenate([rng.uniform(-reach, reach, (5, 2)), np.zeros((5, 1))], 1))[:, :2]
-        for where, reach in zip(located, (0.015, 0.04), strict=True)
+        places(position + np.concatenate([rng.uniform(-reach, reach, (5, 2)), np.zeros((5, 1))], 1))[:, :2]
+        for position, reach in zip(located, (0.015, 0.04), strict=True)
     ]
-    return WaypointQuestion(task.instruction, Candidates(*(each.tolist() for each in around)), grid, tip), places(
-        located
-    )
+    return WaypointQuestion(
+        task.instruction, Candidates(*(candidates.tolist() for candidates in around)), grid, tip
+    ), places(located)
 
 
 def measure(layouts: int, grid: Grid) -> dict[str, Any]:
     """Return figures by task and chat."""
-    draw, found = BinDrawing(camera="both").spawn("forward"), {}
+    draw, figures = BinDrawing(camera="both").spawn("forward"), {}
     for name in TASKS:
         task: Any = SUITE.make(name)
         rows: dict[str, list[list[float]]] = {"scripted": [], "oracle": []}
         for seed in range(FIRST, FIRST + layouts):
             rng = np.random.default_rng(seed)
-            about, truth = asked(task, name, seed, grid, rng)
-            shown = prompts.message(about, draw(task.snapshot()[None])[0])
+            about, truth = begin_layout(task, name, seed, grid, rng)
+            message = prompts.message(about, draw(task.snapshot()[None])[0])
             keys, events = np.zeros(1, np.int64), np.zeros((1, 0), bool)
-            told = Question(0, keys, None, events, about.content(), measures=truth.astype(np.float32))
-            answers = {"oracle": PoseReader(0.0)(told, rng)}
+            question = Question(0, keys, None, events, about.content(), measures=truth.astype(np.float32))
+            answers = {"oracle": PoseReader(0.0)(question, rng)}
             try:
-                answers["scripted"] = reading.selected(ViewReader(0.0, 0.0)((shown,)), grid, about.candidates)
+                answers["scripted"] = reading.selected(ViewReader(0.0, 0.0)((message,)), grid, about.candidates)
             except Misread:
                 rows["scripted"].append([np.nan] * 6)
             for chat, answer in answers.items():
                 assert answer is not None, "both are in view"
                 rows[chat].append(_distances(answer, truth, about, task))
-        found[name] = {chat: _summary(np.array(each)) for chat, each in rows.items()}
-    return found
+        figures[name] = {chat: _summary(np.array(answer_rows)) for chat, answer_rows in rows.items()}
+    return figures
 
 
 def _distances(answer: dict[str, Any], truth: Array, about: WaypointQuestion, task: Any) -> list[float]:
@@ -97,7 +99,7 @@ def _distances(answer: dict[str, Any], truth: Array, about: WaypointQuestion, ta
     x, y, _ = point(np.array([*ends[1][:2], truth[1][2]]))
     selected = np.subtract(about.candidates.grasp[answer["grasp"] - 1], truth[0][:2])
     placed = is_at(np.array([x, y, 0.02]), task._place)
-    return [*pixels, *(100 * each for each in metres), float(placed), 100 * float(np.linalg.norm(selected))]
+    return [*pixels, *(100 * distance for distance in metres), float(placed), 100 * float(np.linalg.norm(selected))]
 
 
 def _summary(rows: Array) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def picture(path: Path, grid: Grid) -> None:
     from PIL import Image
 
     task: Any = SUITE.make("forward")
-    about, _ = asked(task, "forward", 1, grid, np.random.default_rng(2))
+    about, _ = begin_layout(task, "forward", 1, grid, np.random.default_rng(2))
     frame = BinDrawing(camera="both", size=400).spawn("forward")(task.snapshot()[None])[0]
     images = [part for part in prompts.message(about, frame).content if not isinstance(part, str)]
     Image.fromarray(np.concatenate(images, 1)).save(path, optimize=True)
@@ -128,19 +130,19 @@ def main() -> None:
     parser.add_argument("--layouts", type=int, default=50, help="layouts of each task (default 50)")
     parser.add_argument("--grid", type=int, default=6, help="tiles along a side of the view from above (default 6)")
     parser.add_argument("--picture", type=Path, help="write the annotated views of one layout to this file")
-    given = parser.parse_args()
-    if given.picture:
-        picture(given.picture, Grid(given.grid))
+    options = parser.parse_args()
+    if options.picture:
+        picture(options.picture, Grid(options.grid))
         return
-    found = measure(given.layouts, Grid(given.grid))
-    if given.json:
-        print(json.dumps(found, indent=2))
+    figures = measure(options.layouts, Grid(options.grid))
+    if options.json:
+        print(json.dumps(figures, indent=2))
         return
     print("task      chat       usable  block px     spot px      block cm     spot cm      in place  grasp px")
-    for name, chats in found.items():
+    for name, chats in figures.items():
         for chat, row in chats.items():
             pairs = ("block_pixels", "spot_pixels", "block_cm", "spot_cm")
-            cells = "".join(f"{row[each][0]:5.1f} ({row[each][1]:4.1f}) " for each in pairs)
+            cells = "".join(f"{row[measure_name][0]:5.1f} ({row[measure_name][1]:4.1f}) " for measure_name in pairs)
             print(
                 f"{name:10}{chat:10}{row['usable']:7.0%}  {cells} {row['in_place']:7.0%}  "
                 f"{row['grasp_pixels'][0]:5.1f} ({row['grasp_pixels'][1]:.1f})"

@@ -48,23 +48,23 @@ def training(
     methods: list[str], pairs: int, turns: int, start: int, turn: int, profile: str, width: int, size: int
 ) -> dict[str, dict[str, float]]:
     """Return steps per second of each method, and its speed relative to `sac` (median and extremes over rounds)."""
-    given: dict[str, object] = {
+    cell_settings: dict[str, object] = {
         "suite": "metaworld_mt10", "task": "reach", "profile": profile, "training.steps": start + turns * turn + 1,
         "training.capacity": 100_000,
     }  # fmt: skip
     guided = {"embedder": "scripted", "embedder.width": width, "guide.width": width, "guide.every": 4,
               "drawing.size": size}  # fmt: skip
-    told = {"text_embedder": "scripted", "feedback": "scripted"}
+    model_settings = {"text_embedder": "scripted", "feedback": "scripted"}
     methods = ["sac", *methods]
-    found: dict[str, list[float]] = {method: [] for method in methods}
+    speedups: dict[str, list[float]] = {method: [] for method in methods}
     rates: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(pairs):
         contenders = {
             method: Contender(
                 "benchmarks.turns",
                 cell_arguments(start, turn, {
-                    **given, "method": method, **(guided if method != "sac" else {}),
-                    **(told if method == "lagea" else {}),
+                    **cell_settings, "method": method, **(guided if method != "sac" else {}),
+                    **(model_settings if method == "lagea" else {}),
                 }),
             )
             for method in methods
@@ -72,7 +72,7 @@ def training(
         interleave(list(contenders.values()), turns)
         base = sum(taken["seconds"] for taken in contenders["sac"].turns)
         for method, contender in contenders.items():
-            found[method].append(base / sum(taken["seconds"] for taken in contender.turns))
+            speedups[method].append(base / sum(taken["seconds"] for taken in contender.turns))
             rates[method].append(rate(contender, turn))
             contender.close()
     return {
@@ -80,7 +80,7 @@ def training(
             "steps_per_second": statistics.median(rates[method]), "ratio": statistics.median(values),
             "ratio_lowest": min(values), "ratio_highest": max(values),
         }
-        for method, values in found.items()
+        for method, values in speedups.items()
     }  # fmt: skip
 
 
@@ -95,13 +95,13 @@ def frames(batches: list[int], count: int, size: int, width: int) -> dict[str, f
         snapshots.append(task.snapshot())
     draw, embed = MetaWorldDrawing(size=size).spawn("reach"), Projection(width)
     draw(np.stack(snapshots[:1]))
-    found = {}
+    frame_rates = {}
     for batch in batches:
         begun = time.perf_counter()
         for first in range(0, count, batch):
             embed(EmbedCall(tuple(cropped(draw(np.stack(snapshots[first : first + batch])), 0.125))))
-        found[str(batch)] = count / (time.perf_counter() - begun)
-    return found
+        frame_rates[str(batch)] = count / (time.perf_counter() - begun)
+    return frame_rates
 
 
 def guide(directory: Path, width: int, episodes: int) -> tuple[Any, Storage]:
@@ -114,15 +114,15 @@ def guide(directory: Path, width: int, episodes: int) -> tuple[Any, Storage]:
     )  # fmt: skip
     made: Any = Lagea(width=width).spawn(build)
     store, random = Storage(build, made.columns), np.random.default_rng(0)
-    seen, no = np.zeros((1, 39), np.float32), np.zeros(1, bool)
+    observation, no = np.zeros((1, 39), np.float32), np.zeros(1, bool)
     made._store, made._texts[0], made._goals[0] = store, random.normal(size=width), random.normal(size=width)
     for episode in range(episodes):
         first = store.written
         made.episodes[0].open(first, 0)
         for step in range(HORIZON):
             store.append(Transition(
-                seen, np.zeros((1, 4), np.float32), -np.ones(1, np.float32), no, np.full(1, step == HORIZON - 1), seen,
-                np.zeros((1, 0), bool), None, no,
+                observation, np.zeros((1, 4), np.float32), -np.ones(1, np.float32), no,
+                np.full(1, step == HORIZON - 1), observation, np.zeros((1, 0), bool), None, no,
             ))  # fmt: skip
         numbers = np.arange(first, store.written)
         store.apply(FRAME, 0, numbers, random.normal(size=(HORIZON, width)).astype(np.float16))
@@ -150,15 +150,15 @@ def relabelling(width: int, episodes: int, rounds: int) -> dict[str, float]:
         taken: dict[str, list[float]] = {"episodes": [], "batches": []}
         for _ in range(rounds):
             begun = time.perf_counter()
-            each = [made.along(0, at, at + HORIZON - 1, store).fused for at in range(0, count, HORIZON)]
+            by_episode = [made.along(0, at, at + HORIZON - 1, store).fused for at in range(0, count, HORIZON)]
             taken["episodes"].append(time.perf_counter() - begun)
             begun = time.perf_counter()
-            plain = [
+            by_batch = [
                 made._terms(made._frames(store.gather(np.arange(at, min(at + BATCH, count))[None]))).fused[0]
                 for at in range(0, count, BATCH)
             ]
             taken["batches"].append(time.perf_counter() - begun)
-        torch.testing.assert_close(torch.cat(each), torch.cat(plain), atol=1e-3, rtol=1e-2)
+        torch.testing.assert_close(torch.cat(by_episode), torch.cat(by_batch), atol=1e-3, rtol=1e-2)
         seconds = {name: statistics.median(values) for name, values in taken.items()}
         return {
             "episodes_per_second": count / seconds["episodes"], "batches_per_second": count / seconds["batches"],
@@ -182,19 +182,26 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 128], help="frames of one question")
     parser.add_argument("--frames", type=int, default=256, help="frames drawn per batch size (default %(default)s)")
     parser.add_argument("--episodes", type=int, default=40, help="stored episodes to relabel (default %(default)s)")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    found = {
-        "frames_per_second": frames(asked.batches, asked.frames, asked.size, 1024),
-        "relabelling": {str(width): relabelling(width, asked.episodes, 3) for width in asked.widths},
+    figures = {
+        "frames_per_second": frames(options.batches, options.frames, options.size, 1024),
+        "relabelling": {str(width): relabelling(width, options.episodes, 3) for width in options.widths},
         "training": {
             str(width): training(
-                asked.methods, asked.pairs, asked.turns, asked.start, asked.turn, asked.profile, width, asked.size
+                options.methods,
+                options.pairs,
+                options.turns,
+                options.start,
+                options.turn,
+                options.profile,
+                width,
+                options.size,
             )
-            for width in asked.widths
+            for width in options.widths
         },
     }
-    print(json.dumps(found, indent=None if asked.json else 1))
+    print(json.dumps(figures, indent=None if options.json else 1))
 
 
 if __name__ == "__main__":

@@ -55,18 +55,20 @@ def _study(
     cells = {}
     for suite in range(suites):
         for task in range(tasks):
-            own = dict(suite=f"suite-{suite:02}", task=f"task-{task}", **names, profile="quick")
+            cell_names = dict(suite=f"suite-{suite:02}", task=f"task-{task}", **names, profile="quick")
             cell = f"{method:04x}{suite:03x}{task:03x}"
-            where = f"{own['suite']}/{own['task']}/{own['method']}-{cell}"
-            cells[cell] = {"directory": where, "seeds": list(range(seeds)), "label_variant": ""}
-            _json(root / where / "cell.json", _cell(cell, own, method, steps))
+            cell_directory = f"{cell_names['suite']}/{cell_names['task']}/{cell_names['method']}-{cell}"
+            cells[cell] = {"directory": cell_directory, "seeds": list(range(seeds)), "label_variant": ""}
+            _json(root / cell_directory / "cell.json", _cell(cell, cell_names, method, steps))
             top = np.clip(rng.normal(0.4 + 0.5 * method / 200, 0.1), 0.05, 1.0)
             for seed in range(seeds):
-                run = root / where / f"seed-{seed}"
+                run = root / cell_directory / f"seed-{seed}"
                 _json(run / "run.json", _run(seed, steps))
                 rate = np.linspace(0.05, np.clip(top + rng.normal(0, 0.05), 0, 1), evaluations)[:, None]
                 success = rng.random((evaluations, episodes)) < rate
-                _rows(run / "evaluations.parquet", {"study": root.name, "cell": cell, **own, "seed": seed}, success)
+                _rows(
+                    run / "evaluations.parquet", {"study": root.name, "cell": cell, **cell_names, "seed": seed}, success
+                )
                 if guided:
                     used = dict.fromkeys(schema.LEDGER, 0) | {"step": steps, "calls": 500, "tokens_in": 90_000}
                     used |= {"seconds": 40.0, "billed_seconds": 40.0, "usd": 0.25, "billed_usd": 0.25}
@@ -111,7 +113,7 @@ def _run(seed: int, steps: int) -> dict[str, Any]:
 
 
 def _rows(path: Path, identity: dict[str, Any], success: Any) -> None:
-    """Return the evaluation rows of a finished run; `success` [evaluations, episodes]."""
+    """Write the evaluation rows of a finished run; `success` [evaluations, episodes]."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -172,14 +174,18 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5, help="times that the page is opened (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a line")
-    asked = parser.parse_args()
-    found = measure(asked.methods, asked.suites, asked.seeds, asked.evaluations, asked.episodes, asked.repeats)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(
+        options.methods, options.suites, options.seeds, options.evaluations, options.episodes, options.repeats
+    )
+    if options.json:
+        print(json.dumps(figures))
         return
-    sizes = f"{found['peak_bytes'] / 2**30:.2f} GiB, page {found['page_bytes'] / 1e6:.1f} MB"
-    print(f"bench leaderboard: {found['seconds']:.1f} s, {sizes} ({found['rows']:,} rows, {found['runs']:,} runs)")
-    for name, milliseconds in found["browser"].items():
+    sizes = f"{figures['peak_bytes'] / 2**30:.2f} GiB, page {figures['page_bytes'] / 1e6:.1f} MB"
+    print(
+        f"bench leaderboard: {figures['seconds']:.1f} s, {sizes} ({figures['rows']:,} rows, {figures['runs']:,} runs)"
+    )
+    for name, milliseconds in figures["browser"].items():
         print(f"  {name}: {milliseconds:.0f} ms")
 
 

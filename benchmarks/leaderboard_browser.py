@@ -34,24 +34,24 @@ def browser_times(page_file: Path, repeats: int = 5) -> dict[str, float]:
 
     Empty without Chromium or Playwright.
     """
-    where = shutil.which("chromium")
+    chromium = shutil.which("chromium")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         return {}
-    if where is None:
+    if chromium is None:
         return {}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         home = page_file.resolve().as_uri()
-        found: dict[str, float] = {}
+        milliseconds: dict[str, float] = {}
         for width in WIDTHS:
             for name, link in (("", home), ("_all", f"{home}#suite=*")):
                 times = [_once(browser, link, width) for _ in range(repeats)]
-                found[f"usable_{width}{name}"] = round(median(usable for usable, _ in times), 1)
-                found[f"sort_{width}{name}"] = round(median(sort for _, sort in times), 1)
+                milliseconds[f"usable_{width}{name}"] = round(median(usable for usable, _ in times), 1)
+                milliseconds[f"sort_{width}{name}"] = round(median(sort for _, sort in times), 1)
         browser.close()
-        return found
+        return milliseconds
 
 
 def _once(browser: Browser, link: str, width: int) -> tuple[float, float]:
@@ -69,8 +69,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
-    asked = parser.parse_args()
-    print(json.dumps(browser_times(asked.page, asked.repeats), indent=2))
+    options = parser.parse_args()
+    print(json.dumps(browser_times(options.page, options.repeats), indent=2))
 
 
 if __name__ == "__main__":

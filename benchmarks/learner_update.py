@@ -47,14 +47,14 @@ def random_batch(observations: Observations, actions: int, seeds: int, size: int
     rng = np.random.default_rng(0)
     shape = (seeds, size, *observations.shape)
     if observations.categories:
-        seen = rng.integers(0, observations.categories, (2, *shape)).astype(observations.dtype)
+        observation_pair = rng.integers(0, observations.categories, (2, *shape)).astype(observations.dtype)
     else:
-        seen = rng.standard_normal((2, *shape)).astype(observations.dtype)
+        observation_pair = rng.standard_normal((2, *shape)).astype(observations.dtype)
     return Batch(
-        observation=seen[0],
+        observation=observation_pair[0],
         action=rng.integers(actions, size=(seeds, size)),
         reward=rng.random((seeds, size), np.float32),
-        next_observation=seen[1],
+        next_observation=observation_pair[1],
         terminated=rng.random((seeds, size)) < 0.1,
         weight=None,
     )
@@ -83,9 +83,9 @@ def learner_update(config: Dqn | Iqn, observations: Observations, actions: int, 
 def greedy(config: Dqn | Iqn, observations: Observations, actions: int, seeds: int, count: int) -> Callable[[], object]:
     """Return a function that chooses greedy actions for `count` observations of each seed."""
     learner = config.spawn(build(observations, actions, seeds))
-    seen = random_batch(observations, actions, seeds, count).observation.reshape(-1, *observations.shape)
+    states = random_batch(observations, actions, seeds, count).observation.reshape(-1, *observations.shape)
     rows = np.repeat(np.arange(seeds), count)
-    return lambda: learner.act(seen, rows, None, 0)
+    return lambda: learner.act(states, rows, None, 0)
 
 
 def plain_update(config: Dqn) -> Callable[[], object]:
@@ -107,14 +107,14 @@ def plain_update(config: Dqn) -> Callable[[], object]:
         observation, action, reward, next_observation, terminated = (torch.as_tensor(column[0]) for column in columns)
         with torch.no_grad():
             best = target(next_observation).gather(1, online(next_observation).argmax(1, keepdim=True)).squeeze(1)
-            wanted = reward + config.discount * (1 - terminated.float()) * best
+            td_target = reward + config.discount * (1 - terminated.float()) * best
         chosen = online(observation).gather(1, action.unsqueeze(1)).squeeze(1)
-        loss = torch.nn.functional.huber_loss(chosen, wanted)
+        loss = torch.nn.functional.huber_loss(chosen, td_target)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(online.parameters(), config.max_grad_norm)
         optimiser.step()
-        (chosen.detach() - wanted).numpy()
+        (chosen.detach() - td_target).numpy()
 
     return update
 

@@ -39,7 +39,7 @@ CHARACTERS = 4
 
 
 class Performer:
-    """Answers of the chat `scripted_performer`, and the prompts that it was given."""
+    """Answers as the chat `scripted_performer` does, and keeps the prompts it receives."""
 
     def __init__(self) -> None:
         self.prompts = list[str]()
@@ -48,11 +48,11 @@ class Performer:
     def __call__(self, body: bytes) -> str:
         messages = json.loads(body)["messages"]
         self.prompts.append(str(messages[0]["content"]))
-        return self._answers(tuple(Message(each["role"], (str(each["content"]),)) for each in messages))
+        return self._answers(tuple(Message(message["role"], (str(message["content"]),)) for message in messages))
 
 
 def one_by_one(consult: Consult) -> Consult:
-    """Return a function that asks each question when the one before it is answered."""
+    """Return a function that asks one question at a time and waits for its answer before the next."""
     return lambda questions: [consult([question])[0] for question in questions]
 
 
@@ -93,32 +93,34 @@ def evaluated(episodes: int, steps: int, url: str, alone: bool, *words: str) -> 
 
 def measure(episodes: int, steps: int, latency: float, saving_steps: int) -> dict[str, Any]:
     """Return the seconds of either way, and what equal prompts save."""
-    found: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency, "saving": {}}
-    with served(latency, Performer()) as given:
+    figures: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency, "saving": {}}
+    with served(latency, Performer()) as server_settings:
         for name, alone in (("batch", False), ("one_by_one", True)):
-            seconds, _ = evaluated(episodes, steps, given["judge.base_url"], alone, LONE, "performer.temperature=0.7")
-            found |= {f"{name}_seconds": seconds, f"{name}_per_minute": 60 * episodes / seconds}
+            seconds, _ = evaluated(
+                episodes, steps, server_settings["judge.base_url"], alone, LONE, "performer.temperature=0.7"
+            )
+            figures |= {f"{name}_seconds": seconds, f"{name}_per_minute": 60 * episodes / seconds}
     for recent in (0, 4):
         performer = Performer()
-        with served(0.0, performer) as given:
+        with served(0.0, performer) as server_settings:
             _, decisions = evaluated(
-                episodes, saving_steps, given["judge.base_url"], False, LONE, f"agent.recent={recent}"
+                episodes, saving_steps, server_settings["judge.base_url"], False, LONE, f"agent.recent={recent}"
             )
         length = sum(map(len, performer.prompts)) / len(performer.prompts)
-        found["saving"][recent] = {
+        figures["saving"][recent] = {
             "decisions": decisions,
             "calls": len(performer.prompts),
             "share": 1 - len(performer.prompts) / decisions,
             "tokens": length / CHARACTERS,
         }
-    return found | {"ratio": found["one_by_one_seconds"] / found["batch_seconds"]}
+    return figures | {"ratio": figures["one_by_one_seconds"] / figures["batch_seconds"]}
 
 
-def tell(found: Mapping[str, Any]) -> None:
-    """Print what an evaluation took in one batch a step, and one by one."""
-    for name, what in (("batch", "one batch a step"), ("one_by_one", "one by one")):
-        print(f"{what}: {found[f'{name}_seconds']:.2f} s, {found[f'{name}_per_minute']:,.0f} episodes a minute")
-    print(f"ratio {found['ratio']:.1f}")
+def tell(figures: Mapping[str, Any]) -> None:
+    """Print the duration of an evaluation in one batch a step, and one question at a time."""
+    for name, mode in (("batch", "one batch a step"), ("one_by_one", "one by one")):
+        print(f"{mode}: {figures[f'{name}_seconds']:.2f} s, {figures[f'{name}_per_minute']:,.0f} episodes a minute")
+    print(f"ratio {figures['ratio']:.1f}")
 
 
 def main() -> None:
@@ -128,14 +130,14 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.3)
     parser.add_argument("--saving-steps", type=int, default=100)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    found = measure(asked.episodes, asked.steps, asked.latency, asked.saving_steps)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.episodes, options.steps, options.latency, options.saving_steps)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"{found['episodes']} episodes of {found['steps']} steps, {found['latency']:g} s an answer:")
-    tell(found)
-    for recent, saved in found["saving"].items():
+    print(f"{figures['episodes']} episodes of {figures['steps']} steps, {figures['latency']:g} s an answer:")
+    tell(figures)
+    for recent, saved in figures["saving"].items():
         print(
             f"agent.recent={recent}: {saved['decisions']:,} decisions, {saved['calls']:,} calls ({saved['share']:.0%} "
             f"saved), about {saved['tokens']:,.0f} tokens a prompt"

@@ -68,13 +68,13 @@ def clips(count: int, length: int, tile: int) -> list[Call]:
         task.step(task.expert())
     draw = settings.build(suite.drawing, {"tile_size": tile}, "drawing").spawn("8x8")
     frames = draw(np.stack(snapshots))
-    found: list[Call] = []
+    calls: list[Call] = []
     for number in range(count):
         clip = frames.copy()
         clip[:, 0, :4, 0] = np.frombuffer(number.to_bytes(4, "little"), np.uint8)
         clip[:, 0, 4, 0] = np.arange(length)
-        found.append(JudgeCall(clip, PROMPT))
-    return found
+        calls.append(JudgeCall(clip, PROMPT))
+    return calls
 
 
 @contextmanager
@@ -82,12 +82,12 @@ def timed(seconds: dict[str, float]) -> Iterator[None]:
     """Measure, within the block, the seconds of hashing pixels and of encoding PNGs, and the processor time of both."""
 
     def clocked(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        def timing(*given: Any) -> Any:
+        def timing(*arguments: Any) -> Any:
             started, processor = time.perf_counter(), time.thread_time()
-            found = work(*given)
+            output = work(*arguments)
             seconds[name] += time.perf_counter() - started
             seconds["processor"] += time.thread_time() - processor
-            return found
+            return output
 
         return timing
 
@@ -131,20 +131,20 @@ async def replay(calls: Sequence[Call], directory: Path) -> dict[str, float]:
             total = time.perf_counter() - started
         rows.append((total, total - seconds["hash"]))
     await desk.close()
-    whole, beyond = (statistics.median(times) for times in zip(*rows, strict=True))
-    return {"calls_per_second": 1 / whole, "beyond_hashing": 1 / beyond}
+    total_seconds, beyond_hashing = (statistics.median(times) for times in zip(*rows, strict=True))
+    return {"calls_per_second": 1 / total_seconds, "beyond_hashing": 1 / beyond_hashing}
 
 
-def row(what: str, calls: Sequence[Call]) -> dict[str, Any]:
-    found: dict[str, Any] = {"what": what, "calls": len(calls), "bytes": sum(map(np.size, calls[0].images()))}
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        found["live"] = asyncio.run(live(calls, directory, budget=False))
+def row(label: str, calls: Sequence[Call]) -> dict[str, Any]:
+    figures: dict[str, Any] = {"what": label, "calls": len(calls), "bytes": sum(map(np.size, calls[0].images()))}
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        figures["live"] = asyncio.run(live(calls, directory, budget=False))
         merge(directory)
-        found["replay"] = asyncio.run(replay(calls, directory))
-        found["cassette_bytes_per_call"] = (directory / "cassette.sqlite").stat().st_size / len(calls)
-        found["live_with_budget"] = asyncio.run(live(calls, directory / "budgeted", budget=True))
-    return found
+        figures["replay"] = asyncio.run(replay(calls, directory))
+        figures["cassette_bytes_per_call"] = (directory / "cassette.sqlite").stat().st_size / len(calls)
+        figures["live_with_budget"] = asyncio.run(live(calls, directory / "budgeted", budget=True))
+    return figures
 
 
 def measure(calls: int, large_calls: int) -> dict[str, Any]:
@@ -159,14 +159,14 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=1_000, help="chats, and clips of the small size")
     parser.add_argument("--large-calls", type=int, default=60, help="clips of the large size")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    found = measure(asked.calls, asked.large_calls)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    measured = measure(options.calls, options.large_calls)
+    if options.json:
+        print(json.dumps(measured))
         return
     heads = ("live µs", "hash µs", "png µs", "beyond", "processor", "budget +", "replay/s", "no hash/s", "kB/call")
     print(f"{'':30}" + "".join(f"{head:>11}" for head in heads))
-    for entry in found["rows"]:
+    for entry in measured["rows"]:
         took, more, again = entry["live"], entry["live_with_budget"], entry["replay"]
         figures = [took["total"], took["hash"], took["png"], took["beyond"], took["processor"]]
         figures.append(more["beyond"] - took["beyond"])

@@ -56,15 +56,15 @@ def episode(name: str, seed: int, policy: str) -> tuple[Array, Array]:
 
 def changed(snapshots: Array) -> bool:
     """Return whether a change that the judge should detect happened within a clip."""
-    model, seen = dynamics.model(), snapshots.view(SNAPSHOT)[:, 0]
-    qpos = seen["qpos"]
+    model, states = dynamics.model(), snapshots.view(SNAPSHOT)[:, 0]
+    qpos = states["qpos"]
     cube, drawer, window = (
         int(model.joint(joint).qposadr[0]) for joint in ("object_joint_0", "drawer_slide", "window_slide")
     )
     ranges = np.ptp(qpos, axis=0)
     moved = max(ranges[drawer], ranges[window], float(np.linalg.norm(ranges[cube : cube + 3]))) >= MOVED
     buttons = [DRAWN_GEOMS.index(f"btngeom_{number}") for number in range(2)]
-    return bool(moved or np.ptp(seen["geom_rgba"][:, buttons], axis=0).any())
+    return bool(moved or np.ptp(states["geom_rgba"][:, buttons], axis=0).any())
 
 
 def clips(policy: str, episodes: int) -> Iterator[tuple[Array, bool, bool]]:
@@ -82,12 +82,12 @@ def measure(episodes: int, perturbation: Any) -> dict[str, Any]:
     drawer, judge = SceneDrawing(perturbation=perturbation).spawn(TASKS[0]), MotionJudge()
     rows = []
     for policy in POLICIES:
-        found = np.array([(judge([drawer(clip)])[0], *truths) for clip, *truths in clips(policy, episodes)], bool)
+        verdicts = np.array([(judge([drawer(clip)])[0], *truths) for clip, *truths in clips(policy, episodes)], bool)
         for number, truth in enumerate(("events", "changes"), start=1):
-            yes, true = found[:, 0], found[:, number]
+            yes, true = verdicts[:, 0], verdicts[:, number]
             counts = {"true": int(true.sum()), "hits": int((yes & true).sum())}
             alarms = {"false": int((~true).sum()), "alarms": int((yes & ~true).sum())}
-            rows.append({"policy": policy, "truth": truth, "clips": len(found), **counts, **alarms})
+            rows.append({"policy": policy, "truth": truth, "clips": len(verdicts), **counts, **alarms})
     return {"perturbation": perturbation, "episodes": episodes, "rows": rows}
 
 
@@ -96,13 +96,13 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=2, help="episodes per task and policy (default %(default)s)")
     parser.add_argument("--perturbation", default="none", choices=("none", "sprite_swap", "texture"))
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    found = measure(asked.episodes, asked.perturbation)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.episodes, options.perturbation)
+    if options.json:
+        print(json.dumps(figures))
         return
     print("| episodes of | clips | truth | yes where true | yes where not |\n| --- | --- | --- | --- | --- |")
-    for row in found["rows"]:
+    for row in figures["rows"]:
         hits, alarms = f"{row['hits']} of {row['true']}", f"{row['alarms']} of {row['false']}"
         print(f"| {row['policy']} | {row['clips']} | {row['truth']} | {hits} | {alarms} |")
 

@@ -61,7 +61,8 @@ class NamedTask:
 
 
 def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
-    """Return both rates and the median ratio; a turn is whole cycles of the schedule's 256 steps and 128 updates."""
+    """Return the steps per second with both kinds of observation and the median ratio; a turn is whole cycles of the
+    schedule's 256 steps and 128 updates."""
     contenders = {
         name: Contender("benchmarks.observations", ["--contend", name, "--start", str(start), "--turn", str(turn)])
         for name in SUITES
@@ -70,15 +71,15 @@ def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
     for contender in contenders.values():
         contender.close()
     array, record = contenders.values()
-    found = ratios(array, record)
+    speedups = ratios(array, record)
     return {
         "rounds": rounds,
         "turn": turn,
         "array_steps_per_second": rate(array, turn),
         "record_steps_per_second": rate(record, turn),
-        "ratio": statistics.median(found),
-        "ratio_lowest": found[0],
-        "ratio_highest": found[-1],
+        "ratio": statistics.median(speedups),
+        "ratio_lowest": speedups[0],
+        "ratio_highest": speedups[-1],
         "processor_ratio": statistics.median(ratios(array, record, "processor")),
     }
 
@@ -90,19 +91,21 @@ def main() -> None:
     parser.add_argument("--turn", type=int, default=1_280, help="steps of a turn (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
     parser.add_argument("--contend", choices=[*SUITES], help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.contend:
-        tell(train({**CELL, "suite": SUITES[asked.contend]}, Turns(asked.start, asked.turn)))
+    options = parser.parse_args()
+    if options.contend:
+        tell(train({**CELL, "suite": SUITES[options.contend]}, Turns(options.start, options.turn)))
         return
-    found = speed(asked.rounds, asked.start, asked.turn)
-    if asked.json:
-        print(json.dumps(found))
+    figures = speed(options.rounds, options.start, options.turn)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"DQN on CartPole-v1, {asked.rounds} turns of {asked.turn:,} training steps each, one thread")
-    print(f"an array         {found['array_steps_per_second']:8,.0f} steps/s")
-    print(f"one named part   {found['record_steps_per_second']:8,.0f} steps/s")
-    print(f"ratio            {found['ratio']:8.3f}  ({found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})")
-    print(f"                 {found['processor_ratio']:8.3f}  by processor time")
+    print(f"DQN on CartPole-v1, {options.rounds} turns of {options.turn:,} training steps each, one thread")
+    print(f"an array         {figures['array_steps_per_second']:8,.0f} steps/s")
+    print(f"one named part   {figures['record_steps_per_second']:8,.0f} steps/s")
+    print(
+        f"ratio            {figures['ratio']:8.3f}  ({figures['ratio_lowest']:.2f} to {figures['ratio_highest']:.2f})"
+    )
+    print(f"                 {figures['processor_ratio']:8.3f}  by processor time")
 
 
 if __name__ == "__main__":

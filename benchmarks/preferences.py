@@ -29,24 +29,28 @@ OBSERVED, LENGTH, MEMBERS, BATCH, HIDDEN = 17, 10, 3, 128, (256, 256, 256)
 
 
 def training(task: str, profile: str, pairs: int, turns: int, settings: Mapping[str, int]) -> dict[str, Any]:
-    """Return steps per second of both, and the median, lowest and highest ratio over pairs."""
+    """Return steps per second of PEBBLE and of SAC, and the median, lowest and highest ratio over pairs."""
     every, start = settings["guide.every"], settings["guide.pretraining"] + settings["guide.every"] // 2
-    found: list[dict[str, float]] = []
+    pair_rates: list[dict[str, float]] = []
     for _ in range(pairs):
         rivals = {}
         for method in METHODS:
             cell = {"suite": "metaworld_pbrl", "task": task, "profile": profile, "method": method}
-            own = {key: value for key, value in settings.items() if method == "pebble" or not key.startswith("guide.")}
-            arguments = cell_arguments(start, every, {**cell, **own, "training.steps": start + every * (turns + 2)})
+            method_settings = {
+                key: value for key, value in settings.items() if method == "pebble" or not key.startswith("guide.")
+            }
+            arguments = cell_arguments(
+                start, every, {**cell, **method_settings, "training.steps": start + every * (turns + 2)}
+            )
             rivals[method] = Contender("benchmarks.turns", arguments)
         interleave([*rivals.values()], turns)
         for rival in rivals.values():
             rival.close()
         seconds = {method: sum(taken["seconds"] for taken in rival.turns) for method, rival in rivals.items()}
-        found.append({method: every * turns / taken for method, taken in seconds.items()})
-    ratios = sorted(pair["pebble"] / pair["sac"] for pair in found)
+        pair_rates.append({method: every * turns / taken for method, taken in seconds.items()})
+    ratios = sorted(pair["pebble"] / pair["sac"] for pair in pair_rates)
     return {
-        **{f"{method}_steps_per_second": statistics.median(pair[method] for pair in found) for method in METHODS},
+        **{f"{method}_steps_per_second": statistics.median(pair[method] for pair in pair_rates) for method in METHODS},
         "ratio": statistics.median(ratios), "ratio_lowest": ratios[0], "ratio_highest": ratios[-1],
         "pairs": pairs, "turn": every, "turns": turns, "task": task, "profile": profile,
     }  # fmt: skip
@@ -88,8 +92,10 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
     widths = (OBSERVED, *HIDDEN)
     layers = [[nn.Linear(a, b) for a, b in itertools.pairwise(widths)] for _ in range(MEMBERS)]
     models = [
-        nn.Sequential(*(part for layer in own for part in (layer, nn.LeakyReLU())), nn.Linear(HIDDEN[-1], 1), nn.Tanh())
-        for own in layers
+        nn.Sequential(
+            *(part for layer in member_layers for part in (layer, nn.LeakyReLU())), nn.Linear(HIDDEN[-1], 1), nn.Tanh()
+        )
+        for member_layers in layers
     ]
     optimisers = [torch.optim.Adam(model.parameters(), 3e-4) for model in models]
 
@@ -99,8 +105,8 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
             for first in range(0, labels, BATCH):
                 chosen = order[first : first + BATCH]
                 batch = torch.from_numpy(preferences.pairs[chosen])
-                wanted = torch.from_numpy(preferences.labels[chosen]).long()
-                loss = F.cross_entropy(model(batch).sum((2, 3)), wanted)
+                targets = torch.from_numpy(preferences.labels[chosen]).long()
+                loss = F.cross_entropy(model(batch).sum((2, 3)), targets)
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
@@ -130,10 +136,12 @@ def relabelling(transitions: int, rounds: int) -> dict[str, Any]:
         guide = PreferenceGuide(Preference(), built)
         storage, rng = Storage(built, guide.columns), np.random.default_rng(0)
         for _ in range(transitions):
-            seen = rng.standard_normal((1, OBSERVED), np.float32)
+            observation = rng.standard_normal((1, OBSERVED), np.float32)
             no = np.zeros(1, bool)
             action, reward = np.zeros((1, 4), np.float32), np.zeros(1, np.float32)
-            storage.append(Transition(seen, action, reward, no, no, seen, np.zeros((1, 0), bool), None, no))
+            storage.append(
+                Transition(observation, action, reward, no, no, observation, np.zeros((1, 0), bool), None, no)
+            )
         taken = [_seconds(lambda: guide._relabel(storage, np.array([True]))) for _ in range(rounds)]
     seconds = statistics.median(taken)
     return {"transitions": transitions, "members": MEMBERS, "seconds": seconds, "per_member": seconds / MEMBERS}
@@ -157,23 +165,23 @@ def main() -> None:
     parser.add_argument("--transitions", type=int, default=500_000, help="transitions to relabel (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of updates and relabelling (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     import torch
 
     torch.set_num_threads(1)
-    found = {
-        "updates": updates(asked.labels, asked.rounds),
-        "relabelling": relabelling(asked.transitions, asked.rounds),
+    figures = {
+        "updates": updates(options.labels, options.rounds),
+        "relabelling": relabelling(options.transitions, options.rounds),
         "training": training(
-            asked.task, asked.profile, asked.pairs, asked.turns,
-            {"guide.every": asked.every, "guide.pretraining": asked.pretraining},
+            options.task, options.profile, options.pairs, options.turns,
+            {"guide.every": options.every, "guide.pretraining": options.pretraining},
         ),
     }  # fmt: skip
-    if asked.json:
-        print(json.dumps(found))
+    if options.json:
+        print(json.dumps(figures))
         return
-    for what, row in found.items():
-        print(f"{what:12} " + ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+    for part, row in figures.items():
+        print(f"{part:12} " + ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                                         for name, value in row.items()))  # fmt: skip
 
 

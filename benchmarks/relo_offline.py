@@ -79,10 +79,10 @@ def collected(count: int, solved: float, discount: float, seed: int = 0) -> Data
         step = task.step(action)
         rows.append((observation, action, step.reward, step.observation, bool(step.terminated)))
         observation = task.reset() if step.terminated or step.truncated else step.observation
-    seen, action, reward, following, terminated = (np.array(column) for column in zip(*rows, strict=True))
-    value = worth(seen, action, reward, following, terminated, discount)
-    seen, following = np.split(one_hot(np.concatenate([seen, following])), 2)
-    return Data(seen, action, reward.astype(np.float32), following, terminated, value)
+    observation_, action, reward, following, terminated = (np.array(column) for column in zip(*rows, strict=True))
+    value = worth(observation_, action, reward, following, terminated, discount)
+    observation_, following = np.split(one_hot(np.concatenate([observation_, following])), 2)
+    return Data(observation_, action, reward.astype(np.float32), following, terminated, value)
 
 
 def one_hot(observations: Array) -> Array:
@@ -101,9 +101,9 @@ def worth(
     states, number = np.unique(
         np.concatenate([observation, following]).reshape(2 * len(action), -1), axis=0, return_inverse=True
     )
-    here, there = number.reshape(2, -1)
+    state, next_state = number.reshape(2, -1)
     actions = int(action.max()) + 1
-    pair = here * actions + action
+    pair = state * actions + action
     visits = np.bincount(pair, minlength=len(states) * actions)
     taken = visits > 0
     mean = np.bincount(pair, reward, len(visits))[taken] / visits[taken]
@@ -112,7 +112,7 @@ def worth(
     while True:
         best = quality.reshape(-1, actions).max(axis=1)
         best = np.where(np.isfinite(best), best, 0.0)  # a final state of the data without an action
-        follow = np.bincount(pair, best[there] * ~terminated, len(visits))[taken] / visits[taken]
+        follow = np.bincount(pair, best[next_state] * ~terminated, len(visits))[taken] / visits[taken]
         before, quality[taken] = quality[taken], mean + discount * follow
         if np.abs(quality[taken] - before).max() < 1e-9:
             return np.asarray(quality[pair])
@@ -122,15 +122,15 @@ def learnt(data: Data, replay: str, settings: dict[str, Any], seeds: int, update
     """Train one variant; return the errors of each seed during learning, and statistics of the replay's samples."""
     names = Names(SUITE, TASK, replay, PROFILE, roles.parts_of(SUITE, TASK, replay, PROFILE, {}))
     every = int(config.base_settings(names)["learner.train_every"].value)
-    given = {"training.steps": every * updates, "training.capacity": len(data.action), "learner.hidden": HIDDEN}
-    cell = config.resolve(names, given | settings, {})
+    overrides = {"training.steps": every * updates, "training.capacity": len(data.action), "learner.hidden": HIDDEN}
+    cell = config.resolve(names, overrides | settings, {})
     goal, total = data.goal, len(data.action)
     drawn = np.zeros((seeds, total), np.int64)
     looks = []
     with tempfile.TemporaryDirectory() as directory:
         build = make_build(cell, range(seeds), "cpu", [Path(directory) / str(seed) for seed in range(seeds)])
-        seen = Observations(data.observation.shape[1:], "float32")
-        build = dataclasses.replace(build, observations=seen, slots=total)
+        observations = Observations(data.observation.shape[1:], "float32")
+        build = dataclasses.replace(build, observations=observations, slots=total)
         learner, sampler = build.parts["learner"].spawn(build), build.parts["replay"].spawn(build)
         for index in range(total):
             sampler.added(index, Span(0, index + 1, total), None)
@@ -139,8 +139,8 @@ def learnt(data: Data, replay: str, settings: dict[str, Any], seeds: int, update
         for update in range(1, updates + 1):
             step = every * update
             draw = sampler.draw(learner.batch_size, Moment(step, live, rngs, data.observation[:seeds], None))
-            told = learner.update(data.batch(draw.index, draw.weight), active, step, sampler.wants_reducible)
-            sampler.feedback(draw.index, told)
+            update_result = learner.update(data.batch(draw.index, draw.weight), active, step, sampler.wants_reducible)
+            sampler.feedback(draw.index, update_result)
             for row in range(seeds):
                 np.add.at(drawn[row], draw.index[row], 1)
             if update % max(1, updates // LOOKS) == 0 or update == updates:
@@ -162,19 +162,19 @@ def errors(learner: Any, data: Data, seeds: int) -> dict[str, list[float]]:
     evaluated once."""
     key = np.concatenate([data.observation, data.action[:, None]], 1)
     _, first, number = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    found: dict[str, list[float]] = {"goal_error": [], "error": []}
+    error_means: dict[str, list[float]] = {"goal_error": [], "error": []}
     for row in range(seeds):
         values = learner._values(data.observation[first], np.full(len(first), row))
         off = np.abs(values[np.arange(len(first)), data.action[first]][number.ravel()] - data.value)
-        found["goal_error"].append(float(off[data.goal].mean()))
-        found["error"].append(float(off.mean()))
-    return found
+        error_means["goal_error"].append(float(off[data.goal].mean()))
+        error_means["error"].append(float(off.mean()))
+    return error_means
 
 
 def floor(sampler: Any, step: int) -> dict[str, list[float]]:
     """Return for each seed the share of transitions at the smallest possible priority; empty without priorities."""
-    told = sampler.metrics(step)
-    return {"floor_share": told["replay/floor_share"].tolist()} if "replay/floor_share" in told else {}
+    metrics = sampler.metrics(step)
+    return {"floor_share": metrics["replay/floor_share"].tolist()} if "replay/floor_share" in metrics else {}
 
 
 def measure(seeds: int, updates: int, transitions: int, variants: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -204,12 +204,12 @@ def measure(seeds: int, updates: int, transitions: int, variants: dict[str, Any]
 def show(row: dict[str, Any]) -> None:
     """Print one line of the table as soon as it is known."""
 
-    def told(values: list[float] | None) -> str:
+    def cell_text(values: list[float] | None) -> str:
         return "" if values is None else f"{np.mean(values):.3f} [{min(values):.3f}, {max(values):.3f}]"
 
     print(
-        f"{row['variant']:46}{told(row['goal_error']):22}{told(row['error']):22}{told(row['floor_share']):22}"
-        f"{told(row['never_drawn']):22}",
+        f"{row['variant']:46}{cell_text(row['goal_error']):22}{cell_text(row['error']):22}{cell_text(row['floor_share']):22}"
+        f"{cell_text(row['never_drawn']):22}",
         flush=True,
     )
 
@@ -221,13 +221,13 @@ def main() -> None:
     parser.add_argument("--transitions", type=int, default=TRANSITIONS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--output", type=Path, help="write JSON there, updated after each variant")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print(f"{'':46}{'error at the goal':22}{'error':22}{'at the floor':22}{'never drawn':22}")
-    chosen = {name: VARIANTS[name] for name in asked.variants}
-    for found in measure(asked.seeds, asked.updates, asked.transitions, chosen):
-        show(found["rows"][-1])
-        if asked.output:
-            asked.output.write_text(json.dumps(found) + "\n")
+    chosen = {name: VARIANTS[name] for name in options.variants}
+    for progress in measure(options.seeds, options.updates, options.transitions, chosen):
+        show(progress["rows"][-1])
+        if options.output:
+            options.output.write_text(json.dumps(progress) + "\n")
 
 
 if __name__ == "__main__":

@@ -173,23 +173,23 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=10, help="rounds per turn")
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if os.environ.get("OMP_NUM_THREADS") != "1":
         parser.error("contenders are compared on one thread: set OMP_NUM_THREADS=1")
-    errors = np.random.default_rng(4).exponential(size=(64, asked.batch)).astype(np.float32)
+    errors = np.random.default_rng(4).exponential(size=(64, options.batch)).astype(np.float32)
 
-    whole, sampler = ours(asked.size, asked.batch, errors, gather=True)
+    full_round, sampler = ours(options.size, options.batch, errors, gather=True)
     rounds = {
-        "guidebench": ("transitions", whole),
-        "guidebench, indices": ("indices", ours(asked.size, asked.batch, errors, gather=False)[0]),
+        "guidebench": ("transitions", full_round),
+        "guidebench, indices": ("indices", ours(options.size, options.batch, errors, gather=False)[0]),
     }
     missing = []
     for peer, build in [("torchrl", torchrl_rounds), ("cpprb", cpprb_rounds)]:
         if importlib.util.find_spec(peer):
-            rounds |= build(asked.size, asked.batch, errors)
+            rounds |= build(options.size, options.batch, errors)
         else:
             missing.append(peer)
-    times = measure(rounds, asked.turns, asked.repeats)
+    times = measure(rounds, options.turns, options.repeats)
 
     base = {"transitions": times["guidebench"], "indices": times["guidebench, indices"]}
     rows = [
@@ -203,18 +203,18 @@ def main() -> None:
     ]
     installed = ("numpy", "torch", "torchrl", "cpprb")
     report = {
-        "size": asked.size,
-        "batch": asked.batch,
+        "size": options.size,
+        "batch": options.batch,
         "rows": rows,
-        "tree_bytes_per_transition": round(sampler.tree.nbytes / asked.size, 2),
+        "tree_bytes_per_transition": round(sampler.tree.nbytes / options.size, 2),
         "missing": missing,
         "versions": {name: importlib.metadata.version(name) for name in installed if importlib.util.find_spec(name)},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
     }
-    if asked.json:
+    if options.json:
         print(json.dumps(report, indent=2))
         return
-    print(f"sample + update, {asked.size:,} transitions, batch {asked.batch}, {asked.turns} turns, one thread")
+    print(f"sample + update, {options.size:,} transitions, batch {options.batch}, {options.turns} turns, one thread")
     print(f"{'contender':34}{'compares':14}{'median µs':>10}{'ratio':>8}")
     for row in rows:
         print(f"{row['contender']:34}{row['compares']:14}{row['microseconds']:10}{row['ratio']:8}")

@@ -25,9 +25,15 @@ def measure(rounds: int, start: int, turn: int, profile: str, task: str, replays
     """Return steps per second of every learner with each replay, including `uer`, and the ratio to `uer`."""
     rows = []
     for learner in LEARNERS:
-        given = {"suite": "minigrid_doorkey", "task": task, "profile": profile, "learner": learner, "judge": "sprite"}
+        cell_names = {
+            "suite": "minigrid_doorkey",
+            "task": task,
+            "profile": profile,
+            "learner": learner,
+            "judge": "sprite",
+        }
         contenders = {
-            replay: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, "method": replay}))
+            replay: Contender("benchmarks.turns", cell_arguments(start, turn, {**cell_names, "method": replay}))
             for replay in replays
         }
         interleave(list(contenders.values()), rounds)
@@ -52,14 +58,14 @@ def main() -> None:
         "--replays", nargs="+", default=registry.names("replay"), help="compared with uer (default: all)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    replays = sorted({"uer", *asked.replays})
-    found = measure(asked.rounds, asked.start, asked.turn, asked.profile, asked.task, replays)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    replays = sorted({"uer", *options.replays})
+    figures = measure(options.rounds, options.start, options.turn, options.profile, options.task, replays)
+    if options.json:
+        print(json.dumps(figures))
         return
     print(f"{'learner':9}{'replay':10}{'steps/s':>9}{'beside uer':>12}")
-    for row in found["rows"]:
+    for row in figures["rows"]:
         print(f"{row['learner']:9}{row['replay']:10}{row['steps_per_second']:9.0f}{row['ratio']:12.3f}")
 
 

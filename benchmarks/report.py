@@ -103,13 +103,13 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, default=EVALUATIONS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a line")
-    asked = parser.parse_args()
-    found = measure(asked.methods, asked.tasks, asked.seeds, asked.evaluations, asked.repeats)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.methods, options.tasks, options.seeds, options.evaluations, options.repeats)
+    if options.json:
+        print(json.dumps(figures))
         return
-    peak = found["peak_bytes"] / 2**30
-    print(f"bench report: {found['seconds']:.1f} s, {peak:.2f} GiB ({found['runs']:,} runs)")
+    peak = figures["peak_bytes"] / 2**30
+    print(f"bench report: {figures['seconds']:.1f} s, {peak:.2f} GiB ({figures['runs']:,} runs)")
 
 
 if __name__ == "__main__":

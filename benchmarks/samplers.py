@@ -53,7 +53,7 @@ def round_seconds(replay: str, seeds: int, size: int, batch: int, rounds: int) -
         )  # fmt: skip
         update = Update(rng.random((seeds, batch), np.float32), {}, rng.normal(size=(seeds, batch)).astype(np.float32))
         rngs = [streams.sample for streams in build.streams]
-        found = []
+        seconds = []
         for _ in range(rounds):
             slots = []
             for _ in range(TRAIN_EVERY):
@@ -64,8 +64,8 @@ def round_seconds(replay: str, seeds: int, size: int, batch: int, rounds: int) -
                 sampler.added(slot, storage.live, transition)
             draw = sampler.draw(batch, Moment(1, storage.live, rngs, observation, storage))
             sampler.feedback(draw.index, update)
-            found.append(time.perf_counter() - started)
-        return found
+            seconds.append(time.perf_counter() - started)
+        return seconds
 
 
 def _fill(sampler: Any, storage: Any, seeds: int, size: int, rng: np.random.Generator) -> None:
@@ -102,13 +102,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
-    found = measure(registry.names("replay"), asked.size, asked.batch, asked.rounds)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(registry.names("replay"), options.size, options.batch, options.rounds)
+    if options.json:
+        print(json.dumps(figures))
         return
     print(f"{'replay':10}{'seeds':>6}{'µs':>10}")
-    for row in found["rows"]:
+    for row in figures["rows"]:
         print(f"{row['replay']:10}{row['seeds']:6}{row['microseconds']:10.0f}")
 
 

@@ -30,7 +30,7 @@ STUDY = (
     "learner.learning_starts=64", "seeds=4", "workers=2", "probes=0", "report=false", "device=cpu",
 )  # fmt: skip
 EVERY = 0.1
-"""Seconds between two looks at the memory."""
+"""Seconds between two measurements of the memory."""
 FIELDS = ("seconds", "processor", "gibibytes", "loads")
 
 
@@ -41,18 +41,18 @@ def measure(model: Path, share: bool) -> dict[str, float]:
     started, peak = time.perf_counter(), 0
     with tempfile.TemporaryDirectory() as directory:
         words = [*STUDY, f"judge.model={model}", f"models.share={str(share).lower()}", f"output={directory}/study"]
-        with open(Path(directory) / "said", "w+") as said:
+        with open(Path(directory) / "said", "w+") as output:
             command = subprocess.Popen(
-                [sys.executable, "-m", "guidebench", "run", *words], stdout=said, stderr=said,
+                [sys.executable, "-m", "guidebench", "run", *words], stdout=output, stderr=output,
                 env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "GUIDEBENCH_CACHE": f"{directory}/cache"},
             )  # fmt: skip
             ended = threading.Event()
             threading.Thread(target=lambda: (command.wait(), ended.set()), daemon=True).start()
             while not ended.wait(EVERY):
                 peak = max(peak, sum(map(held, family(command.pid))))
-            said.seek(0)
+            output.seek(0)
             if command.returncode:
-                raise RuntimeError(said.read())
+                raise RuntimeError(output.read())
         log = Path(directory) / "study" / "logs" / "models.log"
         loads = log.read_text().count(" loaded judge ") if log.exists() else 0
     seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -69,10 +69,10 @@ def family(pid: int) -> list[int]:
         except OSError:  # it has ended
             continue
         children.setdefault(parent, []).append(int(status.parent.name))
-    found = [pid]
-    for each in found:
-        found += children.get(each, [])
-    return found
+    members = [pid]
+    for member in members:
+        members += children.get(member, [])
+    return members
 
 
 def held(pid: int) -> int:
@@ -90,25 +90,27 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=1024, help="features of the model (default %(default)s)")
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     from tests.harness.models.tiny_models import qwen_vl
 
     with tempfile.TemporaryDirectory() as directory:
-        model = qwen_vl(Path(directory) / "qwen_vl", hidden=asked.hidden, layers=asked.layers)
+        model = qwen_vl(Path(directory) / "qwen_vl", hidden=options.hidden, layers=options.layers)
         weights = (model / "model.safetensors").stat().st_size
-        rounds = [{share: measure(model, share) for share in (False, True)} for _ in range(asked.rounds)]
-    found: dict[str, Any] = {"weights_gibibytes": weights / 2**30, "load_average": os.getloadavg()[0]}
+        rounds = [{share: measure(model, share) for share in (False, True)} for _ in range(options.rounds)]
+    figures: dict[str, Any] = {"weights_gibibytes": weights / 2**30, "load_average": os.getloadavg()[0]}
     for name, share in (("own", False), ("shared", True)):
-        found[name] = {field: statistics.median(each[share][field] for each in rounds) for field in FIELDS}
-        found[name]["rounds"] = [each[share] for each in rounds]
-    if asked.json:
-        print(json.dumps(found))
+        figures[name] = {
+            field: statistics.median(round_figures[share][field] for round_figures in rounds) for field in FIELDS
+        }
+        figures[name]["rounds"] = [round_figures[share] for round_figures in rounds]
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"weights of {found['weights_gibibytes']:.2f} GiB; load average {found['load_average']:.1f}")
-    print(f"shared weights were loaded {found['shared']['loads']} time(s) by a host\n")
+    print(f"weights of {figures['weights_gibibytes']:.2f} GiB; load average {figures['load_average']:.1f}")
+    print(f"shared weights were loaded {figures['shared']['loads']} time(s) by a host\n")
     print("| each worker loads | shared | median of |\n| --- | --- | --- |")
     for field in FIELDS[:3]:
-        print(f"| {found['own'][field]:.4g} | {found['shared'][field]:.4g} | {field} |")
+        print(f"| {figures['own'][field]:.4g} | {figures['shared'][field]:.4g} | {field} |")
 
 
 if __name__ == "__main__":

@@ -193,8 +193,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path, help="directory of a study whose jobs were submitted by launcher=simulated")
     parser.add_argument("--processes", type=int, default=1)
-    asked = parser.parse_args()
-    print(carry_out(asked.study, asked.processes))
+    options = parser.parse_args()
+    print(carry_out(options.study, options.processes))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from benchmarks.turns import ROOT, Contender, Turns, tell, train
 ALONE = ("alone", "again")
 """The two turns of a round without a tracker."""
 TRACKERS = ("tensorboard", "hanging")
-GIVEN = {"suite": "minigrid_doorkey", "task": "8x8", "method": "uer", "profile": "quick"}
+CELL = {"suite": "minigrid_doorkey", "task": "8x8", "method": "uer", "profile": "quick"}
 HANGING = '''
 import time
 
@@ -81,7 +81,8 @@ def plug_in(directory: Path) -> None:
 
 @contextmanager
 def following(name: str, study: Path, packages: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Follow a study as a command does that trains it; the process and those it starts are one group."""
+    """Start a process in which a tracker follows a study, as a training command does; it and its children are one
+    process group, which is killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "guidebench.harness.trackers.beside", str(study), name],
         env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(packages)))},
@@ -94,7 +95,7 @@ def following(name: str, study: Path, packages: Path) -> Iterator[subprocess.Pop
         process.communicate()
 
 
-def measure(rounds: int, start: int, turn: int, every: int, given: dict[str, str]) -> dict[str, Any]:
+def measure(rounds: int, start: int, turn: int, every: int, cell_settings: dict[str, str]) -> dict[str, Any]:
     """Return the medians of turns and of ratios."""
     taken: dict[str, list[dict[str, float]]] = {name: [] for name in (*ALONE, *TRACKERS)}
     with tempfile.TemporaryDirectory() as directory:
@@ -103,8 +104,8 @@ def measure(rounds: int, start: int, turn: int, every: int, given: dict[str, str
         plug_in(packages)
         words = ["--train", str(study), "--start", str(start), "--turn", str(turn), "--every", str(every)]
         steps = 3 * (start + (rounds + 1) * len(taken) * turn)  # so that it neither ends nor evaluates meanwhile
-        given = {"training.steps": str(steps), **given}
-        run = Contender("benchmarks.trackers", [*words, *(f"{name}={value}" for name, value in given.items())])
+        cell_settings = {"training.steps": str(steps), **cell_settings}
+        run = Contender("benchmarks.trackers", [*words, *(f"{name}={value}" for name, value in cell_settings.items())])
         with following(TRACKERS[0], study, packages) as first, following(TRACKERS[1], study, packages) as second:
             _wait_for(study)
             groups = dict(zip(TRACKERS, (first.pid, second.pid), strict=True))
@@ -123,21 +124,21 @@ def measure(rounds: int, start: int, turn: int, every: int, given: dict[str, str
                 raise RuntimeError("a tracker has ended")
             events = sum(path.stat().st_size for path in study.glob("tensorboard/**/events.*"))
         run.close()
-    found: dict[str, Any] = {"turn": turn, "checkpoint_every": every, "rounds": rounds, "event_bytes": events}
+    figures: dict[str, Any] = {"turn": turn, "checkpoint_every": every, "rounds": rounds, "event_bytes": events}
     for clock in ("seconds", "processor"):
-        seconds = {name: np.array([each[clock] for each in turns]) for name, turns in taken.items()}
+        seconds = {name: np.array([turn_clock[clock] for turn_clock in turns]) for name, turns in taken.items()}
         alone, again = (seconds[name] for name in ALONE)
-        found[f"{clock}_alone"] = statistics.median([*alone, *again])
+        figures[f"{clock}_alone"] = statistics.median([*alone, *again])
         ratios = {"again": again / alone} | {name: 2 * seconds[name] / (alone + again) for name in TRACKERS}
         for name, of_rounds in ratios.items():
-            found[f"{clock}_{name}"] = statistics.median(of_rounds)
-            found[f"{clock}_{name}_interval"] = interval(sorted(of_rounds))
-    return found
+            figures[f"{clock}_{name}"] = statistics.median(of_rounds)
+            figures[f"{clock}_{name}_interval"] = interval(sorted(of_rounds))
+    return figures
 
 
 def never_stopped(ratio: Any) -> Any:
-    """Return the ratio, or the ends of its interval, of a tracker that is never stopped: in a turn of its own a tracker
-    has the points of a whole round."""
+    """Return a ratio, or the ends of its interval, scaled to a tracker that is never stopped: in its own turn a tracker
+    here handles the points of a whole round."""
     return (1 + (np.asarray(ratio) - 1) / (len(ALONE) + len(TRACKERS))).tolist()
 
 
@@ -166,19 +167,21 @@ def main() -> None:
     parser.add_argument("--train", type=Path, metavar="STUDY", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
     parser.add_argument("given", nargs="*", metavar="key=value", help="suite, task, method, profile")
-    asked = parser.parse_args()
-    given = GIVEN | dict(item.split("=", 1) for item in asked.given)
-    if asked.train:
-        tell(train(given, Turns(asked.start, asked.turn), home=asked.train, checkpoint_every=asked.every))
+    options = parser.parse_args()
+    cell_settings = CELL | dict(item.split("=", 1) for item in options.given)
+    if options.train:
+        tell(
+            train(cell_settings, Turns(options.start, options.turn), home=options.train, checkpoint_every=options.every)
+        )
         return
-    found = measure(asked.rounds, asked.start, asked.turn, asked.every, given)
-    if asked.json:
-        print(json.dumps(found))
+    figures = measure(options.rounds, options.start, options.turn, options.every, cell_settings)
+    if options.json:
+        print(json.dumps(figures))
         return
     for name in ("again", *TRACKERS):
-        low, high = found[f"processor_{name}_interval"]
+        low, high = figures[f"processor_{name}_interval"]
         print(
-            f"{name}: {found[f'seconds_{name}']:.3f} of the seconds, {found[f'processor_{name}']:.3f} of the "
+            f"{name}: {figures[f'seconds_{name}']:.3f} of the seconds, {figures[f'processor_{name}']:.3f} of the "
             f"processor's ({low:.3f} to {high:.3f})"
         )
 

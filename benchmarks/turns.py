@@ -26,7 +26,7 @@ from typing import Any
 
 from pyarrow import parquet
 
-from benchmarks import started
+from benchmarks import benchmark_process
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("suite", "task", "method", "profile")
@@ -55,8 +55,9 @@ class Turns:
         return False
 
 
-def tell(what: object) -> None:
-    print(json.dumps(what), flush=True)
+def tell(figures: object) -> None:
+    """Print figures as a line of JSON, which the benchmark's side reads."""
+    print(json.dumps(figures), flush=True)
 
 
 class Contender:
@@ -64,7 +65,7 @@ class Contender:
 
     def __init__(self, module: str, arguments: Sequence[str]) -> None:
         pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-        self._process = started.start(sys.executable, module, arguments, **pipes)
+        self._process = benchmark_process.start(sys.executable, module, arguments, **pipes)
         self.turns: list[dict[str, float]] = []
         self._hear()
 
@@ -107,12 +108,13 @@ def rate(contender: Contender, turn: int) -> float:
     return statistics.median(turn / taken["seconds"] for taken in contender.turns)
 
 
-def cell_arguments(start: int, turn: int, given: Mapping[str, object]) -> list[str]:
-    return ["--start", str(start), "--turn", str(turn), *(f"{key}={value}" for key, value in given.items())]
+def cell_arguments(start: int, turn: int, cell_settings: Mapping[str, object]) -> list[str]:
+    """Return the command-line arguments of `benchmarks.turns` for a cell."""
+    return ["--start", str(start), "--turn", str(turn), *(f"{key}={value}" for key, value in cell_settings.items())]
 
 
 def train(
-    given: Mapping[str, Any],
+    cell_settings: Mapping[str, Any],
     stop: Callable[[], bool],
     seeds: int = 1,
     device: str = "cpu",
@@ -134,19 +136,19 @@ def train(
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.run.worker import work
 
-    values = {name: given[name] for name in NAMES}
-    chosen = {role: part for role, part in given.items() if role not in NAMES and "." not in role}
+    values = {name: cell_settings[name] for name in NAMES}
+    chosen = {role: part for role, part in cell_settings.items() if role not in NAMES and "." not in role}
     names = Names(**values, parts=roles.parts_of(chosen=chosen, **values))
-    known, overrides = config.cell_fields(names), {}
-    for key in given.keys() - set(NAMES) - set(chosen):
+    fields, overrides = config.cell_fields(names), {}
+    for key in cell_settings.keys() - set(NAMES) - set(chosen):
         section, field = key.split(".")
-        overrides[key] = settings.check(known[section][field], _plain(given[key]), key)
+        overrides[key] = settings.check(fields[section][field], _plain(cell_settings[key]), key)
     steps = overrides.get("training.steps", config.base_settings(names)["training.steps"].value)
     # as late as a replay that learns from evaluations permits
     cell = config.resolve(names, {**overrides, "evaluation.every": (steps - 1) // 2}, {})
     config.validate(cell)
-    with tempfile.TemporaryDirectory() as own:
-        directory = home or Path(own)
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = home or Path(temporary)
         study, packed = StudyDirectory(directory), tuple(range(seeds))
         listed = {"directory": cell.directory, "seeds": list(packed), "label_variant": ""}
         study.write("benchmark", [], {cell.id: listed})
@@ -168,8 +170,8 @@ def last_timing(run: Path) -> dict[str, Any]:
     return dict(json.loads((run / "timings.jsonl").read_text().splitlines()[-1]))
 
 
-def _plain(given: Any) -> Any:
-    return int(given) if isinstance(given, str) and given.isdigit() else given
+def _plain(text: Any) -> Any:
+    return int(text) if isinstance(text, str) and text.isdigit() else text
 
 
 def main() -> None:
@@ -179,11 +181,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="seeds trained together (default %(default)s)")
     parser.add_argument("--device", default="cpu", help="default %(default)s")
     parser.add_argument("--env-workers", type=int, default=0, help="processes that step tasks (default %(default)s)")
-    told = "suite, task, method, profile; parts of roles; settings"
-    parser.add_argument("given", nargs="+", metavar="key=value", help=told)
-    asked = parser.parse_args()
-    given = dict(item.split("=", 1) for item in asked.given)
-    tell(train(given, Turns(asked.start, asked.turn), asked.seeds, asked.device, env_workers=asked.env_workers))
+    help_text = "suite, task, method, profile; parts of roles; settings"
+    parser.add_argument("given", nargs="+", metavar="key=value", help=help_text)
+    options = parser.parse_args()
+    cell_settings = dict(item.split("=", 1) for item in options.given)
+    tell(
+        train(
+            cell_settings,
+            Turns(options.start, options.turn),
+            options.seeds,
+            options.device,
+            env_workers=options.env_workers,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from benchmarks import report, started
+from benchmarks import benchmark_process, report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -63,12 +63,13 @@ def growing(study: Path) -> tuple[Path, list[list[str]]]:
 @contextmanager
 def watched(study: Path) -> Iterator[str]:
     """Start `bench watch` on a study and yield its address."""
-    process = started.start(sys.executable, "guidebench.__main__", ["watch", str(study)], stdout=subprocess.PIPE)
+    arguments = ["watch", str(study)]
+    process = benchmark_process.start(sys.executable, "guidebench.__main__", arguments, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
-        found = re.search(r"http://\S+", process.stdout.readline())
-        assert found is not None
-        yield found[0]
+        address = re.search(r"http://\S+", process.stdout.readline())
+        assert address is not None
+        yield address[0]
     finally:
         process.terminate()
         process.wait()
@@ -84,8 +85,8 @@ class Client:
         self._stream = connection.getresponse()
         self._version = ""
 
-    def until(self, wanted: str) -> float:
-        """Return the time at which the table of results has the text."""
+    def until(self, text: str) -> float:
+        """Wait until the table of results shows a text; return the time, by `time.perf_counter`."""
         while True:
             line = self._stream.readline()
             version = json.loads(line[6:])["versions"]["results"] if line.startswith(b"data: ") else self._version
@@ -95,23 +96,23 @@ class Client:
             connection.request("GET", "/parts/results")
             answer = connection.getresponse()
             self._version = str(answer.getheader("ETag")).strip('"')
-            if f"<td>{wanted}</td>" in answer.read().decode():
+            if f"<td>{text}</td>" in answer.read().decode():
                 return time.perf_counter()
 
 
 @contextmanager
 def opened(address: str) -> Iterator[Page | None]:
     """Yield the page in Chromium, or None where there is no Chromium."""
-    where = shutil.which("chromium")
+    chromium = shutil.which("chromium")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        where = None
-    if where is None:
+        chromium = None
+    if chromium is None:
         yield None
         return
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(1_000 * PATIENCE)
         page.goto(address)
@@ -137,13 +138,13 @@ def measure(methods: int, tasks: int, seeds: int, rows: int) -> dict[str, Any]:
             for block in blocks[:rows]:
                 number += 1
                 time.sleep(rng.uniform(0.5, 1.5))
-                wanted = f"{number} × {report.EPISODES}"
-                listening = pool.submit(client.until, wanted)
+                counted_text = f"{number} × {report.EPISODES}"
+                listening = pool.submit(client.until, counted_text)
                 with open(log, "a") as file:
                     file.write("".join(block))
                 written = time.perf_counter()
                 if page is not None:
-                    page.wait_for_function(COUNTED, arg=wanted)
+                    page.wait_for_function(COUNTED, arg=counted_text)
                     taken["page"].append(time.perf_counter() - written)
                     page.wait_for_function(DRAWN)
                     taken["curve"].append(time.perf_counter() - written)
@@ -151,8 +152,8 @@ def measure(methods: int, tasks: int, seeds: int, rows: int) -> dict[str, Any]:
     return {
         "runs": methods * tasks * seeds,
         "first_seconds": first,
-        **{f"{name}_seconds": statistics.median(each) for name, each in taken.items() if each},
-        **{f"{name}_worst_seconds": max(each) for name, each in taken.items() if each},
+        **{f"{name}_seconds": statistics.median(waits) for name, waits in taken.items() if waits},
+        **{f"{name}_worst_seconds": max(waits) for name, waits in taken.items() if waits},
     }
 
 
@@ -163,15 +164,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=20, help=f"at most {EVALUATIONS - BEGUN} (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
-    asked = parser.parse_args()
-    found = measure(asked.methods, asked.tasks, asked.seeds, asked.rows)
-    if asked.json:
-        print(json.dumps(found))
+    options = parser.parse_args()
+    figures = measure(options.methods, options.tasks, options.seeds, options.rows)
+    if options.json:
+        print(json.dumps(figures))
         return
-    print(f"bench watch, {found['runs']:,} runs, {found['first_seconds']:.1f} s until the first curves; row to page:")
+    print(
+        f"bench watch, {figures['runs']:,} runs, {figures['first_seconds']:.1f} s until the first curves; row to page:"
+    )
     for name in ("client", "page", "curve"):
-        if f"{name}_seconds" in found:
-            print(f"  {name}: {found[f'{name}_seconds']:.2f} s, at most {found[f'{name}_worst_seconds']:.2f} s")
+        if f"{name}_seconds" in figures:
+            print(f"  {name}: {figures[f'{name}_seconds']:.2f} s, at most {figures[f'{name}_worst_seconds']:.2f} s")
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ NAMED = (
     Fault(
         "nothing_reserved",
         "harness/models/budget.py",
-        "reserved[self._me] = plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), wanted)",
+        "reserved[self._me] = plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), call_amounts)",
         "pass",
         "A call reserves nothing of the budget, so calls at the same time may exceed it.",
     ),

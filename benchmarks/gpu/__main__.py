@@ -37,7 +37,7 @@ from guidebench.harness.errors import UserError
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "results" / "measured"
 PATIENCE = 4.0
-"""Seconds between asking a step's processes to end and ending them."""
+"""Seconds between SIGTERM and SIGKILL to a step's processes."""
 ENDED = "the command ended while it ran"
 """Reason of a step that runs; it is read only if nothing replaces it."""
 TAIL = 2_000
@@ -45,56 +45,61 @@ TAIL = 2_000
 
 
 class Ended(Exception):
-    """This command was asked to end."""
+    """This command received SIGTERM."""
 
 
-def run(name: str, asked: argparse.Namespace, seconds: float, told: Callable[[Result], None]) -> Result:
-    """Carry out a step within `seconds`; `told` is called with what it has measured so far."""
+def run(name: str, options: argparse.Namespace, seconds: float, notify: Callable[[Result], None]) -> Result:
+    """Carry out a step within `seconds`; `notify` is called with its results so far."""
     if lacking := missing(name):
         return Result("skipped", f"it needs {', '.join(lacking)}, not installed here", limit=seconds)
     deadline = time.monotonic() + seconds - min(MOST_MARGIN, MARGIN * seconds)
-    where = ["--device", asked.device, "--output", str(asked.output), "--study", str(asked.study)]
+    places = ["--device", options.device, "--output", str(options.output), "--study", str(options.study)]
     return carry_out(
-        lambda into: ["-m", "benchmarks.gpu.child", name, "--deadline", str(deadline), "--into", str(into), *where],
-        seconds, told,
+        lambda into: ["-m", "benchmarks.gpu.child", name, "--deadline", str(deadline), "--into", str(into), *places],
+        seconds, notify,
     )  # fmt: skip
 
 
 def carry_out(
-    arguments: Callable[[Path], Sequence[str]], seconds: float, told: Callable[[Result], None] = lambda result: None
+    arguments: Callable[[Path], Sequence[str]], seconds: float, notify: Callable[[Result], None] = lambda result: None
 ) -> Result:
     """Run Python with the arguments that write rows into a file, and return the result; after `seconds`, end it and all
     processes that it has started."""
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="guidebench-gpu-", ignore_cleanup_errors=True) as own:
-        into, log = Path(own) / "told.json", Path(own) / "log"
+    with tempfile.TemporaryDirectory(prefix="guidebench-gpu-", ignore_cleanup_errors=True) as scratch:
+        into, log = Path(scratch) / "told.json", Path(scratch) / "log"
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = os.environ | {"PYTHONPATH": path, "TMPDIR": own, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        environment = os.environ | {
+            "PYTHONPATH": path,
+            "TMPDIR": scratch,
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
         with open(log, "wb") as output:
             child = subprocess.Popen(
                 [sys.executable, "-P", *arguments(into)], cwd=ROOT, env=environment, stdin=subprocess.PIPE,
                 stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
         try:
-            cut = _follow(child, begun + seconds, lambda: told(_result(into, begun, seconds)))
+            cut = _follow(child, begun + seconds, lambda: notify(_result(into, begun, seconds)))
         finally:
             _end(child)
-        found = _result(into, begun, seconds)
+        step_result = _result(into, begun, seconds)
         error = log.read_text(errors="replace").strip()[-TAIL:]
     if cut:
         ending = error.splitlines()[-1] if error else "it had said nothing"
-        return replace(found, state="cut off", reason=f"its {seconds:.0f} s were over; last: {ending}")
+        return replace(step_result, state="cut off", reason=f"its {seconds:.0f} s were over; last: {ending}")
     if child.returncode == EXIT_UNAVAILABLE:
-        return replace(found, state="skipped")
+        return replace(step_result, state="skipped")
     if child.returncode:
-        return replace(found, state="failed", reason=error or f"it ended with exit code {child.returncode}")
-    if not found.rows:
-        return replace(found, state="failed", reason="it measured nothing")
-    return replace(found, state="done")
+        return replace(step_result, state="failed", reason=error or f"it ended with exit code {child.returncode}")
+    if not step_result.rows:
+        return replace(step_result, state="failed", reason="it measured nothing")
+    return replace(step_result, state="done")
 
 
 def _follow(child: subprocess.Popen[bytes], until: float, look: Callable[[], None]) -> bool:
-    """Wait until the step has ended, or until `until`; return whether it has not."""
+    """Wait until the step ends, at most until the time `until`; return whether it still runs."""
     while child.poll() is None:
         if time.monotonic() > until:
             return True
@@ -127,21 +132,23 @@ def _alive(group: int) -> bool:
 
 
 def _result(into: Path, begun: float, seconds: float) -> Result:
-    """Return what a step has written so far."""
-    taken = time.monotonic() - begun
+    """Return the result that a step has written so far, as one that still runs."""
+    elapsed = time.monotonic() - begun
     if not into.exists():
-        return Result("running", seconds=taken, limit=seconds)
-    told = json.loads(into.read_text())
-    rows = figures.rows_of(told.pop("rows"))
-    return Result("running", rows=rows, seconds=taken, limit=seconds, **told)
+        return Result("running", seconds=elapsed, limit=seconds)
+    report = json.loads(into.read_text())
+    rows = figures.rows_of(report.pop("rows"))
+    return Result("running", rows=rows, seconds=elapsed, limit=seconds, **report)
 
 
-def with_earlier_rows(found: Result, before: Result) -> Result:
-    """Return a step's result; if it has measured nothing, with the figures of an earlier call."""
-    if found.rows or not before.rows:
-        return found
-    reason = f"{found.reason}; these figures are of an earlier call"
-    return replace(found, reason=reason, rows=before.rows, measured_on=before.measured_on, packages=before.packages)
+def with_earlier_rows(step_result: Result, before: Result) -> Result:
+    """Return a step's result; if it measured nothing, add the figures of an earlier call."""
+    if step_result.rows or not before.rows:
+        return step_result
+    reason = f"{step_result.reason}; these figures are of an earlier call"
+    return replace(
+        step_result, reason=reason, rows=before.rows, measured_on=before.measured_on, packages=before.packages
+    )
 
 
 def to_do(results: Mapping[str, Result], chosen: Sequence[str], again: bool) -> list[str]:
@@ -163,21 +170,22 @@ def ending_by_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def measure(asked: argparse.Namespace) -> dict[str, Result]:
+def measure(options: argparse.Namespace) -> dict[str, Result]:
     """Carry out all steps that are to do, and return the results of all."""
-    begun, file = time.monotonic(), asked.output / "gpu.json"
-    earlier = figures.read(file, asked.device)
+    begun, file = time.monotonic(), options.output / "gpu.json"
+    earlier = figures.read(file, options.device)
     results = {name: earlier.get(name, Result(reason="nobody has begun it")) for name in NAMES}
-    command = {"minutes": asked.minutes, "device": asked.device, "rehearsal": asked.device == "cpu"}
-    waiting = to_do(results, asked.only or NAMES, asked.again)
+    command = {"minutes": options.minutes, "device": options.device, "rehearsal": options.device == "cpu"}
+    waiting = to_do(results, options.only or NAMES, options.again)
     print(
-        f"{len(waiting)} of {len(NAMES)} steps within {asked.minutes:g} min on {asked.device}, into {file}", flush=True
+        f"{len(waiting)} of {len(NAMES)} steps within {options.minutes:g} min on {options.device}, into {file}",
+        flush=True,
     )
 
     def keep(name: str, result: Result) -> None:
         on = dict(result.measured_on)
-        if on and asked.commit:
-            on |= {"commit": asked.commit}
+        if on and options.commit:
+            on |= {"commit": options.commit}
         if result.state != "running" or (result.rows and result.rows != results[name].rows):
             reason = ENDED if result.state == "running" else result.reason
             results[name] = replace(result, measured_on=on, reason=reason)
@@ -185,12 +193,12 @@ def measure(asked: argparse.Namespace) -> dict[str, Result]:
 
     figures.write(file, command, results)
     while waiting:
-        name, left = waiting[0], 60 * asked.minutes - (time.monotonic() - begun)
-        seconds = limit(name, waiting, left)
+        name, seconds_left = waiting[0], 60 * options.minutes - (time.monotonic() - begun)
+        seconds = limit(name, waiting, seconds_left)
         if seconds < LEAST:
-            for other in waiting:
-                if results[other].state != "done":
-                    results[other] = replace(results[other], state="waiting", reason="no time was left")
+            for waiting_step in waiting:
+                if results[waiting_step].state != "done":
+                    results[waiting_step] = replace(results[waiting_step], state="waiting", reason="no time was left")
             figures.write(file, command, results)
             print(f"no time is left for {', '.join(waiting)}", flush=True)
             break
@@ -198,12 +206,12 @@ def measure(asked: argparse.Namespace) -> dict[str, Result]:
         before = results[name]
         results[name] = replace(before, state="running", reason=ENDED, limit=seconds)
         figures.write(file, command, results)
-        found = with_earlier_rows(run(name, asked, seconds, lambda result, name=name: keep(name, result)), before)  # type: ignore[misc]
-        keep(name, found)
-        for row in found.rows:
+        outcome = with_earlier_rows(run(name, options, seconds, lambda result, name=name: keep(name, result)), before)  # type: ignore[misc]
+        keep(name, outcome)
+        for row in outcome.rows:
             print(f"  {figures.line(row)}", flush=True)
-        why = f": {found.reason.splitlines()[-1]}" if found.reason else ""
-        print(f"  {found.state} after {found.seconds:.0f} s{why}", flush=True)
+        why = f": {outcome.reason.splitlines()[-1]}" if outcome.reason else ""
+        print(f"  {outcome.state} after {outcome.seconds:.0f} s{why}", flush=True)
         waiting.pop(0)
     return results
 
@@ -224,54 +232,54 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--commit", default="", help="commit to note, where this is no checkout")
     parser.add_argument("--needs", action="store_true", help="print the packages to bring beside torch, and end")
     parser.add_argument("--pack", type=Path, metavar="FOLDER", help="write a folder's wheels to FOLDER.tar.xz, and end")
-    asked = parser.parse_args()
-    if not 0.05 <= asked.minutes <= 24 * 60:
-        parser.error(f"--minutes {asked.minutes:g}: give between 0.05 and 1440 minutes")
-    asked.output = asked.output.absolute()
-    asked.study = (asked.study or asked.output / "study").absolute()
-    if asked.only:
-        asked.only = [name for name in NAMES if name in asked.only]
-    return asked
+    options = parser.parse_args()
+    if not 0.05 <= options.minutes <= 24 * 60:
+        parser.error(f"--minutes {options.minutes:g}: give between 0.05 and 1440 minutes")
+    options.output = options.output.absolute()
+    options.study = (options.study or options.output / "study").absolute()
+    if options.only:
+        options.only = [name for name in NAMES if name in options.only]
+    return options
 
 
 def pack(folder: Path) -> int:
     """Pack the wheels in a folder, and tell whether their archive fits with the repository."""
-    found = packing.pack(folder)
-    size = found.archive.stat().st_size
+    packed = packing.pack(folder)
+    size = packed.archive.stat().st_size
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True)
     tracked = [ROOT / name for name in listed.stdout.split("\0") if name]
     rest, measured = (
         sum(path.lstat().st_size for path in tracked if path.exists() and path.is_relative_to(MEASURED) == within)
         for within in (False, True)
     )
-    sizes = f"{found.archive} {size / 2**20:.1f} MiB, repository {rest / 2**20:.1f} MiB"
+    sizes = f"{packed.archive} {size / 2**20:.1f} MiB, repository {rest / 2**20:.1f} MiB"
     print(f"{sizes}, {MEASURED.relative_to(ROOT)} {measured / 2**20:.1f} MiB, which no step reads")
     over = size + rest + measured - packing.MOST
     if over > 0:
         print(f"all of it is {over / 2**20:.1f} MiB more than {packing.MOST // 2**20} MiB; leave {MEASURED.name} out")
-    if found.missing:
-        print(f"without a wheel, so that steps that need them are skipped: {', '.join(found.missing)}")
+    if packed.missing:
+        print(f"without a wheel, so that steps that need them are skipped: {', '.join(packed.missing)}")
     return 0 if size + rest <= packing.MOST else 1
 
 
 def main() -> int:
-    asked = parsed()
-    if asked.needs:
+    options = parsed()
+    if options.needs:
         print(packing.PACKAGES.read_text(), end="")
         return 0
     try:
-        if asked.pack:
-            return pack(asked.pack)
+        if options.pack:
+            return pack(options.pack)
         with ending_by_signals():
-            results = measure(asked)
+            results = measure(options)
     except UserError as error:
         print(f"python -m benchmarks.gpu: {error}", file=sys.stderr)
         return 2
     except (Ended, KeyboardInterrupt) as ended:
-        print(f"{ended or 'interrupted'}; what was measured is in {asked.output / 'gpu.json'}", file=sys.stderr)
+        print(f"{ended or 'interrupted'}; what was measured is in {options.output / 'gpu.json'}", file=sys.stderr)
         return 130
-    print(f"\n{(asked.output / 'gpu.md').read_text()}\nwritten to {asked.output / 'gpu.json'} and gpu.md")
-    return 1 if any(results[name].state in ("failed", "cut off") for name in asked.only or NAMES) else 0
+    print(f"\n{(options.output / 'gpu.md').read_text()}\nwritten to {options.output / 'gpu.json'} and gpu.md")
+    return 1 if any(results[name].state in ("failed", "cut off") for name in options.only or NAMES) else 0
 
 
 if __name__ == "__main__":

@@ -43,15 +43,15 @@ class Parts(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, given: bytes) -> int:  # type: ignore[override]
-        rest = memoryview(given)
+    def write(self, content: bytes) -> int:  # type: ignore[override]
+        rest = memoryview(content)
         while rest:
             if not self._room:
                 self._next()
             assert self._file is not None
             written = self._file.write(rest[: self._room])
             self._room, rest = self._room - written, rest[written:]
-        return len(given)
+        return len(content)
 
     def _next(self) -> None:
         if self._file is not None:
@@ -85,7 +85,7 @@ def files(study: Path) -> Iterator[Path]:
     newest: dict[Path, int] = {}
     for cell in {run.parent for run in study.rglob("seed-*") if run.is_dir()}:
         held = [
-            {int(found[1]) for path in run.iterdir() if (found := CHECKPOINT.fullmatch(path.name))}
+            {int(match[1]) for path in run.iterdir() if (match := CHECKPOINT.fullmatch(path.name))}
             for run in sorted(cell.glob("seed-*"))
         ]
         common = set.intersection(*held) if held else set()
@@ -93,20 +93,20 @@ def files(study: Path) -> Iterator[Path]:
     for path in sorted(study.rglob("*")):
         if not path.is_file() or path.is_symlink() or any(part in LEFT_OUT for part in path.relative_to(study).parts):
             continue
-        found = CHECKPOINT.fullmatch(path.parent.name)
-        if found and int(found[1]) != newest.get(path.parent.parent.parent, int(found[1])):
+        match = CHECKPOINT.fullmatch(path.parent.name)
+        if match and int(match[1]) != newest.get(path.parent.parent.parent, int(match[1])):
             continue
         yield path
 
 
 def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    told = tarfile.TarInfo(name)
+    member = tarfile.TarInfo(name)
     length = path.stat().st_size
     with open(path, "rb") as file:
-        told.size = written(file.fileno())
-        if told.size < length:
-            told.pax_headers = {LENGTH: str(length)}
-        tar.addfile(told, file)
+        member.size = written(file.fileno())
+        if member.size < length:
+            member.pax_headers = {LENGTH: str(length)}
+        tar.addfile(member, file)
 
 
 def written(file: int) -> int:

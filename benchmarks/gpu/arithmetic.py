@@ -19,7 +19,7 @@ from typing import Any
 
 def language(config: Any, tokens: int, cached: int = 0, causal: bool = True) -> int:
     """Return the operations of `tokens` tokens of a Llama or Qwen2 and the logits of the last one, of which the first
-    `known` are computed already. Without `causal`, all pairs of queries and keys are counted, masked ones too."""
+    `cached` are computed already. Without `causal`, all pairs of queries and keys are counted, masked ones too."""
     width, heads, keys = config.hidden_size, config.num_attention_heads, config.num_key_value_heads
     head = getattr(config, "head_dim", None) or width // heads
     linear = 2 * width * heads * head + 2 * width * keys * head + 3 * width * config.intermediate_size
@@ -54,8 +54,8 @@ def qwen_frames(config: Any, height: int, width: int) -> int:
     linear = 2 * patches * (4 * features**2 + 3 * features * tower.intermediate_size)
     side = tower.window_size // tower.patch_size
     windowed = sum(part**2 for part in _parts(height, side)) * sum(part**2 for part in _parts(width, side))
-    whole = len([block for block in tower.fullatt_block_indexes if block < tower.depth])
-    attention = 4 * features * (whole * patches**2 + (tower.depth - whole) * windowed)
+    full_attention = len([block for block in tower.fullatt_block_indexes if block < tower.depth])
+    attention = 4 * features * (full_attention * patches**2 + (tower.depth - full_attention) * windowed)
     merged = tower.spatial_merge_size**2
     merger = 2 * (patches // merged) * ((merged * features) ** 2 + merged * features * tower.out_hidden_size)
     return int(embedding + tower.depth * linear + attention + merger)

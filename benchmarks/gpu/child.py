@@ -29,23 +29,23 @@ from guidebench.harness.records.files import write_bytes
 def imported() -> dict[str, str]:
     """Return the packages that this process has imported, with their versions."""
     roots = {name.partition(".")[0] for name in list(sys.modules)}
-    known = metadata.packages_distributions()
-    found = {}
-    for package in sorted({package for root in roots for package in known.get(root, ())}):
+    distributions = metadata.packages_distributions()
+    versions = {}
+    for package in sorted({package for root in roots for package in distributions.get(root, ())}):
         with contextlib.suppress(metadata.PackageNotFoundError):  # of a package whose records are damaged
-            found[package] = metadata.version(package)
-    return found
+            versions[package] = metadata.version(package)
+    return versions
 
 
 def measured_on(device: str) -> dict[str, Any]:
-    """Return where a step is measured: provenance, driver, CUDA and load average."""
+    """Return a description of the machine: provenance, driver, CUDA and load average."""
     from benchmarks.gpu.machine import driver
     from guidebench.harness.identity.provenance import provenance
 
-    told: dict[str, Any] = {"driver": driver() if device != "cpu" else "", "load": os.getloadavg()[0]}
+    extra: dict[str, Any] = {"driver": driver() if device != "cpu" else "", "load": os.getloadavg()[0]}
     if "torch" in sys.modules:
-        told["cuda"] = sys.modules["torch"].version.cuda if device != "cpu" else None
-    return provenance(device) | told
+        extra["cuda"] = sys.modules["torch"].version.cuda if device != "cpu" else None
+    return provenance(device) | extra
 
 
 def follow_parent() -> None:
@@ -67,20 +67,20 @@ def main() -> None:
     parser.add_argument("--into", type=Path, required=True, help="file for what is measured")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--study", type=Path, required=True)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     processes.begin()
     follow_parent()
-    told: dict[str, Any] = {"rows": [], "reason": "", "measured_on": {}, "packages": {}}
+    report: dict[str, Any] = {"rows": [], "reason": "", "measured_on": {}, "packages": {}}
 
     def keep(**values: Any) -> None:
-        told.update(values)
-        write_bytes(asked.into, json.dumps(told, allow_nan=False).encode())
+        report.update(values)
+        write_bytes(options.into, json.dumps(report, allow_nan=False).encode())
 
     def tell(rows: Sequence[Row]) -> None:
         keep(rows=[dataclasses.asdict(row) for row in rows])
 
-    chosen = step(asked.name)
-    ask = Ask(asked.device, asked.deadline, asked.study, asked.output, chosen.settings)
+    chosen = step(options.name)
+    ask = Ask(options.device, options.deadline, options.study, options.output, chosen.settings)
     code = 0
     try:
         import torch

@@ -49,22 +49,22 @@ def measure(ask: Ask, tell: Tell) -> None:
         archive.unpack(ask.output, ask.study)
     before = {seed: run["step"] for seed, run in runs(ask.study).items()}
     begun = time.monotonic()
-    stopping = ask.deadline - min(MOST_PACKING, PACKING * ask.left())
+    stopping = ask.deadline - min(MOST_PACKING, PACKING * ask.seconds_left())
 
     def look() -> bool:
         tell(rows(ask.study, before, time.monotonic() - begun))
         return not ask.full and _gained(ask.study, before) > 0
 
     train(ask, stopping, look)
-    told = rows(ask.study, before, time.monotonic() - begun)
-    tell(told)
+    figure_rows = rows(ask.study, before, time.monotonic() - begun)
+    tell(figure_rows)
     if not runs(ask.study):
         raise Unavailable("no run had begun when its time was over")
     began = time.monotonic()
     parts = archive.pack(ask.study, ask.output)
     size = sum(path.stat().st_size for path in parts) / 1e6
     note = f"{len(parts)} parts beside the figures, from which the training goes on elsewhere"
-    tell([*told, Row("the study, packed", size, "MB", seconds=time.monotonic() - began, dtype="", note=note)])
+    tell([*figure_rows, Row("the study, packed", size, "MB", seconds=time.monotonic() - began, dtype="", note=note)])
 
 
 def train(ask: Ask, until: float, look: Callable[[], bool]) -> None:
@@ -93,14 +93,14 @@ def runs(study: Path) -> dict[int, dict[str, Any]]:
     """Return step, success and directory of each seed that has begun."""
     if not (study / "study.json").exists():
         return {}
-    found = {}
+    seed_runs = {}
     for _, run in StudyDirectory(study).runs():
-        told = run.read()
-        if "seed" in told:
+        record = run.read()
+        if "seed" in record:
             live = run.live()
-            step = max(int(told["step"]), int(live.get("step", 0)))
-            found[int(told["seed"])] = {"step": step, "status": told["status"], "run": run}
-    return found
+            step = max(int(record["step"]), int(live.get("step", 0)))
+            seed_runs[int(record["seed"])] = {"step": step, "status": record["status"], "run": run}
+    return seed_runs
 
 
 def evaluated(run: RunDirectory) -> tuple[int, float] | None:
@@ -125,32 +125,34 @@ def _gained(study: Path, before: dict[int, int]) -> int:
 
 def rows(study: Path, before: dict[int, int], seconds: float) -> list[Row]:
     """Return the steps of each seed so far, the speed of this call, and the last evaluation."""
-    found = runs(study)
-    if not found:
+    seed_runs = runs(study)
+    if not seed_runs:
         return []
-    steps = [run["step"] for run in found.values()]
+    steps = [run["step"] for run in seed_runs.values()]
     gained = _gained(study, before)
-    what = "DQN on DoorKey 8x8, paper profile"
-    seeds = len(found)
-    states = ", ".join(sorted({run["status"] for run in found.values()}))
-    told = [
-        Row(f"{what}: steps of each seed", statistics.median(steps), "steps", min(steps), max(steps), seconds=seconds,
+    title = "DQN on DoorKey 8x8, paper profile"
+    seeds = len(seed_runs)
+    states = ", ".join(sorted({run["status"] for run in seed_runs.values()}))
+    figure_rows = [
+        Row(f"{title}: steps of each seed", statistics.median(steps), "steps", min(steps), max(steps), seconds=seconds,
             seeds=seeds, note=states),
-        Row(f"{what}: in this call, its start and its evaluations included", gained / seconds, "steps/s",
+        Row(f"{title}: in this call, its start and its evaluations included", gained / seconds, "steps/s",
             seconds=seconds, seeds=seeds),
     ]  # fmt: skip
     try:
-        clock = last_timing(next(iter(found.values()))["run"].path)
+        clock = last_timing(next(iter(seed_runs.values()))["run"].path)
         rate = seeds * clock["step"] / clock["seconds"]
-        told.append(Row(f"{what}: of the training loop alone", rate, "steps/s", seconds=clock["seconds"], seeds=seeds))
+        figure_rows.append(
+            Row(f"{title}: of the training loop alone", rate, "steps/s", seconds=clock["seconds"], seeds=seeds)
+        )
     except (OSError, LookupError, ValueError, ZeroDivisionError):
         pass
-    last = [each for run in found.values() if (each := evaluated(run["run"])) is not None]
+    last = [evaluation for run in seed_runs.values() if (evaluation := evaluated(run["run"])) is not None]
     if last:
         rates = [rate for _, rate in last]
         note = f"evaluation at step {min(step for step, _ in last):,}"
-        told.append(
-            Row(f"{what}: success", statistics.mean(rates), "of 1", min(rates), max(rates), len(rates), seeds=seeds,
+        figure_rows.append(
+            Row(f"{title}: success", statistics.mean(rates), "of 1", min(rates), max(rates), len(rates), seeds=seeds,
                 note=note)
         )  # fmt: skip
-    return told
+    return figure_rows

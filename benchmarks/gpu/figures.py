@@ -24,7 +24,7 @@ class Row:
     """One figure."""
 
     what: str
-    """What was measured, and of whom."""
+    """The quantity that was measured, and the contender."""
     figure: float | None
     """The median over turns; None if it could not be measured, as `note` says."""
     unit: str
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What a step left."""
+    """Outcome of a step."""
 
     state: State = "waiting"
     reason: str = ""
@@ -65,8 +65,8 @@ class Result:
     """Packages that the step imported, with their versions."""
 
 
-def of_turns(what: str, unit: str, amounts: Sequence[float], seconds: Sequence[float], **more: Any) -> Row:
-    """Return the row of turns that did `amounts` of work in `seconds`, one pair for each turn.
+def of_turns(label: str, unit: str, amounts: Sequence[float], seconds: Sequence[float], **more: Any) -> Row:
+    """Return the row of a contender whose turns did `amounts` of work in `seconds`, one pair for each turn.
 
     >>> row = of_turns("DQN", "steps/s", [10, 10, 30], [1, 2, 1])
     >>> row.figure, row.lowest, row.highest, row.turns, row.seconds
@@ -74,13 +74,14 @@ def of_turns(what: str, unit: str, amounts: Sequence[float], seconds: Sequence[f
     """
     rates = [amount / taken for amount, taken in zip(amounts, seconds, strict=True)]
     return Row(
-        what, statistics.median(rates), unit, min(rates), max(rates), len(rates), seconds=sum(seconds), **more
+        label, statistics.median(rates), unit, min(rates), max(rates), len(rates), seconds=sum(seconds), **more
     )  # fmt: skip
 
 
-def compared(row: Row, beside: str, own: Sequence[float], other: Sequence[float]) -> Row:
-    """Return the row with its speeds `own` of each round divided by those of the contender `beside`."""
-    ratios = sorted(mine / theirs for mine, theirs in zip(own, other, strict=True))
+def compared(row: Row, beside: str, speeds: Sequence[float], others_speeds: Sequence[float]) -> Row:
+    """Return the row with the ratio of its `speeds` in each round to `others_speeds`, those of the contender
+    `beside`."""
+    ratios = sorted(speed / others_speed for speed, others_speed in zip(speeds, others_speeds, strict=True))
     return dataclasses.replace(
         row, beside=beside, ratio=statistics.median(ratios), ratio_lowest=ratios[0], ratio_highest=ratios[-1]
     )
@@ -107,42 +108,42 @@ def read(path: Path, device: str) -> dict[str, Result]:
         if content["schema"] != SCHEMA:
             raise ValueError(f"schema {content['schema']!r} instead of {SCHEMA}")
         before = content["command"]["device"]
-        found = {str(name): _result(given) for name, given in content["steps"].items()}
+        result_of_step = {str(name): _result(record) for name, record in content["steps"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{path} is not what `python -m benchmarks.gpu` wrote ({error}); move it away, or name another --output"
         ) from None
     if before != device:
         raise UserError(f"{path} holds figures of --device {before!s:.20}, not {device}; name another --output")
-    return found
+    return result_of_step
 
 
-def rows_of(given: Any) -> tuple[Row, ...]:
+def rows_of(records: Any) -> tuple[Row, ...]:
     """Return rows from JSON; raise ValueError or TypeError if they are none."""
-    return tuple(_checked(Row, row) for row in given)
+    return tuple(_checked(Row, row) for row in records)
 
 
-def _result(given: Any) -> Result:
-    return dataclasses.replace(_checked(Result, {**given, "rows": ()}), rows=rows_of(given["rows"]))
+def _result(record: Any) -> Result:
+    return dataclasses.replace(_checked(Result, {**record, "rows": ()}), rows=rows_of(record["rows"]))
 
 
-def _checked(kind: Any, given: Any) -> Any:
+def _checked(kind: Any, record: Any) -> Any:
     """Return a dataclass from JSON whose values have the types of its fields."""
-    made = kind(**given)
-    for name, told in get_type_hints(kind).items():
-        value, allowed = getattr(made, name), _types(told)
-        literal = told is State and value not in get_args(State)
+    made = kind(**record)
+    for name, field_type in get_type_hints(kind).items():
+        value, allowed = getattr(made, name), _types(field_type)
+        literal = field_type is State and value not in get_args(State)
         if literal or not isinstance(value, allowed) or isinstance(value, bool):
             raise ValueError(f"{name} = {value!r}")
     return made
 
 
-def _types(told: Any) -> tuple[type, ...]:
-    if told is State:
+def _types(field_type: Any) -> tuple[type, ...]:
+    if field_type is State:
         return (str,)
-    parts = get_args(told) if type(None) in get_args(told) else (told,)
-    found = tuple(getattr(part, "__origin__", part) for part in parts)
-    return (*found, int) if float in found else found
+    parts = get_args(field_type) if type(None) in get_args(field_type) else (field_type,)
+    allowed = tuple(getattr(part, "__origin__", part) for part in parts)
+    return (*allowed, int) if float in allowed else allowed
 
 
 def table(command: Mapping[str, Any], results: Mapping[str, Result]) -> str:
@@ -170,8 +171,8 @@ def table(command: Mapping[str, Any], results: Mapping[str, Result]) -> str:
 
 def line(row: Row) -> str:
     """Return a row in one line, for the screen."""
-    what, figure, *_, beside, ratio = _cells(row)
-    return f"{what}: {figure}" + (f"; {ratio} beside {beside}" if ratio else "")
+    label, figure, *_, beside, ratio = _cells(row)
+    return f"{label}: {figure}" + (f"; {ratio} beside {beside}" if ratio else "")
 
 
 def _cells(row: Row) -> list[str]:
@@ -181,9 +182,9 @@ def _cells(row: Row) -> list[str]:
     ratio = "" if row.ratio is None else f"{number(row.ratio)}"
     if row.ratio_lowest is not None and row.ratio_highest is not None:
         ratio += f" ({number(row.ratio_lowest)} to {number(row.ratio_highest)})"
-    what = f"{row.what} [{row.note}]" if row.note else row.what
+    label = f"{row.what} [{row.note}]" if row.note else row.what
     counts = ["" if value is None else str(value) for value in (row.seeds, row.batch)]
-    return [_cell(text) for text in (what, figure, *counts, row.dtype, row.beside, ratio)]
+    return [_cell(text) for text in (label, figure, *counts, row.dtype, row.beside, ratio)]
 
 
 def number(value: float) -> str:

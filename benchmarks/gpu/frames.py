@@ -22,12 +22,14 @@ def measure(ask: Ask, tell: Tell) -> None:
 
     rows: list[Row] = []
     for size in SIZES if ask.full else (64,):
-        found = frames.measure(ask.rounds(ROUNDS), size)
-        seconds = {name: [frames.MOMENTS * each for each in taken] for name, taken in found["rounds"].items()}
+        timings = frames.measure(ask.rounds(ROUNDS), size)
+        seconds = {
+            name: [frames.MOMENTS * seconds_each for seconds_each in taken] for name, taken in timings["rounds"].items()
+        }
         counts = [frames.MOMENTS] * len(seconds["ours"])
         note = "" if opengl == "egl" else "drawn in software: no GPU driver offers EGL here"
         more = {"batch": frames.MOMENTS, "dtype": "uint8", "note": note}
-        speeds = {name: [1 / each for each in taken] for name, taken in seconds.items()}
+        speeds = {name: [1 / seconds_each for seconds_each in taken] for name, taken in seconds.items()}
         mine, peers = (
             figures.of_turns(f"Scene, {size} px, {opengl}, {name}", "frames/s", counts, seconds[who], **more)
             for who, name in zip(("ours", "peer"), ("from snapshots", PEER), strict=True)

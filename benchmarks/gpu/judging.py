@@ -71,12 +71,12 @@ def measure(ask: Ask, tell: Tell) -> None:
     tell(rows)
     assert rate.figure is not None
     every = {"noise": judging.noise(count, length), "DoorKey": judging.walk(count, length)}
-    share = ask.left() / len(every)
-    for at, (what, clips) in enumerate(every.items()):
+    share = ask.seconds_left() / len(every)
+    for at, (kind_of_clip, clips) in enumerate(every.items()):
         until = ask.deadline - (len(every) - 1 - at) * share
         judges = [Judge(loaded, batch) for batch in batches]
-        label, kept = f"{title}, clips of {what}", list(rows)
-        if ask.left() < 0:
+        label, earlier_rows = f"{title}, clips of {kind_of_clip}", list(rows)
+        if ask.seconds_left() < 0:
             rows.append(Row(label, None, "clips/s", dtype=kind, note="no time was left"))
             tell(rows)
             continue
@@ -92,8 +92,8 @@ def measure(ask: Ask, tell: Tell) -> None:
                 if number:
                     judge.clips.append(len(mine)), judge.seconds.append(taken)
             if number:
-                told = _rows(label, judges, plain, kind, clips, tokens, name, loaded, rate.figure)
-                rows = [*kept, *told]
+                judge_rows = _rows(label, judges, plain, kind, clips, tokens, name, loaded, rate.figure)
+                rows = [*earlier_rows, *judge_rows]
                 tell(rows)
                 if 2 * time.monotonic() - started > until:
                     break
@@ -125,17 +125,17 @@ def _rows(
     label: str, judges: Sequence[Judge], plain: tuple[list[int], list[float]], dtype: str, clips: Sequence[Array],
     tokens: int, name: str, loaded: LoadedModel, rate: float,
 ) -> list[Row]:  # fmt: skip
-    found = [figures.of_turns(f"{label}, {PEER}", "clips/s", *plain, batch=1, dtype=dtype)]
-    speeds = [done / taken for done, taken in zip(*plain, strict=True)]
+    rows = [figures.of_turns(f"{label}, {PEER}", "clips/s", *plain, batch=1, dtype=dtype)]
+    loop_speeds = [done / taken for done, taken in zip(*plain, strict=True)]
     for judge in judges:
-        own = [done / taken for done, taken in zip(judge.clips, judge.seconds, strict=True)]
+        judge_speeds = [done / taken for done, taken in zip(judge.clips, judge.seconds, strict=True)]
         note, work = _work(judge, clips[: min(len(clips), 2 * judge.batch)], tokens, name, loaded)
         row = figures.of_turns(
             f"{label}, ours", "clips/s", judge.clips, judge.seconds, batch=judge.batch, dtype=dtype, note=note
         )  # fmt: skip
-        found.append(figures.compared(row, PEER, own, speeds))
-        shares = sorted(100 * speed * work / 1e12 / rate for speed in own)
-        found.append(
+        rows.append(figures.compared(row, PEER, judge_speeds, loop_speeds))
+        shares = sorted(100 * speed * work / 1e12 / rate for speed in judge_speeds)
+        rows.append(
             Row(
                 f"{label}, ours: share of the card's matrix products",
                 100 * (row.figure or 0) * work / 1e12 / rate,
@@ -149,7 +149,7 @@ def _rows(
                 note=f"{work / 1e12:.3g} TFLOP a clip at {rate:.3g} TFLOP/s",
             )
         )
-    return found
+    return rows
 
 
 def _work(judge: Judge, clips: Sequence[Array], tokens: int, name: str, loaded: LoadedModel) -> tuple[str, float]:
@@ -157,8 +157,8 @@ def _work(judge: Judge, clips: Sequence[Array], tokens: int, name: str, loaded: 
     scoring = judge.model._judging
     inputs = scoring.inputs([JudgeCall(clips[0], PROMPT)])
     shared = scoring._shared(inputs["input_ids"])
-    known = shared if shared > scoring._worth * tokens and scoring._exact.get(True) else 0
-    fast = bool(scoring._exact.get(known > 0))
+    cached = shared if shared > scoring._worth * tokens and scoring._exact.get(True) else 0
+    fast = bool(scoring._exact.get(cached > 0))
     thw = inputs.get("video_grid_thw")
     grid = (int(thw[0, 1]), int(thw[0, 2])) if thw is not None else (0, 0)
     together = -(-len(clips[0]) // int(thw[0, 0])) if thw is not None else 1
@@ -170,8 +170,8 @@ def _work(judge: Judge, clips: Sequence[Array], tokens: int, name: str, loaded: 
     )  # else `with_frame_features` does nothing
     encoded = encoded if fast and once else units
     work = sum(
-        models.operations(name, loaded.model.config, grid, count, tokens, known) * weight
+        models.operations(name, loaded.model.config, grid, count, tokens, cached) * weight
         for count, weight in ((int(encoded), 1 - encoded % 1), (int(encoded) + 1, encoded % 1))
     )
     words = f"{tokens} tokens, {encoded:.1f} of {units} {'frames' if together == 1 else 'pairs of frames'} encoded"
-    return f"{words}, prompt of {known} known" if known else words, work
+    return f"{words}, prompt of {cached} known" if cached else words, work

@@ -32,25 +32,25 @@ def synchronise(device: str) -> None:
 
 def turns(call: Callable[[], object], times: int, device: str, count: int = TURNS) -> list[float]:
     """Return the seconds of `count` turns of `times` calls each, after one turn as warm-up."""
-    found = []
+    seconds = []
     for _ in range(count + 1):
         synchronise(device)
         begun = time.perf_counter()
         for _ in range(times):
             call()
         synchronise(device)
-        found.append(time.perf_counter() - begun)
-    return found[1:]
+        seconds.append(time.perf_counter() - begun)
+    return seconds[1:]
 
 
 def product(device: str, dtype: torch.dtype, side: int, times: int = 5) -> Row:
     """Return the rate of the product of two random matrices [side, side], which takes 2·side³ floating-point
     operations, in TFLOP/s."""
-    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
-    found = turns(lambda: left @ right, times, device)
+    first, second = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    seconds = turns(lambda: first @ second, times, device)
     work = times * 2 * side**3 / 1e12
     name = str(dtype).removeprefix("torch.")
-    return of_turns(f"matrix product of {side}³", "TFLOP/s", [work] * len(found), found, dtype=name)
+    return of_turns(f"matrix product of {side}³", "TFLOP/s", [work] * len(seconds), seconds, dtype=name)
 
 
 def measure(ask: Ask, tell: Tell) -> None:
@@ -65,19 +65,19 @@ def measure(ask: Ask, tell: Tell) -> None:
         tell(rows)
     source = torch.empty(numbers, dtype=torch.float32, device=ask.device).normal_()
     target = torch.empty_like(source)
-    found = turns(lambda: target.copy_(source), 5, ask.device)
+    seconds = turns(lambda: target.copy_(source), 5, ask.device)
     gigabytes = 5 * 2 * 4 * numbers / 1e9
-    rows.append(of_turns("copy on the device, bytes read and written", "GB/s", [gigabytes] * len(found), found))
+    rows.append(of_turns("copy on the device, bytes read and written", "GB/s", [gigabytes] * len(seconds), seconds))
     tell(rows)
     numbers = 2**26 if ask.full else 2**20
     host = torch.empty(numbers, dtype=torch.float32).normal_()
-    found = turns(lambda: host.to(ask.device, copy=True), 2, ask.device)
+    seconds = turns(lambda: host.to(ask.device, copy=True), 2, ask.device)
     rows.append(
-        of_turns("copy to the device from pageable memory", "GB/s", [2 * 4 * numbers / 1e9] * len(found), found)
+        of_turns("copy to the device from pageable memory", "GB/s", [2 * 4 * numbers / 1e9] * len(seconds), seconds)
     )
     small = torch.zeros(1, device=ask.device)
-    found = turns(lambda: small.add_(1), 1_000, ask.device)
-    rows.append(of_turns("launches of a kernel, one after the other", "1/s", [1_000] * len(found), found))
+    seconds = turns(lambda: small.add_(1), 1_000, ask.device)
+    rows.append(of_turns("launches of a kernel, one after the other", "1/s", [1_000] * len(seconds), seconds))
     if ask.full:
         rows.append(Row("memory of the card", torch.cuda.get_device_properties(0).total_memory / 2**30, "GiB"))
     tell(rows)

@@ -170,8 +170,8 @@ def load(name: str, directory: Path, full: bool, device: str, dtype: torch.dtype
     return LoadedModel(TITLES[name], kind, model, loading._processor(transformers, str(directory), kind, {}))
 
 
-def operations(name: str, config: Any, grid: tuple[int, int], encoded: int, tokens: int, known: int) -> int:
+def operations(name: str, config: Any, grid: tuple[int, int], encoded: int, tokens: int, cached: int) -> int:
     """Return the operations of a clip: `encoded` frames, or pairs of frames of `grid` patches with Qwen2.5-VL, and
-    `tokens` tokens of which the first `known` are computed already."""
+    `tokens` tokens of which the first `cached` are computed already."""
     frame = arithmetic.perception_frame(config) if name == "perception_lm" else arithmetic.qwen_frames(config, *grid)
-    return encoded * frame + arithmetic.language(config.text_config, tokens, known)
+    return encoded * frame + arithmetic.language(config.text_config, tokens, cached)

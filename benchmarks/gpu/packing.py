@@ -53,15 +53,15 @@ def plain(name: str) -> str:
 def slim(wheel: Path) -> bytes:
     """Return a wheel uncompressed, without the files that no step reads, which its record does not list either."""
     made = io.BytesIO()
-    with zipfile.ZipFile(wheel) as given, zipfile.ZipFile(made, "w") as slimmed:
-        for name in given.namelist():
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(made, "w") as slimmed:
+        for name in source.namelist():
             if UNREAD.match(name):
                 continue
-            content = given.read(name)
+            content = source.read(name)
             if PurePosixPath(name).match("*.dist-info/RECORD"):
                 lines = content.decode().splitlines(keepends=True)
                 content = "".join(line for line in lines if not UNREAD.match(line.rsplit(",", 2)[0])).encode()
-            slimmed.writestr(given.getinfo(name), content, zipfile.ZIP_STORED)
+            slimmed.writestr(source.getinfo(name), content, zipfile.ZIP_STORED)
     return made.getvalue()
 
 
@@ -75,8 +75,8 @@ def pack(folder: Path) -> Packed:
     wheels = sorted(folder.glob("*.whl"))
     if not wheels:
         raise UserError(f"{folder} has no wheels; docs/performance.md shows how to download them")
-    wanted = {f"{plain(name)}-{version}": name for name, version in packages().items()}
-    found = ["-".join((plain(path.name.split("-")[0]), path.name.split("-")[1])) for path in wheels]
+    package_of = {f"{plain(name)}-{version}": name for name, version in packages().items()}
+    versions = ["-".join((plain(path.name.split("-")[0]), path.name.split("-")[1])) for path in wheels]
     _check_once(wheels)
     archive = folder.with_name(f"{folder.name}.tar.xz")
     beside = archive.with_name(f".{archive.name}")
@@ -87,17 +87,17 @@ def pack(folder: Path) -> Packed:
             except (zipfile.BadZipFile, UnicodeDecodeError) as error:
                 beside.unlink()
                 raise UserError(f"{wheel} is no whole wheel ({error}); download it again") from None
-            told = tarfile.TarInfo(f"{folder.name}/{wheel.name}")
-            told.size, told.mode = len(content), 0o644
-            tar.addfile(told, io.BytesIO(content))
+            member = tarfile.TarInfo(f"{folder.name}/{wheel.name}")
+            member.size, member.mode = len(content), 0o644
+            tar.addfile(member, io.BytesIO(content))
     beside.replace(archive)
-    return Packed(archive, [wanted[name] for name in wanted if name not in found])
+    return Packed(archive, [package_of[name] for name in package_of if name not in versions])
 
 
 def _check_once(wheels: Sequence[Path]) -> None:
-    known: dict[str, str] = {}
+    wheel_of: dict[str, str] = {}
     for path in wheels:
         package = plain(path.name.split("-")[0])
-        if package in known:
-            raise UserError(f"{known[package]} and {path.name} are of one package; delete one of them")
-        known[package] = path.name
+        if package in wheel_of:
+            raise UserError(f"{wheel_of[package]} and {path.name} are of one package; delete one of them")
+        wheel_of[package] = path.name

@@ -23,10 +23,10 @@ Stop = Callable[[], bool]
 
 def layers(widths: Sequence[int]) -> nn.Sequential:
     """Return linear layers with ReLU between them."""
-    found: list[nn.Module] = []
+    modules: list[nn.Module] = []
     for into, out in itertools.pairwise(widths):
-        found += [nn.Linear(into, out), nn.ReLU()]
-    return nn.Sequential(*found[:-1])
+        modules += [nn.Linear(into, out), nn.ReLU()]
+    return nn.Sequential(*modules[:-1])
 
 
 class Buffer:
@@ -82,16 +82,18 @@ class GridNetwork(nn.Module):
         return self.head(F.relu(self.pooled(torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1))))
 
 
-def dqn(environment: Any, network: Callable[[], nn.Module], told: Mapping[str, Any], device: str, stop: Stop) -> None:
+def dqn(
+    environment: Any, network: Callable[[], nn.Module], settings: Mapping[str, Any], device: str, stop: Stop
+) -> None:
     """Double DQN with Huber loss (Mnih et al. 2015; van Hasselt et al. 2016), as CleanRL's `dqn.py`."""
     rng = np.random.default_rng(0)
     online, target = network().to(device), network().to(device)
     target.load_state_dict(online.state_dict())
-    optimiser = torch.optim.Adam(online.parameters(), lr=told["lr"])
+    optimiser = torch.optim.Adam(online.parameters(), lr=settings["lr"])
     observation, _ = environment.reset(seed=0)
-    buffer = Buffer(told["capacity"], observation, np.int64(0))
+    buffer = Buffer(settings["capacity"], observation, np.int64(0))
     for step in itertools.count(1):
-        if rng.random() < told["epsilon_start"]:
+        if rng.random() < settings["epsilon_start"]:
             action = int(environment.action_space.sample())
         else:
             with torch.no_grad():
@@ -99,17 +101,17 @@ def dqn(environment: Any, network: Callable[[], nn.Module], told: Mapping[str, A
         following, reward, terminated, truncated, _ = environment.step(action)
         buffer.add(observation, action, reward, following, terminated)
         observation = environment.reset()[0] if terminated or truncated else following
-        if step >= told["learning_starts"] and step % told["train_every"] == 0:
-            now, actions, rewards, after, over = buffer.sample(told["batch_size"], rng, device)
+        if step >= settings["learning_starts"] and step % settings["train_every"] == 0:
+            now, actions, rewards, after, over = buffer.sample(settings["batch_size"], rng, device)
             with torch.no_grad():
                 best = target(after).gather(1, online(after).argmax(1, keepdim=True)).squeeze(1)
-                wanted = rewards + told["discount"] * (1 - over) * best
-            loss = F.huber_loss(online(now).gather(1, actions.unsqueeze(1)).squeeze(1), wanted)
+                td_target = rewards + settings["discount"] * (1 - over) * best
+            loss = F.huber_loss(online(now).gather(1, actions.unsqueeze(1)).squeeze(1), td_target)
             optimiser.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(online.parameters(), told["max_grad_norm"])
+            nn.utils.clip_grad_norm_(online.parameters(), settings["max_grad_norm"])
             optimiser.step()
-        if step % told["target_every"] == 0:
+        if step % settings["target_every"] == 0:
             target.load_state_dict(online.state_dict())
         if stop():
             return
@@ -118,10 +120,10 @@ def dqn(environment: Any, network: Callable[[], nn.Module], told: Mapping[str, A
 def critics(environment: Any, hidden: Sequence[int], device: str) -> list[nn.Module]:
     """Return two critics and their target networks."""
     into = environment.observation_space.shape[0] + environment.action_space.shape[0]
-    found: list[nn.Module] = [layers([into, *hidden, 1]).to(device) for _ in range(4)]
-    for online, target in zip(found[:2], found[2:], strict=True):
+    networks: list[nn.Module] = [layers([into, *hidden, 1]).to(device) for _ in range(4)]
+    for online, target in zip(networks[:2], networks[2:], strict=True):
         target.load_state_dict(online.state_dict())
-    return found
+    return networks
 
 
 def interact(
@@ -142,27 +144,27 @@ def interact(
 
 
 def value(critic: nn.Module, observation: Tensor, action: Tensor) -> Tensor:
-    found: Tensor = critic(torch.cat([observation, action], 1)).squeeze(1)
-    return found
+    q_values: Tensor = critic(torch.cat([observation, action], 1)).squeeze(1)
+    return q_values
 
 
 def soft_update(pairs: Sequence[tuple[nn.Module, nn.Module]], rate: float) -> None:
     """Move each target network towards its online network, one tensor after the other."""
     for online, target in pairs:
-        for own, slow in zip(online.parameters(), target.parameters(), strict=True):
-            slow.data.copy_(rate * own.data + (1 - rate) * slow.data)
+        for fast, slow in zip(online.parameters(), target.parameters(), strict=True):
+            slow.data.copy_(rate * fast.data + (1 - rate) * slow.data)
 
 
-def sac(environment: Any, told: Mapping[str, Any], device: str, stop: Stop) -> None:
+def sac(environment: Any, settings: Mapping[str, Any], device: str, stop: Stop) -> None:
     """Soft actor-critic with a tuned temperature (Haarnoja et al. 2018b), as CleanRL's `sac_continuous_action.py`."""
     rng, size = np.random.default_rng(0), environment.action_space.shape[0]
-    actor = layers([environment.observation_space.shape[0], *told["hidden"], 2 * size]).to(device)
-    first, second, slow_first, slow_second = critics(environment, told["hidden"], device)
-    of_critics = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=told["critic_lr"])
-    of_actor = torch.optim.Adam(actor.parameters(), lr=told["actor_lr"])
-    log_alpha = torch.full((1,), math.log(told["alpha"]), requires_grad=True, device=device)
-    of_alpha = torch.optim.Adam([log_alpha], lr=told["alpha_lr"])
-    wished = -told["target_entropy_scale"] * size
+    actor = layers([environment.observation_space.shape[0], *settings["hidden"], 2 * size]).to(device)
+    first, second, slow_first, slow_second = critics(environment, settings["hidden"], device)
+    of_critics = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=settings["critic_lr"])
+    of_actor = torch.optim.Adam(actor.parameters(), lr=settings["actor_lr"])
+    log_alpha = torch.full((1,), math.log(settings["alpha"]), requires_grad=True, device=device)
+    of_alpha = torch.optim.Adam([log_alpha], lr=settings["alpha_lr"])
+    wished = -settings["target_entropy_scale"] * size
 
     def drawn(observation: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_std = actor(observation).chunk(2, 1)
@@ -172,17 +174,17 @@ def sac(environment: Any, told: Mapping[str, Any], device: str, stop: Stop) -> N
         return action, (normal.log_prob(raw) - torch.log(1 - action.square() + 1e-6)).sum(1)
 
     def update(step: int) -> None:
-        now, action, reward, after, over = buffer.sample(told["batch_size"], rng, device)
+        now, action, reward, after, over = buffer.sample(settings["batch_size"], rng, device)
         with torch.no_grad():
             next_action, log_probability = drawn(after)
             slow = torch.min(value(slow_first, after, next_action), value(slow_second, after, next_action))
-            wanted = reward + told["discount"] * (1 - over) * (slow - log_alpha.exp() * log_probability)
-        loss = F.mse_loss(value(first, now, action), wanted) + F.mse_loss(value(second, now, action), wanted)
+            td_target = reward + settings["discount"] * (1 - over) * (slow - log_alpha.exp() * log_probability)
+        loss = F.mse_loss(value(first, now, action), td_target) + F.mse_loss(value(second, now, action), td_target)
         of_critics.zero_grad()
         loss.backward()
         of_critics.step()
-        own, log_probability = drawn(now)
-        least = torch.min(value(first, now, own), value(second, now, own))
+        new_action, log_probability = drawn(now)
+        least = torch.min(value(first, now, new_action), value(second, now, new_action))
         loss = (log_alpha.exp().detach() * log_probability - least).mean()
         of_actor.zero_grad()
         loss.backward()
@@ -191,53 +193,53 @@ def sac(environment: Any, told: Mapping[str, Any], device: str, stop: Stop) -> N
         of_alpha.zero_grad()
         loss.backward()
         of_alpha.step()
-        soft_update([(first, slow_first), (second, slow_second)], told["target_rate"])
+        soft_update([(first, slow_first), (second, slow_second)], settings["target_rate"])
 
     def act(observation: Any) -> Any:
         with torch.no_grad():
             return drawn(torch.as_tensor(observation[None]).to(device))[0][0].cpu().numpy()
 
-    buffer = Buffer(told["capacity"], environment.reset(seed=0)[0], np.zeros(size, np.float32))
-    interact(environment, buffer, act, update, told["learning_starts"], stop)
+    buffer = Buffer(settings["capacity"], environment.reset(seed=0)[0], np.zeros(size, np.float32))
+    interact(environment, buffer, act, update, settings["learning_starts"], stop)
 
 
-def td3(environment: Any, told: Mapping[str, Any], device: str, stop: Stop) -> None:
+def td3(environment: Any, settings: Mapping[str, Any], device: str, stop: Stop) -> None:
     """Twin delayed deterministic policy gradient (Fujimoto et al. 2018), as CleanRL's `td3_continuous_action.py`."""
     rng, size = np.random.default_rng(0), environment.action_space.shape[0]
     actor, slow_actor = (
-        nn.Sequential(layers([environment.observation_space.shape[0], *told["hidden"], size]), nn.Tanh()).to(device)
+        nn.Sequential(layers([environment.observation_space.shape[0], *settings["hidden"], size]), nn.Tanh()).to(device)
         for _ in range(2)
     )
     slow_actor.load_state_dict(actor.state_dict())
-    first, second, slow_first, slow_second = critics(environment, told["hidden"], device)
-    of_critics = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=told["critic_lr"])
-    of_actor = torch.optim.Adam(actor.parameters(), lr=told["actor_lr"])
+    first, second, slow_first, slow_second = critics(environment, settings["hidden"], device)
+    of_critics = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=settings["critic_lr"])
+    of_actor = torch.optim.Adam(actor.parameters(), lr=settings["actor_lr"])
 
     def update(step: int) -> None:
-        now, action, reward, after, over = buffer.sample(told["batch_size"], rng, device)
+        now, action, reward, after, over = buffer.sample(settings["batch_size"], rng, device)
         with torch.no_grad():
-            noise = told["target_noise"] * torch.randn_like(action)
-            next_action = slow_actor(after) + noise.clamp(-told["noise_clip"], told["noise_clip"])
+            noise = settings["target_noise"] * torch.randn_like(action)
+            next_action = slow_actor(after) + noise.clamp(-settings["noise_clip"], settings["noise_clip"])
             next_action = next_action.clamp(-1, 1)
             slow = torch.min(value(slow_first, after, next_action), value(slow_second, after, next_action))
-            wanted = reward + told["discount"] * (1 - over) * slow
-        loss = F.mse_loss(value(first, now, action), wanted) + F.mse_loss(value(second, now, action), wanted)
+            td_target = reward + settings["discount"] * (1 - over) * slow
+        loss = F.mse_loss(value(first, now, action), td_target) + F.mse_loss(value(second, now, action), td_target)
         of_critics.zero_grad()
         loss.backward()
         of_critics.step()
-        if step % told["policy_frequency"] == 0:
+        if step % settings["policy_frequency"] == 0:
             loss = -value(first, now, actor(now)).mean()
             of_actor.zero_grad()
             loss.backward()
             of_actor.step()
             pairs = [(first, slow_first), (second, slow_second), (actor, slow_actor)]
-            soft_update(pairs, told["target_rate"])
+            soft_update(pairs, settings["target_rate"])
 
     def act(observation: Any) -> Any:
         with torch.no_grad():
             action = actor(torch.as_tensor(observation[None]).to(device))[0].cpu().numpy()
-        noise = told["exploration_noise"] * rng.standard_normal(size, np.float32)
+        noise = settings["exploration_noise"] * rng.standard_normal(size, np.float32)
         return np.clip(action + noise, -1, 1)
 
-    buffer = Buffer(told["capacity"], environment.reset(seed=0)[0], np.zeros(size, np.float32))
-    interact(environment, buffer, act, update, told["learning_starts"], stop)
+    buffer = Buffer(settings["capacity"], environment.reset(seed=0)[0], np.zeros(size, np.float32))
+    interact(environment, buffer, act, update, settings["learning_starts"], stop)

@@ -34,14 +34,14 @@ class Contender:
         self.note: Callable[[], str] = lambda: ""
         """What is to be said of it when the race is over."""
         self._train, self._device = train, device
-        self._left, self._over = 0, False
+        self._remaining, self._over = 0, False
         self._mine, self._done = threading.Semaphore(0), threading.Semaphore(0)
         threading.Thread(target=self._run, daemon=True, name=name).start()
 
     def take(self, steps: int) -> float:
         """Let it take `steps` steps, and return the seconds; raise RuntimeError if it cannot."""
         begun = time.perf_counter()
-        self._left = steps
+        self._remaining = steps
         self._mine.release()
         self._done.acquire()
         if self.error:
@@ -70,8 +70,8 @@ class Contender:
         self._done.release()
 
     def _step(self) -> bool:
-        self._left -= 1
-        if self._left <= 0:
+        self._remaining -= 1
+        if self._remaining <= 0:
             synchronise(self._device)
             self._done.release()
             self._mine.acquire()
@@ -94,9 +94,9 @@ def race(
             running.append(contender)
         except RuntimeError:
             tell()
-    left = max(0.0, deadline - time.monotonic())
-    each = max(SHORTEST, left / (rounds * len(running))) if left and running else 0.0
-    steps = multiple * max(1, round(each / pace / multiple)) if running else 0
+    remaining = max(0.0, deadline - time.monotonic())
+    target_seconds = max(SHORTEST, remaining / (rounds * len(running))) if remaining and running else 0.0
+    steps = multiple * max(1, round(target_seconds / pace / multiple)) if running else 0
     longest = 0.0
     for number in range(rounds):
         if number >= 2 and time.monotonic() + longest > deadline:
@@ -113,18 +113,18 @@ def race(
 
 def rows(contenders: Sequence[Contender], beside: Contender, prefix: str, batch: int) -> list[Row]:
     """Return the rows of contenders with turns, and those that failed with their error."""
-    found = []
+    table_rows = []
     for contender in contenders:
-        what = f"{prefix}, {contender.name}"
+        label = f"{prefix}, {contender.name}"
         if contender.error or not contender.seconds:
             why = contender.error or "it had no turn yet"
-            found.append(Row(what, None, "steps/s", seeds=contender.seeds, batch=batch, note=why[:300]))
+            table_rows.append(Row(label, None, "steps/s", seeds=contender.seeds, batch=batch, note=why[:300]))
             continue
         amounts = [contender.seeds * steps for steps in contender.steps]
         more = {"seeds": contender.seeds, "batch": batch, "note": contender.note()}
-        row = figures.of_turns(what, "steps/s", amounts, contender.seconds, **more)
+        row = figures.of_turns(label, "steps/s", amounts, contender.seconds, **more)
         if contender is not beside and beside.seconds and not beside.error:
             turns = min(len(contender.seconds), len(beside.seconds))
             row = figures.compared(row, beside.name, contender.rates()[:turns], beside.rates()[:turns])
-        found.append(row)
-    return found
+        table_rows.append(row)
+    return table_rows

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.continuous import Where, our_learner, update_of
+from benchmarks.continuous import SuiteTask, our_learner, update_of
 from benchmarks.gpu import figures
 from benchmarks.gpu.figures import Row
 from benchmarks.gpu.machine import synchronise
@@ -63,7 +63,7 @@ class Rival:
             self.error = f"{type(error).__name__}: {error}"[:300]
 
     def note(self) -> str:
-        """Return how many graphs were captured, or why none were."""
+        """Return the number of captured CUDA graphs and why others were refused; "" for an eager update."""
         learn = getattr(self._made, "_learn", None)
         if self.how != "captured" or not hasattr(learn, "graphs"):
             return ""
@@ -79,7 +79,7 @@ def rivals(ask: Ask) -> list[Rival]:
         return config.spawn(build(GRID, 5, seeds, ask.device)), random_batch(GRID, 5, seeds, config.batch_size)
 
     def on_scene(name: str, seeds: int) -> tuple[Any, Any]:
-        return our_learner(Where("ogbench_scene", "task3"), name, seeds, ask.device, {} if ask.full else SMALL)
+        return our_learner(SuiteTask("ogbench_scene", "task3"), name, seeds, ask.device, {} if ask.full else SMALL)
 
     grid = [
         Rival(f"{name} on DoorKey 8x8", how, seeds, functools.partial(on_grid, kind, seeds))
@@ -106,45 +106,45 @@ def timed(call: Callable[[], object], times: int, device: str) -> float:
     return (time.perf_counter() - begun) / times
 
 
-def rows(found: Sequence[Rival], times: int) -> list[Row]:
+def rows(updates: Sequence[Rival], times: int) -> list[Row]:
     """Return updates per second, of all seeds together, and how the time of five seeds compares with that of one."""
-    told = []
-    eager = {rival.learner: rival for rival in found if rival.how == "eager" and rival.seeds == 1}
-    for one, five in zip(found[::2], found[1::2], strict=True):
-        for rival in (one, five):
+    table_rows = []
+    eager = {rival.learner: rival for rival in updates if rival.how == "eager" and rival.seeds == 1}
+    for single, five in zip(updates[::2], updates[1::2], strict=True):
+        for rival in (single, five):
             row = rate(rival, times)
             if rival.how == "captured" and rival.seeds == 1 and rival.seconds and eager[rival.learner].seconds:
                 row = figures.compared(row, "eager", *map(speeds, (rival, eager[rival.learner])))
-            told.append(row)
-        if one.seconds and five.seconds:
-            longer = sorted(more / less for more, less in zip(five.seconds, one.seconds, strict=True))
-            what = f"{one.learner}, {one.how}: time of an update of five seeds by that of one"
-            told.append(
+            table_rows.append(row)
+        if single.seconds and five.seconds:
+            longer = sorted(more / less for more, less in zip(five.seconds, single.seconds, strict=True))
+            label = f"{single.learner}, {single.how}: time of an update of five seeds by that of one"
+            table_rows.append(
                 Row(
-                    what,
+                    label,
                     statistics.median(longer),
                     "×",
                     longer[0],
                     longer[-1],
                     len(longer),
                     seeds=5,
-                    batch=one.batch,
-                    seconds=times * sum([*one.seconds, *five.seconds]),
+                    batch=single.batch,
+                    seconds=times * sum([*single.seconds, *five.seconds]),
                     note="goal: at most 1.5",
                 )
             )
-    return told
+    return table_rows
 
 
 def rate(rival: Rival, times: int) -> Row:
     """Return the row of one update."""
-    what = f"{rival.learner}, {rival.how} updates"
+    label = f"{rival.learner}, {rival.how} updates"
     if not rival.seconds:
-        return Row(what, None, "updates/s", seeds=rival.seeds, batch=rival.batch, note=rival.error)
+        return Row(label, None, "updates/s", seeds=rival.seeds, batch=rival.batch, note=rival.error)
     counts = [rival.seeds * times] * len(rival.seconds)
     taken = [times * seconds for seconds in rival.seconds]
     more = {"seeds": rival.seeds, "batch": rival.batch, "note": rival.note()}
-    return figures.of_turns(what, "updates/s", counts, taken, **more)
+    return figures.of_turns(label, "updates/s", counts, taken, **more)
 
 
 def speeds(rival: Rival) -> list[float]:
@@ -153,18 +153,18 @@ def speeds(rival: Rival) -> list[float]:
 
 def measure(ask: Ask, tell: Tell) -> None:
     torch.set_num_threads(1)
-    found = rivals(ask)
-    for rival in found:
+    updates = rivals(ask)
+    for rival in updates:
         rival.begin(ask.device)
-    running = [rival for rival in found if not rival.error]
+    running = [rival for rival in updates if not rival.error]
     slowest = sum(timed(rival.update, 3, ask.device) for rival in running)
-    fitting = ask.left() / (5 * slowest) if ask.full and running else 0
+    fitting = ask.seconds_left() / (5 * slowest) if ask.full and running else 0
     times = CYCLE * max(1, min(25, int(fitting / CYCLE)))
     for number in range(ask.rounds(MOST)):
         begun = time.monotonic()
         for rival in running[:: 1 if number % 2 else -1]:
             rival.seconds.append(timed(rival.update, times, ask.device))
-        tell(rows(found, times))
-        if number >= 1 and ask.left() < time.monotonic() - begun:
+        tell(rows(updates, times))
+        if number >= 1 and ask.seconds_left() < time.monotonic() - begun:
             break
-    tell(rows(found, times))
+    tell(rows(updates, times))

@@ -1,4 +1,4 @@
-"""The steps of `python -m benchmarks.gpu`, most valuable first, and what each is given of the time."""
+"""The steps of `python -m benchmarks.gpu`, most valuable first, and the share of the time that each gets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Ask:
-    """What a step is asked."""
+    """Options of a step."""
 
     device: str
     deadline: float
@@ -93,21 +93,21 @@ class Ask:
         """Return the largest number of rounds: `most`, or two in a rehearsal."""
         return most if self.full else 2
 
-    def left(self) -> float:
-        """Return the seconds that are left."""
+    def seconds_left(self) -> float:
+        """Return the seconds until the deadline."""
         return self.deadline - time.monotonic()
 
 
 Tell = Callable[[Sequence[Row]], None]
-"""Keeps all rows that a step has measured so far; what it told is kept if it is then cut off."""
+"""Stores all rows that a step has measured so far, so that they survive if the step is cut off."""
 
 
 def step(name: str) -> Step:
     return STEPS[NAMES.index(name)]
 
 
-def limit(name: str, to_do: Sequence[str], left: float) -> float:
-    """Return the seconds that a step is given of those left: its share among the steps still to do; the last has all.
+def limit(name: str, to_do: Sequence[str], seconds_left: float) -> float:
+    """Return the time limit of a step in seconds: its share of `seconds_left` among the steps to do; the last gets all.
 
     >>> limit("machine", ["machine", "seeds"], 600), limit("machine", ["machine", "seeds"], 40)
     (150.0, 25.0)
@@ -115,7 +115,7 @@ def limit(name: str, to_do: Sequence[str], left: float) -> float:
     (90.0, 9.0)
     """
     shares = sum(step(other).share for other in to_do)
-    return round(float(min(left, max(FLOOR, left * step(name).share / shares))), 3)
+    return round(float(min(seconds_left, max(FLOOR, seconds_left * step(name).share / shares))), 3)
 
 
 def missing(name: str) -> list[str]:

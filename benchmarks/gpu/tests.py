@@ -1,4 +1,4 @@
-"""Runs the tests marked `gpu`, and tells how many passed, failed and were skipped, with the names of failures."""
+"""Runs the tests marked `gpu`, and counts those that passed, failed and were skipped, with the names of failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTH = 300
 
 
 class Collector:
-    """A plug-in of pytest that keeps outcomes, and tells them after each test."""
+    """A plug-in of pytest that collects outcomes and reports them after each test."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell, self.seconds = tell, 0.0
@@ -33,8 +33,8 @@ class Collector:
             self.keep(report.outcome, report)
 
     def keep(self, outcome: str, report: Any) -> None:
-        said = f": {str(report.longreprtext).strip()[-LENGTH:]}" if outcome == "failed" else ""
-        self.outcomes[outcome].append(f"{report.nodeid}{said}")
+        error = f": {str(report.longreprtext).strip()[-LENGTH:]}" if outcome == "failed" else ""
+        self.outcomes[outcome].append(f"{report.nodeid}{error}")
         self._tell(self.rows())
 
     def rows(self) -> list[Row]:
@@ -64,5 +64,5 @@ def measure(ask: Ask, tell: Tell) -> None:
         raise RuntimeError(f"{len(failed)} of the tests marked `gpu` failed: {', '.join(map(_name, failed))}")
 
 
-def _name(said: str) -> str:
-    return said.partition(": ")[0]
+def _name(text: str) -> str:
+    return text.partition(": ")[0]

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from benchmarks.cartpole import PEER, after_each_step
-from benchmarks.continuous import Where
+from benchmarks.continuous import SuiteTask
 from benchmarks.gpu import plain, racing
 from benchmarks.gpu.racing import Contender, Stop
 from benchmarks.gpu.steps import Ask, Tell
@@ -59,30 +59,32 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 def measure(ask: Ask, tell: Tell) -> None:
     torch.set_num_threads(1)
     learner = ask.settings["learner"]
-    where = Where(ask.settings["suite"], ask.settings["task"])
-    given = BY_LEARNER[learner] | ({} if ask.full else SMALL[learner])
-    told = settings(where, learner, given)
-    one, five = (functools.partial(ours, where, learner, given, ask.device, seeds) for seeds in (1, SEEDS))
+    suite_task = SuiteTask(ask.settings["suite"], ask.settings["task"])
+    overrides = BY_LEARNER[learner] | ({} if ask.full else SMALL[learner])
+    hparams = settings(suite_task, learner, overrides)
+    one, five = (functools.partial(ours, suite_task, learner, overrides, ask.device, seeds) for seeds in (1, SEEDS))
     contenders = [one("ours, captured"), five("ours, captured"), one("ours, eager", eager=True)]
     if learner == "sac":
         beside = SEEDS - 1 if ask.full else 1
         contenders.append(five(f"ours, captured, {beside} env_workers", env_workers=beside))
     loop = Contender(
-        "a plain loop as CleanRL's", functools.partial(peer_loop, where, learner, told, ask.device), ask.device
+        "a plain loop as CleanRL's",
+        functools.partial(peer_loop, suite_task, learner, hparams, ask.device),
+        ask.device,
     )
     contenders.append(loop)
     if importlib.util.find_spec(PEER) is not None:
         name = f"Stable-Baselines3 {importlib.metadata.version('stable-baselines3')}"
-        sb3 = functools.partial(stable_baselines, where, learner, told, ask.device)
+        sb3 = functools.partial(stable_baselines, suite_task, learner, hparams, ask.device)
         contenders.append(Contender(name, sb3, ask.device))
     else:
         contenders.append(Contender("Stable-Baselines3", _absent, ask.device))
-    prefix = f"{learner.upper()} on {where.suite} {where.task}"
+    prefix = f"{learner.upper()} on {suite_task.suite} {suite_task.task}"
 
     def rows() -> list[Any]:
-        return racing.rows(contenders, loop, prefix, told["batch_size"])
+        return racing.rows(contenders, loop, prefix, hparams["batch_size"])
 
-    racing.race(contenders, told["learning_starts"] + 64, 16, ask.rounds(ROUNDS), _until(ask), lambda: tell(rows()))
+    racing.race(contenders, hparams["learning_starts"] + 64, 16, ask.rounds(ROUNDS), _until(ask), lambda: tell(rows()))
     tell(rows())
 
 
@@ -90,18 +92,20 @@ def _until(ask: Ask) -> float:
     return ask.deadline if ask.full else min(ask.deadline, time.monotonic() + 2)
 
 
-def settings(where: Where, learner: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def settings(suite_task: SuiteTask, learner: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the learner and the capacity of the replay, as all contenders have them."""
-    parts = roles.parts_of(where.suite, where.task, "uer", "paper", {"learner": learner})
-    names = Names(where.suite, where.task, "uer", "paper", parts)
-    found = {key: value.value for key, value in config.base_settings(names).items()} | given
-    told = {key.removeprefix("learner."): value for key, value in found.items() if key.startswith("learner.")}
-    return told | {"capacity": found["training.capacity"]}
+    parts = roles.parts_of(suite_task.suite, suite_task.task, "uer", "paper", {"learner": learner})
+    names = Names(suite_task.suite, suite_task.task, "uer", "paper", parts)
+    cell_settings = {key: value.value for key, value in config.base_settings(names).items()} | overrides
+    learner_settings = {
+        key.removeprefix("learner."): value for key, value in cell_settings.items() if key.startswith("learner.")
+    }
+    return learner_settings | {"capacity": cell_settings["training.capacity"]}
 
 
 def ours(
-    where: Where, learner: str, given: Mapping[str, Any], device: str, seeds: int, name: str, eager: bool = False,
-    env_workers: int = 0,
+    suite_task: SuiteTask, learner: str, overrides: Mapping[str, Any], device: str, seeds: int, name: str,
+    eager: bool = False, env_workers: int = 0,
 ) -> Contender:  # fmt: skip
     """Return our contender; `eager`: its updates are not captured as CUDA graphs; `env_workers`: processes beside it
     that step its tasks."""
@@ -109,7 +113,7 @@ def ours(
 
     def run(stop: Stop) -> None:
         # the learner is made in this thread's first turn, while the others wait
-        before, captured.Captured = captured.Captured, kept(made, eager)  # type: ignore[misc]
+        before, captured.Captured = captured.Captured, recording_captured(made, eager)  # type: ignore[misc]
         first = True
 
         def stopping() -> bool:
@@ -119,7 +123,7 @@ def ours(
             return stop()
 
         try:
-            train({**where.cell(learner), **given}, stopping, seeds, device, env_workers=env_workers)
+            train({**suite_task.cell(learner), **overrides}, stopping, seeds, device, env_workers=env_workers)
         finally:
             if first:
                 captured.Captured = before  # type: ignore[misc]
@@ -135,25 +139,25 @@ def ours(
     return contender
 
 
-def kept(made: list[Captured], eager: bool) -> type[Captured]:
+def recording_captured(made: list[Captured], eager: bool) -> type[Captured]:
     """Return a `Captured` that adds itself to `made`, and with `eager` captures nothing."""
 
-    class Kept(Captured):
+    class RecordingCaptured(Captured):
         def __init__(self, learn: Learn) -> None:
             super().__init__(learn)
             self.refused = "eager updates were asked for" if eager else ""
             made.append(self)
 
-    return Kept
+    return RecordingCaptured
 
 
-def environment(where: Where) -> Any:
+def environment(suite_task: SuiteTask) -> Any:
     """Return our task as a Gymnasium environment."""
-    suite = registry.get("suite", where.suite)()
-    observations, actions = suite.spaces(where.task)
+    suite = registry.get("suite", suite_task.suite)()
+    observations, actions = suite.spaces(suite_task.task)
     if not actions.discrete:
-        return where.environment()
-    task = suite.make(where.task)
+        return suite_task.environment()
+    task = suite.make(suite_task.task)
 
     class Grid(gymnasium.Env[Any, Any]):
         # int8, since Stable-Baselines3 takes uint8 for an image
@@ -170,79 +174,81 @@ def environment(where: Where) -> Any:
     return Grid()
 
 
-def network(where: Where, told: Mapping[str, Any], head: bool = True) -> plain.GridNetwork:
+def network(suite_task: SuiteTask, hparams: Mapping[str, Any], head: bool = True) -> plain.GridNetwork:
     """Return the network of DQN as a module, with Q-values or only the features."""
-    observations, actions = registry.get("suite", where.suite)().spaces(where.task)
+    observations, actions = registry.get("suite", suite_task.suite)().spaces(suite_task.task)
     return plain.GridNetwork(
-        observations.shape, observations.categories, told["channels"], told["features"], told["hidden"],
+        observations.shape, observations.categories, hparams["channels"], hparams["features"], hparams["hidden"],
         actions.count if head else None,
     )  # fmt: skip
 
 
-def peer_loop(where: Where, learner: str, told: Mapping[str, Any], device: str, stop: Stop) -> None:
-    made = environment(where)
+def peer_loop(suite_task: SuiteTask, learner: str, hparams: Mapping[str, Any], device: str, stop: Stop) -> None:
+    made = environment(suite_task)
     if learner == "dqn":
-        plain.dqn(made, lambda: network(where, told), told, device, stop)
+        plain.dqn(made, lambda: network(suite_task, hparams), hparams, device, stop)
     else:
-        {"sac": plain.sac, "td3": plain.td3}[learner](made, told, device, stop)
+        {"sac": plain.sac, "td3": plain.td3}[learner](made, hparams, device, stop)
 
 
 def _absent(stop: Stop) -> None:
     raise ModuleNotFoundError("stable-baselines3 is not installed here")
 
 
-def stable_baselines(where: Where, learner: str, told: Mapping[str, Any], device: str, stop: Stop) -> None:
+def stable_baselines(suite_task: SuiteTask, learner: str, hparams: Mapping[str, Any], device: str, stop: Stop) -> None:
     """Train Stable-Baselines3's learner with the same settings."""
-    made = environment(where)
+    made = environment(suite_task)
     common: dict[str, Any] = {
-        "buffer_size": told["capacity"], "learning_starts": told["learning_starts"], "batch_size": told["batch_size"],
-        "gamma": told["discount"], "gradient_steps": 1, "device": device, "seed": 0,
+        "buffer_size": hparams["capacity"], "learning_starts": hparams["learning_starts"],
+        "batch_size": hparams["batch_size"], "gamma": hparams["discount"], "gradient_steps": 1, "device": device,
+        "seed": 0,
     }  # fmt: skip
-    model = {"dqn": _sb3_dqn, "sac": _sb3_sac, "td3": _sb3_td3}[learner](made, where, told, common)
+    model = {"dqn": _sb3_dqn, "sac": _sb3_sac, "td3": _sb3_td3}[learner](made, suite_task, hparams, common)
     model.learn(10**9, callback=after_each_step(stop))
 
 
-def _sb3_dqn(made: Any, where: Where, told: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
+def _sb3_dqn(made: Any, suite_task: SuiteTask, hparams: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
     from stable_baselines3 import DQN
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
     class Features(BaseFeaturesExtractor):
         def __init__(self, space: Any) -> None:
-            super().__init__(space, told["features"])
-            self.encoder = network(where, told, head=False)
+            super().__init__(space, hparams["features"])
+            self.encoder = network(suite_task, hparams, head=False)
 
         def forward(self, codes: Any) -> Any:
             return self.encoder(codes)
 
     return DQN(
-        "MlpPolicy", made, learning_rate=told["lr"], train_freq=told["train_every"],
-        target_update_interval=told["target_every"], exploration_initial_eps=told["epsilon_start"],
-        exploration_final_eps=told["epsilon_end"], max_grad_norm=told["max_grad_norm"],
-        policy_kwargs={"features_extractor_class": Features, "net_arch": list(told["hidden"]),
+        "MlpPolicy", made, learning_rate=hparams["lr"], train_freq=hparams["train_every"],
+        target_update_interval=hparams["target_every"], exploration_initial_eps=hparams["epsilon_start"],
+        exploration_final_eps=hparams["epsilon_end"], max_grad_norm=hparams["max_grad_norm"],
+        policy_kwargs={"features_extractor_class": Features, "net_arch": list(hparams["hidden"]),
                        "normalize_images": False},
         **common,
     )  # fmt: skip
 
 
-def _sb3_sac(made: Any, where: Where, told: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
+def _sb3_sac(made: Any, suite_task: SuiteTask, hparams: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
     from stable_baselines3 import SAC
 
     return SAC(
-        "MlpPolicy", made, learning_rate=told["critic_lr"], train_freq=1, tau=told["target_rate"],
-        ent_coef=f"auto_{told['alpha']}", target_entropy=-told["target_entropy_scale"] * made.action_space.shape[0],
-        policy_kwargs={"net_arch": list(told["hidden"]), "n_critics": 2}, **common,
+        "MlpPolicy", made, learning_rate=hparams["critic_lr"], train_freq=1, tau=hparams["target_rate"],
+        ent_coef=f"auto_{hparams['alpha']}",
+        target_entropy=-hparams["target_entropy_scale"] * made.action_space.shape[0],
+        policy_kwargs={"net_arch": list(hparams["hidden"]), "n_critics": 2}, **common,
     )  # fmt: skip
 
 
-def _sb3_td3(made: Any, where: Where, told: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
+def _sb3_td3(made: Any, suite_task: SuiteTask, hparams: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
     from stable_baselines3 import TD3
     from stable_baselines3.common.noise import NormalActionNoise
 
     size = made.action_space.shape[0]
     return TD3(
-        "MlpPolicy", made, learning_rate=told["critic_lr"], train_freq=1, tau=told["target_rate"],
-        action_noise=NormalActionNoise(np.zeros(size), np.full(size, told["exploration_noise"])),
-        policy_delay=told["policy_frequency"], target_policy_noise=told["target_noise"],
-        target_noise_clip=told["noise_clip"],
-        policy_kwargs={"net_arch": list(told["hidden"]), "n_critics": 2}, **common,
+        "MlpPolicy", made, learning_rate=hparams["critic_lr"], train_freq=1, tau=hparams["target_rate"],
+        action_noise=NormalActionNoise(np.zeros(size), np.full(size, hparams["exploration_noise"])),
+        policy_delay=hparams["policy_frequency"], target_policy_noise=hparams["target_noise"],
+        target_noise_clip=hparams["noise_clip"],
+        policy_kwargs={"net_arch": list(hparams["hidden"]), "n_critics": 2}, **common,
     )  # fmt: skip

@@ -116,7 +116,7 @@ class Budget:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             text = os.pread(self._file, os.fstat(self._file).st_size, 0)
-            account = _parsed(text, self._path)
+            account = _parse_account(text, self._path)
             yield account
             # A single write within a page cannot be cut by a kill; a rename would wait for the disk.
             content = json.dumps(account).encode().ljust(len(text))
@@ -129,11 +129,11 @@ class Budget:
 def spent(path: Path) -> tuple[Amounts, int]:
     """Return the amounts spent by an account file, and the number of the last grant that they count. Takes no lock; a
     file that is missing counts as empty."""
-    account = _parsed(read_regular(path) if path.exists() else b"", path)
+    account = _parse_account(read_regular(path) if path.exists() else b"", path)
     return dict(account["spent"]), account["grants"]
 
 
-def _parsed(text: bytes, path: Path) -> dict[str, Any]:
+def _parse_account(text: bytes, path: Path) -> dict[str, Any]:
     """Return the account that a file's text holds."""
     if not text:
         return {"spent": dict.fromkeys(UNITS, 0), "reserved": {}, "grants": 0}

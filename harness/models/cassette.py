@@ -344,7 +344,7 @@ def merge(directory: Path, finished: Collection[str] = (), alone: Callable[[], b
 
 def absorb(db: sqlite3.Connection, shard: Path, finished: Collection[str] = ()) -> None:
     """Merge a shard into an open cassette and remove it, unless a process is writing it."""
-    if not abandoned(shard):
+    if not is_abandoned(shard):
         return
     with faults_of(shard):
         db.execute("ATTACH ? AS shard", (uri(shard, "ro"),))
@@ -358,7 +358,7 @@ def absorb(db: sqlite3.Connection, shard: Path, finished: Collection[str] = ()) 
     shard.unlink()
 
 
-def abandoned(shard: Path) -> bool:
+def is_abandoned(shard: Path) -> bool:
     """Return whether no process has a shard open; if so, its write-ahead log is merged into it."""
     try:
         with closing(opened(shard, "rw", timeout=0.0)) as db, faults_of(shard):

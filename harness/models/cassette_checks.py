@@ -88,7 +88,7 @@ def _image(row: StoredCall, _: sqlite3.Connection) -> None:
 def _request(row: StoredCall, _: sqlite3.Connection) -> None:
     if keys.key_of(_text(row["text"], LONGEST)) != row["key"]:
         raise ValueError("the request has another key")
-    _parsed(row["text"])
+    _parse_call(row["text"])
 
 
 def _answer(row: StoredCall, db: sqlite3.Connection) -> None:
@@ -106,7 +106,7 @@ def _array(row: StoredCall, db: sqlite3.Connection) -> None:
     """Check that an array belongs to an answer; `_answer` checks its bytes."""
     query = "SELECT text FROM answers JOIN requests USING (key) WHERE key = ? AND run = ?"
     request = db.execute(query, (row["key"], row["run"])).fetchone()
-    if request is None or _parsed(request[0]).array is None:
+    if request is None or _parse_call(request[0]).array is None:
         raise ValueError("there is no answer that is an array with its key and run")
 
 
@@ -140,14 +140,14 @@ def _checked_call(row: StoredCall, db: sqlite3.Connection) -> Call:
     request = db.execute("SELECT text FROM requests WHERE key = ?", (row["key"],)).fetchone()
     if request is None:
         raise ValueError("there is no request with its key")
-    return _parsed(request[0])
+    return _parse_call(request[0])
 
 
-def _parsed(text: str) -> Call:
+def _parse_call(text: str) -> Call:
     """Return the call of a request with blank images, because images need not be recorded."""
     match json.loads(text):
-        case {"kind": str(kind), "model": dict()} as asked:
-            return kind_of(kind).read(asked, lambda digest: BLANK)
+        case {"kind": str(kind), "model": dict()} as request:
+            return kind_of(kind).read(request, lambda digest: BLANK)
     raise ValueError("no request for an answer of a model")
 
 

@@ -75,12 +75,12 @@ def create(path: Path) -> None:
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.unlink(missing_ok=True)
     with faults_of(path):
-        with closing(_connect(beside, "rwc")) as db:
+        with closing(_connect(partial, "rwc")) as db:
             _lay_out(db)
-        os.replace(beside, path)
+        os.replace(partial, path)
 
 
 def opened(path: Path, mode: str = "ro", timeout: float = PATIENCE) -> sqlite3.Connection:
@@ -91,9 +91,9 @@ def opened(path: Path, mode: str = "ro", timeout: float = PATIENCE) -> sqlite3.C
     """
     if not path.is_file():
         raise UserError(f"{path}: no such cassette")
-    for beside in (path.with_name(f"{path.name}{end}") for end in BESIDE):
-        if beside.exists() and not beside.is_file():
-            raise UserError(f"{beside} is no regular file; delete it")
+    for sidecar in (path.with_name(f"{path.name}{end}") for end in BESIDE):
+        if sidecar.exists() and not sidecar.is_file():
+            raise UserError(f"{sidecar} is no regular file; delete it")
     with faults_of(path):
         if mode == "ro" and path.with_name(f"{path.name}-journal").exists():
             with closing(_connect(path, "rw", timeout)) as db:

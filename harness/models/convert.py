@@ -48,14 +48,16 @@ def convert(source: Path, target: Path, architecture: str = "", words: Path | No
         raise UserError(f"{source} is no file; expected a checkpoint as torch.save wrote it")
     if target.exists():
         raise UserError(f"{target} exists; name a file that does not, or remove it")
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     files = [source] if words is None else [source, words]
     try:
-        done = reader_process.read(f"{source}: converting it", files, _convert, source, beside, architecture, words)
-        os.replace(beside, target)
+        converted = reader_process.read(
+            f"{source}: converting it", files, _convert, source, partial, architecture, words
+        )
+        os.replace(partial, target)
     finally:
-        beside.unlink(missing_ok=True)
-    return done
+        partial.unlink(missing_ok=True)
+    return converted
 
 
 def _convert(source: Path, target: Path, architecture: str, words: Path | None) -> Converted:
@@ -63,15 +65,15 @@ def _convert(source: Path, target: Path, architecture: str, words: Path | None) 
     import torch
     from safetensors.torch import save_file
 
-    mappings = list(_mappings(_loaded(source)))
+    mappings = list(_mappings(_load_checkpoint(source)))
     unique = {id(tensor): tensor for mapping in mappings for tensor in mapping.values()}
-    outside.check_plain(source, sum(map(_declared, unique.values())))
-    tensors = _unwrapped(max(mappings, key=len, default={}))
+    outside.check_plain(source, sum(map(_declared_bytes, unique.values())))
+    tensors = _without_prefixes(max(mappings, key=len, default={}))
     if not tensors:
         raise UserError(f"{source} holds no named tensors")
     for name, tensor in tensors.items():
         _check(source, name, tensor)
-    outside.check_plain(source, sum(map(_declared, tensors.values())))  # a tensor may have several names
+    outside.check_plain(source, sum(map(_declared_bytes, tensors.values())))  # a tensor may have several names
     architecture = architecture or (RN50 if _is_rn50(tensors) else S3D if _is_s3d(tensors) else "")
     if (architecture == S3D) != (words is not None):
         raise UserError(
@@ -90,7 +92,7 @@ def _convert(source: Path, target: Path, architecture: str, words: Path | None) 
     return Converted(len(copies), sum(tensor.numel() for tensor in copies.values()), architecture)
 
 
-def _loaded(source: Path) -> Any:
+def _load_checkpoint(source: Path) -> Any:
     """Return the objects in a checkpoint; raise UserError if the file is no checkpoint or could run code."""
     import torch
 
@@ -109,7 +111,7 @@ def _loaded(source: Path) -> Any:
         raise UserError(f"{source} is no checkpoint that torch.save wrote ({_first_line(error)})") from None
 
 
-def _declared(tensor: Any) -> int:
+def _declared_bytes(tensor: Any) -> int:
     """Return the size in bytes that a tensor would have if each of its numbers were stored."""
     return int(tensor.numel()) * int(tensor.element_size())
 
@@ -203,7 +205,7 @@ def _mappings(value: Any) -> Iterator[dict[str, Any]]:
         waiting += reversed([*mapping.values()])
 
 
-def _unwrapped(tensors: dict[str, Any]) -> dict[str, Any]:
+def _without_prefixes(tensors: dict[str, Any]) -> dict[str, Any]:
     while wrapping := next((w for w in WRAPPINGS if tensors and all(name.startswith(w) for name in tensors)), None):
         tensors = {name.removeprefix(wrapping): tensor for name, tensor in tensors.items()}
     return tensors

@@ -118,7 +118,7 @@ class Desk:
                 f"the part that asks has to declare such calls in `puts`, so that this is said before a run starts"
             )
         request = await _work(call.images(), lambda: keys.request(self._identity, call, asker))
-        recorded = self._recorded(request, asker)
+        recorded = self._look_up(request, asker)
         if recorded is not None:
             return recorded
         asking = self._asking.get(request.key)
@@ -149,7 +149,7 @@ class Desk:
         """Close model, cassette and budget. Attempts under way have `grace` seconds to be answered and recorded,
         because they are paid for; no new attempt starts. `last` is called before the files are closed."""
         self._closing = True
-        self._busy()
+        self._cancel_idle_timer()
         if self._asking and grace:
             await asyncio.wait([*self._asking.values()], timeout=grace)
         for asking in [*self._asking.values()]:
@@ -162,7 +162,7 @@ class Desk:
             try:
                 last()
             finally:
-                self._busy()
+                self._cancel_idle_timer()
                 if self._cassette is not None:
                     self._cassette.close()
                 if self._budget is not None:
@@ -170,7 +170,7 @@ class Desk:
                 if self._model is not None:
                     await self._model.close()
 
-    def _recorded(self, request: Request, asker: Asker) -> CallResult | None:
+    def _look_up(self, request: Request, asker: Asker) -> CallResult | None:
         if self._cassette is None or self._mode == "live":
             return None
         if self._mode == "record":
@@ -260,7 +260,7 @@ class Desk:
         while self._budget is not None and not self._budget.reserve(estimate):
             self.waits()
             await asyncio.sleep(0.05)
-        self._busy()
+        self._cancel_idle_timer()
         requests, started, took = Requests(self._begins(asker)), time.monotonic(), None
         try:
             requests.first()
@@ -282,7 +282,7 @@ class Desk:
         finally:
             if self._budget is not None:
                 self._budget.settle(estimate, took or Usage(calls=requests.begun), requests.begun)
-                self._busy()
+                self._cancel_idle_timer()
                 self._idle = asyncio.get_running_loop().call_later(IDLE, self._budget.rest)
 
     def _begins(self, asker: Asker) -> Callable[[], None]:
@@ -295,7 +295,7 @@ class Desk:
 
         return begins
 
-    def _busy(self) -> None:
+    def _cancel_idle_timer(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
 

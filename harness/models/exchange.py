@@ -93,19 +93,19 @@ def export(study: Path, file: Path) -> int:
     if file.exists():
         raise UserError(f"{file} is there already; name a new file, or remove it")
     paths = _files(study)
-    beside = file.with_name(f".{file.name}.{os.getpid()}.part")
+    partial = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
-        create(beside)
-        with closing(opened(beside, "rw")) as db:
+        create(partial)
+        with closing(opened(partial, "rw")) as db:
             for path in paths:
                 with _attached(db, path), transaction(db):
                     copy(db, EXCHANGED_TABLES, "origin")
             with transaction(db):
                 _scrub(db, study)
             count = _count(db)
-        os.replace(beside, file)
+        os.replace(partial, file)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return count
 
 

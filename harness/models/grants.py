@@ -166,10 +166,10 @@ class Grants:
 
     def _link(self, number: int, grant_amounts: Amounts) -> bool:
         """Make the file of a grant. Return False if another process was faster."""
-        beside = self._folder / self._me / "grant.json"
-        write_json(beside, {"holder": self._me, **grant_amounts})
+        grant_file = self._folder / self._me / "grant.json"
+        write_json(grant_file, {"holder": self._me, **grant_amounts})
         try:
-            os.link(beside, self._folder / str(number))
+            os.link(grant_file, self._folder / str(number))
         except FileExistsError:  # a repeated request may be told that its own link exists
             existing = _read(self._folder, number)
             return existing is not None and existing.holder == self._me

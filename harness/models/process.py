@@ -80,7 +80,7 @@ class ModelProcess:
         self._waited = 0.0
         """Seconds of waiting without any answer."""
         self.halted = ""
-        """Which spent budget has stopped the answers, or ""."""
+        """Message about the spent budget that has stopped the answers, or ""."""
         self.restarts = 0
         self.seconds = 0.0
         """Seconds of rendering, and of model time for calls that were actually made."""

@@ -48,7 +48,7 @@ class Segmented(Cassette):
         for name in (MINE, HEARD):
             create(scratch / name)
         abandoned_shards = [
-            shard for shard in sorted(scratch.glob(SHARDS)) if cassette.abandoned(shard)
+            shard for shard in sorted(scratch.glob(SHARDS)) if cassette.is_abandoned(shard)
         ]  # by one that died
         _gather(scratch / HEARD, study, cell)
         super().__init__([*sources, scratch / HEARD, scratch / MINE, *abandoned_shards], self._next(), keep_images)
@@ -64,7 +64,7 @@ class Segmented(Cassette):
     def bill(self) -> None:
         self._end_shard()
         for shard in sorted(self._scratch.glob(SHARDS)):
-            if cassette.abandoned(shard) and not (self._study / shard.name).exists():
+            if cassette.is_abandoned(shard) and not (self._study / shard.name).exists():
                 bill = self._scratch / f"bill-{shard.name}"
                 create(bill)
                 _copy(bill, shard, ("spent",))
@@ -82,7 +82,7 @@ class Segmented(Cassette):
 
     def _hand_over(self, shard: Path, followers: Iterable[Path]) -> None:
         """Copy a shard into the study, then merge it into this process's file of all that it has copied."""
-        if not cassette.abandoned(shard):
+        if not cassette.is_abandoned(shard):
             raise UserError(f"{shard} is still being written by a process that was given up; end that process")
         _publish(shard, self._study / shard.name, followers)
         with closing(opened(self._scratch / MINE, "rw")) as db:
@@ -110,14 +110,14 @@ def _copy(target: Path, origin: Path, tables: Sequence[str]) -> None:
 def _publish(source: Path, target: Path, followers: Iterable[Path] = ()) -> None:
     """Copy a file to a shared disk so that others see it complete or not at all. Raise Fenced if one of `followers`
     exists when it is copied."""
-    beside = target.with_name(f".{target.name}.part")
+    partial = target.with_name(f".{target.name}.part")
     try:
-        shutil.copyfile(source, beside)
-        with open(beside, "rb+") as file:
+        shutil.copyfile(source, partial)
+        with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         if any(map(_exists, followers)):
             raise Fenced("another process has taken over the runs, so their answers are not published any more")
-        move(beside, target)
+        move(partial, target)
     except OSError as error:
         raise UserError(
             f"{target} cannot be written ({error.strerror or error}); make room, and the same command continues"
@@ -125,7 +125,7 @@ def _publish(source: Path, target: Path, followers: Iterable[Path] = ()) -> None
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a file exists, by opening it, because an answer without that may come from a stale cache."""
+    """Return whether a file exists. It is opened, because a mere look-up may be answered from a stale cache."""
     try:
         with open(path, "rb"):
             return True

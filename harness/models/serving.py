@@ -53,7 +53,7 @@ WAITING = 5.0
 """Seconds between two messages that calls wait for their part of the budget."""
 
 
-class Answers(Protocol):
+class Answerer(Protocol):
     """Anything that answers calls: a desk, or scripted models directly."""
 
     waits: Callable[[], None]
@@ -94,8 +94,9 @@ class DirectModels:
 def main(handle: str, home: str = "", requests: str = "") -> int:
     """Answer the questions on a connection, on which the assignment comes first, until the worker closes it.
 
-    `home`: the module that registers the suite, which need not be announced; `requests`: the descriptor of the socket
-    on which a model is asked for that the workers of this machine share; "" to load one here.
+    `handle`: file descriptor of the connection; `home`: module that registers the suite, needed if no entry point names
+    it; `requests`: descriptor of the socket on which a model that the workers of this machine share is requested; "" to
+    load the model here.
     """
     connection = Connection(int(handle))
     if home:
@@ -117,15 +118,15 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
     heard: asyncio.Queue[Message] = asyncio.Queue()
     threading.Thread(target=_listen, args=(connection, loop, heard), daemon=True, name="ear").start()
     answering: set[asyncio.Task[None]] = set()
-    desk: Answers | None = None
+    desk: Answerer | None = None
     farewell, gone = None, False
     try:
         studio: Studio | None = None
         broken, full = "", False
         hosted = None if requests is None else HostedModel(requests, assignment.model)
         try:
-            desk = answers(assignment, hand, hosted)
-            desk.waits = _every(WAITING, lambda: _send(connection, ProcessReply(0, waits=True)))
+            desk = make_answerer(assignment, hand, hosted)
+            desk.waits = _at_most_every(WAITING, lambda: _send(connection, ProcessReply(0, waits=True)))
             studio = await loop.run_in_executor(hand, Studio, assignment)
         except UserError as error:
             broken, full = str(error), isinstance(error, NoMemory)
@@ -142,7 +143,7 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
                 farewell = item
                 continue
             if isinstance(item, Publish):
-                _send(connection, _published(desk, broken, item.followers))
+                _send(connection, _publish(desk, broken, item.followers))
                 continue
             if broken or studio is None or desk is None:
                 problem = in_role(broken, assignment.voices[item.role].model.kind, item.role)
@@ -154,7 +155,7 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
             await asyncio.sleep(0)  # start the task before the next message, which may be the end of the connection
     finally:
         if desk is not None:
-            await desk.close(HURRIED if farewell is None else farewell.seconds, _last(desk, farewell, gone))
+            await desk.close(HURRIED if farewell is None else farewell.seconds, _last_action(desk, farewell, gone))
         for task in answering:
             task.cancel()
         hand.shutdown(wait=False, cancel_futures=True)
@@ -162,7 +163,7 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
             shutil.rmtree(assignment.scratch, ignore_errors=True)
 
 
-def _published(desk: Answers | None, broken: str, followers: Iterable[Path]) -> ProcessReply:
+def _publish(desk: Answerer | None, broken: str, followers: Iterable[Path]) -> ProcessReply:
     """Call the desk's `publish` and return the reply to the worker. Without a desk, publish nothing; earlier answers
     stay on this machine."""
     if desk is None:
@@ -176,7 +177,7 @@ def _published(desk: Answers | None, broken: str, followers: Iterable[Path]) -> 
     return ProcessReply(0, published=True)
 
 
-def _last(desk: Answers, farewell: Farewell | None, gone: bool) -> Callable[[], None]:
+def _last_action(desk: Answerer, farewell: Farewell | None, gone: bool) -> Callable[[], None]:
     """Return the last action of a desk: publish if the worker has asked for it; record only the usage if others may
     hold the runs by now; else nothing, because after an error of this process the worker's next process publishes."""
 
@@ -192,7 +193,7 @@ def _last(desk: Answers, farewell: Farewell | None, gone: bool) -> Callable[[], 
     return desk.bill if gone else lambda: None
 
 
-def _every(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
+def _at_most_every(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
     """Return a function that calls `call`, but at most once in `seconds`."""
     last = -seconds
 
@@ -217,7 +218,7 @@ def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyn
 
 
 async def _answer(
-    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, question: SentQuestion,
+    connection: Connection, assignment: Assignment, studio: Studio, desk: Answerer, question: SentQuestion,
     hand: ThreadPoolExecutor, hosted: HostedModel | None,
 ) -> None:  # fmt: skip
     try:
@@ -250,7 +251,7 @@ async def _answer(
 async def _converse(
     role_dialogue: RoleDialogue,
     dialogue: Dialogue,
-    desk: Answers,
+    desk: Answerer,
     frames: Array | None,
     question: SentQuestion,
     run: str,
@@ -323,14 +324,14 @@ class Studio:
     """Renders the frames of a task, in the thread that builds it, and holds the prompt and dialogue of each role."""
 
     def __init__(self, assignment: Assignment) -> None:
-        suite = built(assignment.suite)
+        suite = build_part(assignment.suite)
         self._draw: Callable[[Array], Array] | None = None
         if assignment.drawing is not None:
             self._draw = suite.drawing(**assignment.drawing).spawn(assignment.task)
         self.dialogues = {
             role: RoleDialogue(
-                voice.clip_length, str(voice.model.settings.get("prompt", "")), built(voice.model).sampled,
-                built(voice.speaker).dialogue(suite, assignment.task, role) if voice.speaker else None,
+                voice.clip_length, str(voice.model.settings.get("prompt", "")), build_part(voice.model).sampled,
+                build_part(voice.speaker).dialogue(suite, assignment.task, role) if voice.speaker else None,
                 str(voice.speaker), voice.array,
             )
             for role, voice in assignment.voices.items()
@@ -348,17 +349,17 @@ class Studio:
         return self._draw(snapshots), time.perf_counter() - started
 
 
-def built(part: RegisteredPart) -> Any:
+def build_part(part: RegisteredPart) -> Any:
     """Return the built configuration of a registered part."""
     from guidebench.harness import registry
 
     return registry.get(part.kind, part.name)(**part.settings)
 
 
-def answers(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedModel | None = None) -> Answers:
+def make_answerer(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedModel | None = None) -> Answerer:
     """Return the object that answers the calls: hand-written models, or a foundation model behind a desk. `hosted`: the
     model in another process, if it is not loaded here."""
-    config = built(assignment.model)
+    config = build_part(assignment.model)
     if config.backend == "scripted":
         return DirectModels(
             {role: _scripted(assignment, voice.model, hand) for role, voice in assignment.voices.items()}
@@ -374,7 +375,7 @@ def answers(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedMode
 
 
 def _scripted(assignment: Assignment, model: RegisteredPart, hand: ThreadPoolExecutor) -> ScriptedModel:
-    config, suite = built(model), built(assignment.suite)
+    config, suite = build_part(model), build_part(assignment.suite)
     drawn = (suite.drawing(**(assignment.drawing or {})),) if config.draws else ()
     spawn = functools.partial(config.spawn, suite, assignment.task, *drawn)
     return ScriptedModel(str(model), answering.answered(model.kind, config), spawn, hand)

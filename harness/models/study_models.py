@@ -92,7 +92,7 @@ def check(models: Models, directory: Path, configs: Sequence[Any], runs: Iterabl
     from guidebench.harness.models import cassette
 
     if configs and models.budgeted and not (directory / BUDGET).exists():
-        _count_what_was_spent(directory, bool(cassette.files(directory)))
+        _open_account(directory, bool(cassette.files(directory)))
 
 
 def check_answers(models: Models, directory: Path, configs: Sequence[Any], runs: Iterable[str] = ()) -> None:
@@ -161,7 +161,7 @@ def has_price(model: Any) -> bool:
     return model.price_in is not None or recipes.pricing(model.model) != "unknown"
 
 
-def _count_what_was_spent(directory: Path, before: bool) -> None:
+def _open_account(directory: Path, before: bool) -> None:
     """Create the budget account of a study. `before`: whether calls were made without one, whose usage it then
     counts."""
     from guidebench.harness.models import exchange
@@ -174,7 +174,7 @@ def _count_what_was_spent(directory: Path, before: bool) -> None:
 
 
 def settle(directory: Path, finished: Collection[str] = (), alone: Callable[[], bool] = lambda: True) -> None:
-    """Merge the shards of model processes that have ended, count what was spent on several machines, and drop the
+    """Merge the shards of model processes that have ended, add what was spent in grants to the account, and drop the
     arrays that answered the runs `finished` (CELL/SEED). Do nothing unless `alone()` returns that no other machine uses
     the files; it is called while none can begin to."""
     from guidebench.harness.models import cassette, grants

@@ -15,7 +15,9 @@ from tests import programs
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
-    path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in ("__init__", "__main__", "started")
+    path.stem
+    for path in (ROOT / "benchmarks").glob("*.py")
+    if path.stem not in ("__init__", "__main__", "benchmark_process")
 )
 
 
@@ -37,7 +39,7 @@ def test_each_says_what_it_measures_and_how() -> None:
     assert usages == MODULES
 
 
-@pytest.mark.parametrize("name", together.HERE)
+@pytest.mark.parametrize("name", together.WITHOUT_PEERS)
 def test_each_that_needs_no_peer_runs_small_and_tells_positive_figures(name: str) -> None:
     found = together.run(name, sys.executable, together.SMALL[name])
     for line in together.lines({name: found}):

@@ -10,7 +10,7 @@ from typing import Any
 from guidebench.harness.texts import each_text, mended, printable
 
 LONGEST = 300
-"""Characters kept of a text from a model or server."""
+"""Most characters of a text from a model or server that are recorded."""
 REMOVED = "[removed]"
 """Replacement for a removed key."""
 SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)

@@ -1,7 +1,7 @@
-"""A look at the files of a model before a library loads them: headers of weights, and every JSON document.
+"""Checks of a model's files before a library loads them: headers of weights, and every JSON document.
 
-Loading takes the libraries' own readers, in the process of the model. So what damaged or hostile files could do to them
-is looked for first, in the separate process.
+The libraries' own readers load the files in the process of the model. Damaged or hostile files could harm them there,
+so the files are checked first, in the separate process.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def part(json_part: Json, image: Callable[[str], Array]) -> str | Array:
 
 
 def _part(field: Json) -> Json:
-    """Return a value of a canonical form as text or image reference for a web page."""
+    """Return a value of a canonical form as a text or image reference, for a web page."""
     if isinstance(field, str) or (isinstance(field, dict) and [*field] == ["image"]):
         return field
     return json.dumps(field)
@@ -166,15 +166,15 @@ class Reply(NamedTuple):
     `cut_off`, 1 for a text truncated at the token limit."""
 
 
-def _uncounted() -> None:
-    """Do nothing: nobody counts requests."""
+def _ignore_request() -> None:
+    """Do nothing, because requests are not being counted."""
 
 
-_BEGUN: ContextVar[Callable[[], None]] = ContextVar("_BEGUN", default=_uncounted)
+_BEGUN: ContextVar[Callable[[], None]] = ContextVar("_BEGUN", default=_ignore_request)
 
 
 def request_begins() -> None:
-    """Say that a request is about to be sent. A model of which an attempt may take several requests calls it before
+    """Announce that a request is about to be sent. A model whose attempt may take several requests calls this before
     each of them, so that the requests of an attempt that never ends are counted too."""
     _BEGUN.get()()
 

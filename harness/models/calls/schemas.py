@@ -59,16 +59,16 @@ def _names(value: Any, _: int) -> bool:
 
 
 def _further(value: Any, depth: int) -> bool:
-    return isinstance(value, bool) or _one(value, depth)
+    return isinstance(value, bool) or _schema(value, depth)
 
 
-def _one(value: Any, depth: int) -> bool:
+def _schema(value: Any, depth: int) -> bool:
     _check(value, depth)
     return True
 
 
-def _several(value: Any, depth: int) -> bool:
-    return isinstance(value, list) and bool(value) and all(_one(schema, depth) for schema in value)
+def _schemas(value: Any, depth: int) -> bool:
+    return isinstance(value, list) and bool(value) and all(_schema(schema, depth) for schema in value)
 
 
 def _values(value: Any, _: int) -> bool:
@@ -88,8 +88,8 @@ def _number(value: Any, _: int) -> bool:
 
 
 KEYWORDS: Mapping[str, Callable[[Any, int], bool]] = {
-    "type": _types, "properties": _properties, "required": _names, "additionalProperties": _further, "items": _one,
-    "enum": _values, "const": _plain, "anyOf": _several, "minimum": _number, "maximum": _number,
+    "type": _types, "properties": _properties, "required": _names, "additionalProperties": _further, "items": _schema,
+    "enum": _values, "const": _plain, "anyOf": _schemas, "minimum": _number, "maximum": _number,
     "exclusiveMinimum": _number, "exclusiveMaximum": _number, "minItems": _count, "maxItems": _count,
     "minLength": _count, "maxLength": _count, "title": _text, "description": _text,
 }  # fmt: skip

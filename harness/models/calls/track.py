@@ -90,7 +90,7 @@ def track_of_masks(masks: Array, point: tuple[float, float]) -> Array:
     """Return the answer of `TrackCall`, float32 [L, 3], of the object's masks, bool [L, height, width].
 
     The point keeps its place relative to the centroid of the object's mask if it lies on the first mask, and else is
-    the centroid (choice: a mask tells nothing of how the object turns). An empty mask is a lost object.
+    the centroid (choice: a mask does not show how the object turns). An empty mask means that the object is lost.
     """
     centres = [centroid(mask) for mask in masks]
     column, row = (int(np.floor(coordinate)) for coordinate in point)

@@ -1,6 +1,6 @@
 """The embedder `diffusers`: a text-to-image diffusion model on this machine, which tells how well it denoises frames.
 
-It embeds nothing; it fills the role because what it answers is an array for each frame.
+It embeds nothing; it is registered as an embedder because its answer is an array for each frame.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The embedder `scripted`: hand-written features of pixels and words, which check a method's plumbing for nothing.
+"""The embedder `scripted`: hand-written features of pixels and words, with which a method is tested at no cost.
 
 It also answers for a video encoder and for a diffusion model, by arithmetic on the same features.
 """
@@ -26,10 +26,10 @@ SIDE = 16
 FEATURES = 3 * SIDE**2
 """Numbers that describe a frame or a text before they are projected."""
 GREY = 255 * FEATURES * 32
-"""What a frame's projection is divided by: its pixels then count from 0 to 1, and the 32, about the root of `FEATURES`,
+"""Divisor of a frame's projection: its pixels then count from 0 to 1, and the 32, about the root of `FEATURES`,
 keeps a vector's numbers near 1."""
 COUNTS = 32
-"""What a text's projection is divided by, for the same reason."""
+"""Divisor of a text's projection, for the same reason."""
 
 
 @register.embedder("scripted")
@@ -58,7 +58,7 @@ class Scripted(ModelPart):
         return self.width
 
     def spawn(self, suite: Suite, task: str) -> Callable[[EmbedCall | VideoCall | DenoiseCall], Array]:
-        """What answers: it is told neither suite nor task, and sees the content of a call alone."""
+        """Return the function that answers calls. It sees only the content of a call, not the suite or the task."""
         return Projection(self.width)
 
 

@@ -47,7 +47,7 @@ class Transformers(Local):
 
     def dimensions(self) -> int | None:
         """Return the width that the model's recipe states, or the one in the header of a file that `bench models
-        convert` made; None where neither tells it."""
+        convert` made; None if neither states it."""
         if (recipe := recipes.recipe(self.model)) is not None:
             return recipe.width or None
         return convert.width(Path(self.model)) if self.model.endswith(".safetensors") else None

@@ -1,7 +1,7 @@
 """The embedders that segment images and follow objects: the roles `segmenter` and `tracker` mean them by
 `segmenter=transformers` and `tracker=transformers`.
 
-They embed nothing; they fill such a role because what they answer is about the pixels of a frame.
+They embed nothing; they are registered as embedders because their answers are about the pixels of a frame.
 """
 
 from __future__ import annotations

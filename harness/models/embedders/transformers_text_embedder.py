@@ -40,7 +40,7 @@ class TextTransformers(Transformers):
 
     def dimensions(self) -> int | None:
         """Return the width that the model's recipe states, or that of the hidden states of a model in a local
-        directory, by its config.json; None where neither tells it."""
+        directory, read from its config.json; None if neither states it."""
         width = super().dimensions()
         return hidden_size(Path(self.model) / "config.json") if width is None else width
 
@@ -57,8 +57,8 @@ class TextTransformers(Transformers):
 
 
 def hidden_size(file: Path) -> int | None:
-    """Return the width of the hidden states by a model's config.json; None for a missing or unknown file, and for a
-    model with vectors of texts of its own, such as CLIP."""
+    """Return the width of the hidden states that a model's config.json states; None for a missing or unknown file, and
+    for a model such as CLIP that projects its hidden states to vectors of another width."""
     if not file.is_file():
         return None
     try:

@@ -127,9 +127,9 @@ class HostedModel:
                 if (arriving := self._waiting.get(outcome.number)) is not None and not arriving.done():
                     arriving.set_result(outcome)
         except Exception:  # it has ended, or sent what cannot be read
-            self._died()
+            self._host_ended()
 
-    def _died(self) -> None:
+    def _host_ended(self) -> None:
         """Drop the connection to a host that has ended; the calls that wait on it are sent to the next host."""
         if self._writer is not None:
             self._writer.close()

@@ -30,7 +30,7 @@ from guidebench.harness.models.hosts.wire import BUSY, CONNECT, YIELD, ModelRequ
 REQUEST = 2**18
 """Largest request in bytes; it holds the settings of a model, of which a prompt is the longest."""
 PATIENCE = 1.0
-"""Seconds within which a host says that it is in use; one that is still loading says nothing."""
+"""Seconds to wait for a host's reply that it is in use; a host that is still loading does not reply."""
 
 ENDING = 1.5
 """Seconds that a host has to end (choice: nobody is connected to it then, and stopping ends soon for all)."""
@@ -54,7 +54,7 @@ class Hosts:
         which a host is killed."""
         self._log, self._environment, self._silent_after = log, environment, silent_after
         self.notices: deque[str] = deque()
-        """Which hosts were killed, and why, for the command to show and remove."""
+        """Messages about killed hosts, which the command shows and removes."""
         self._mine, self._requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._hosts: dict[str, _Host] = {}
         self._thread = threading.Thread(target=self._work, daemon=True, name="model hosts")
@@ -92,17 +92,17 @@ class Hosts:
         for host in self._hosts.values():
             host.control.close()  # so that all end at the same time
         for host in self._hosts.values():
-            _ended(host, max(0.0, until - time.monotonic()))
+            _end_host(host, max(0.0, until - time.monotonic()))
 
     def _look(self) -> None:
-        """Kill the hosts that give no sign of life. Their next request starts others."""
+        """Kill the hosts that give no sign of life. The next request for such a model starts another host."""
         for key, host in [*self._hosts.items()]:
             try:
                 if host.process.poll() is None:
                     host.watch.look()
             except Silent as silent:
                 heartbeats.kill_group(host.process.pid)
-                _ended(self._hosts.pop(key))
+                _end_host(self._hosts.pop(key))
                 self.notices.append(
                     f"the shared process {host.process.pid} of {host.model_request.part} {silent}; restarted"
                 )
@@ -117,7 +117,7 @@ class Hosts:
                 socket.send_fds(host.control, [CONNECT], [connection])
                 return
         if host is not None:
-            _ended(self._hosts.pop(model_request.key))
+            _end_host(self._hosts.pop(model_request.key))
         self._make_room(model_request)
         host = self._hosts[model_request.key] = self._start(model_request)
         socket.send_fds(host.control, [CONNECT], [connection])
@@ -131,7 +131,7 @@ class Hosts:
                 host.control.sendall(YIELD)
                 if not select.select([host.control], [], [], PATIENCE)[0] or host.control.recv(1) == BUSY:
                     continue
-            _ended(self._hosts.pop(key))
+            _end_host(self._hosts.pop(key))
 
     def _start(self, model_request: ModelRequest) -> _Host:
         ours, theirs = socket.socketpair()
@@ -155,7 +155,7 @@ class Hosts:
         return _Host(model_request, process, ours, Watch(process.pid, pulse))
 
 
-def _ended(host: _Host, seconds: float = ENDING) -> None:
+def _end_host(host: _Host, seconds: float = ENDING) -> None:
     """Wait at most `seconds` for a host to end, then kill the rest of its process group: a fork may be stopped."""
     host.control.close()
     with contextlib.suppress(subprocess.TimeoutExpired):

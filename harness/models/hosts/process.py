@@ -46,12 +46,12 @@ from guidebench.harness.models.questions import Memory
 
 IDLE = 300.0
 """Seconds without a connection after which a host ends (choice: longer than the pause between two runs of a worker, and
-memory that nobody uses is free soon)."""
+short enough that unused memory is soon free)."""
 LOOK = 0.5
-"""Seconds between two looks at the parent process and at the connections."""
+"""Seconds between two checks of the parent process and of the connections."""
 
 
-class Serving(Protocol):
+class ConnectionServer(Protocol):
     """Answers calls on connections."""
 
     def begin(self, connection: socket.socket) -> None: ...
@@ -67,15 +67,17 @@ def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
     end_when(fork_server.parent_watch())
     model_request: ModelRequest = receive_now(control)
     try:
-        model = loaded(model_request)
+        model = load_requested(model_request)
     except UserError as error:
         refuse(control, Greeting(str(error), full=isinstance(error, NoMemory)))
         return
     except Exception:  # a plug-in may raise anything
         refuse(control, Greeting(mistake=traceback.format_exc()))
         return
-    serving: Serving = (
-        Forked(model, control, silent_after) if model_request.place[0].startswith("cpu") else Together(model)
+    serving: ConnectionServer = (
+        ForkPerConnection(model, control, silent_after)
+        if model_request.place[0].startswith("cpu")
+        else SharedLoop(model)
     )
     since = time.monotonic()
     while time.monotonic() - since < IDLE:
@@ -94,7 +96,7 @@ def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
         time.sleep(0.01)
 
 
-def loaded(model_request: ModelRequest) -> Model:
+def load_requested(model_request: ModelRequest) -> Model:
     """Load and return the requested model and log the time it took; raise errors as `study_models.load_model` does."""
     from guidebench.harness import registry
     from guidebench.harness.models import study_models
@@ -130,8 +132,8 @@ def refuse(control: socket.socket, greeting: Greeting) -> None:
                 continue
 
 
-class Together:
-    """One event loop for all connections."""
+class SharedLoop:
+    """One event loop that answers the calls of all connections."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -148,9 +150,9 @@ class Together:
         return bool(self._served)
 
 
-class Forked:
-    """A fork of this process for each connection. It beats, and is killed when it gives no sign of life; its asker
-    notices that the connection ends, and asks for another one."""
+class ForkPerConnection:
+    """A fork of this process for each connection. A fork sends heartbeats and is killed when they stop; its model
+    process notices that the connection has ended and requests another one."""
 
     def __init__(self, model: Model, control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
         self._model, self._control, self._silent_after = model, control, silent_after

@@ -23,12 +23,12 @@ LENGTH = struct.Struct("!Q")
 READ_AHEAD = 2**24
 """Bytes that an event loop may read ahead: a clip of 32 frames of 448 pixels is about as long."""
 NOT_THE_WEIGHTS = (*study_models.NOT_THE_MODEL, "in_flight", "timeout", "attempts")
-"""Settings of a model that a desk or a run uses, and that its process need not know."""
+"""Settings that only a desk or a run uses; requests that differ in nothing else share a loaded model."""
 CONNECT, YIELD = b"c", b"y"
 """Bytes from the command to a host: CONNECT comes with a connection; YIELD asks the host to end if nobody is
 connected."""
 BUSY = b"b"
-"""Reply to YIELD of a host that goes on."""
+"""Reply to YIELD of a host to which somebody is connected."""
 
 
 class ModelRequest(NamedTuple):
@@ -74,11 +74,11 @@ class HostCall(NamedTuple):
 
     number: int
     call: Any
-    """None if the answer to the call of this number is no longer wanted."""
+    """None cancels the call of this number."""
 
 
 class FailureParts(NamedTuple):
-    """The parts of a `Failure`."""
+    """The arguments of a `Failure`, which is raised again by the receiver."""
 
     kind: FailureKind
     message: str

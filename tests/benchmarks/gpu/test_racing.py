@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.gpu import racing
 from benchmarks.gpu.racing import Contender, Stop
-from benchmarks.gpu.training import kept
+from benchmarks.gpu.training import recording_captured
 from guidebench.baselines.captured import UpdateStatistics
 from guidebench.baselines.learners.q_learning.learner import Kind
 
@@ -65,7 +65,7 @@ def test_an_eager_contender_captures_nothing() -> None:
         return UpdateStatistics(("loss",), torch.zeros(1, 1))
 
     made: list[racing.Contender] = []
-    captured = kept(made, eager=True)(learn)  # type: ignore[arg-type]
+    captured = recording_captured(made, eager=True)(learn)  # type: ignore[arg-type]
     sample, kind = SimpleNamespace(reward=torch.zeros(1, 1)), Kind(None, False, (True,))
     for _ in range(9):
         captured(sample, kind)

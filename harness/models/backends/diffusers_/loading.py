@@ -32,7 +32,7 @@ class Pipeline:
 
     @property
     def side(self) -> int:
-        """Pixels along each edge of the images that the model was taught on."""
+        """Pixels along each edge of the images that the model was trained on."""
         return int(self.network.config.sample_size * 2 ** (len(self.autoencoder.config.block_out_channels) - 1))
 
 

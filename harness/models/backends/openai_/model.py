@@ -71,7 +71,7 @@ class OpenAIModel:
         """`model`: recipe, or the server's name of the model. Raises UserError for a recipe that no server offers."""
         self._model, self._served, self._server = model, recipes.server_name(model), server
         self._scoring, self._detail, self._prices = scoring, detail, prices
-        self._unwanted: set[str] = set()
+        self._rejected_fields: set[str] = set()
         """Request fields that this server has rejected."""
         self._tells_logprobs = False
         self._slowest = 0.0
@@ -108,7 +108,7 @@ class OpenAIModel:
         await self._server.close()
 
     async def _judge(self, call: JudgeCall) -> Reply:
-        """Return P(yes), in [0, 1], read as `scoring` says."""
+        """Return P(yes), in [0, 1], read in the way that the setting `scoring` names."""
         messages = [Message("user", (call.prompt, *call.clip))]
         body: dict[str, Json] = {"max_tokens": SPOKEN}
         if self._scoring == "prefill":
@@ -195,21 +195,21 @@ class OpenAIModel:
         self, messages: Sequence[Message], body: Mapping[str, Json], extra: Mapping[str, Json] | None = None
     ) -> tuple[Completion, Usage]:
         """Continue a chat; omit fields that the server rejects from then on."""
-        body_messages = await asyncio.to_thread(self._written, messages)
+        body_messages = await asyncio.to_thread(self._protocol_messages, messages)
         images = sum(not isinstance(part, str) for message in messages for part in message.content)
         spent = Usage()
         while True:
-            fields = {name: value for name, value in body.items() if name not in self._unwanted}
-            if "max_tokens" in self._unwanted:
+            fields = {name: value for name, value in body.items() if name not in self._rejected_fields}
+            if "max_tokens" in self._rejected_fields:
                 fields["max_completion_tokens"] = body["max_tokens"]
             try:
                 completion, request_usage = await self._request({"messages": body_messages} | fields, extra, images)
             except Failure as failure:
                 failure.usage = spent = spent.plus(failure.usage)
-                rejected = self._turned_down(failure, fields)
+                rejected = self._rejected_field(failure, fields)
                 if rejected is None:
                     raise
-                self._unwanted.add(rejected)
+                self._rejected_fields.add(rejected)
             else:
                 return completion, spent.plus(request_usage)
 
@@ -233,9 +233,9 @@ class OpenAIModel:
             raise
         return completion, usage
 
-    def _turned_down(self, failure: Failure, fields: Mapping[str, Json]) -> str | None:
-        """Return the optional field that caused a rejection, or None; raise UserError if the scoring needs the
-        field."""
+    def _rejected_field(self, failure: Failure, fields: Mapping[str, Json]) -> str | None:
+        """Return the optional request field that caused a rejection, or None; raise UserError if the scoring needs
+        it."""
         if failure.kind != "rejected":
             return None
         message = str(failure)
@@ -252,7 +252,7 @@ class OpenAIModel:
     def _unable(self, shortcoming: str, instead: str) -> UserError:
         return UserError(f"{self._server.name} {shortcoming}, which judge.scoring={self._scoring} needs; use {instead}")
 
-    def _written(self, messages: Sequence[Message]) -> Json:
+    def _protocol_messages(self, messages: Sequence[Message]) -> Json:
         """Return messages in the protocol's form, images as PNG data URLs; a repeated frame is encoded once."""
         urls: dict[bytes, str] = {}
 
@@ -265,7 +265,7 @@ class OpenAIModel:
             return {"type": "image_url", "image_url": {"url": urls[pixels], "detail": self._detail}}
 
         return [
-            {"role": role, "content": _joined(content) or [part(fragment) for fragment in content]}
+            {"role": role, "content": _plain_text(content) or [part(fragment) for fragment in content]}
             for role, content in messages
         ]
 
@@ -287,7 +287,7 @@ class OpenAIModel:
         return usage if usage.seconds else usage._replace(seconds=failure.usage.seconds)
 
 
-def _joined(content: Sequence[Any]) -> str:
+def _plain_text(content: Sequence[Any]) -> str:
     """Return the plain text of a message without images, the only form that some servers accept; "" otherwise."""
     return "".join(content) if all(isinstance(part, str) for part in content) else ""
 

@@ -110,7 +110,7 @@ class Server:
         try:
             async with asyncio.timeout(self._timeout):
                 response = await request
-            return ServerReply(self._parsed(response.content), time.perf_counter() - started)
+            return ServerReply(self._parse_json(response.content), time.perf_counter() - started)
         except Exception as error:
             fault = self._fault(error, model)
             if isinstance(fault, Failure):
@@ -127,7 +127,7 @@ class Server:
             return Failure("connection", self.redacted(f"no connection to {self.name}: {error.__cause__ or error}"))
         return error
 
-    def _parsed(self, content: bytes) -> Json:
+    def _parse_json(self, content: bytes) -> Json:
         try:
             return each_text(json.loads(content, parse_constant=_no_number), self._without_key)
         except (ValueError, RecursionError) as error:

@@ -1,9 +1,9 @@
 """Batching: items that wait are computed together in one thread, in batches of one size.
 
-A sum is rounded differently in arrays of another shape. So a batch that is not full is filled up with its last item:
-every batch of a kind then has the same shape, and an item's result is the same bits whatever else waits, also where it
-is computed again after a kill. This holds while the size stays the same; where memory runs out, it is halved, and
-stderr says so.
+A sum is rounded differently in arrays of another shape. So a batch that is not full is filled up with its last item.
+Then every batch of a kind has the same shape, and the bits of an item's result depend neither on the other items that
+wait nor on a restart after a kill. This holds while the size stays the same; if memory runs out, the size is halved and
+a message is written to stderr.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHARE = 0.8
 
 
 class Done(NamedTuple):
-    """A result, and its batch's seconds divided by the batch size."""
+    """The result of one item, and the seconds of its batch divided by the number of items."""
 
     value: Any
     seconds: float

@@ -13,7 +13,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.answers import REPAIRS, Unreadable, in_schema, with_repair, with_schema
 from guidebench.harness.models.backends.transformers_.batching import Batcher
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
-from guidebench.harness.models.backends.transformers_.rendering import generated, render, tokens_of
+from guidebench.harness.models.backends.transformers_.rendering import decode_generated, render, tokens_of
 from guidebench.harness.models.calls import CUT_OFF, ChatCall, Failure, Message, Reply, Usage
 
 
@@ -85,7 +85,7 @@ class Chatting:
         lengths = inputs["attention_mask"].sum(1).tolist()
         return [
             Continuation(text, int(tokens_in), tokens_out, ended)
-            for (text, tokens_out, ended), tokens_in in zip(generated(loaded, words), lengths, strict=True)
+            for (text, tokens_out, ended), tokens_in in zip(decode_generated(loaded, words), lengths, strict=True)
         ]
 
 

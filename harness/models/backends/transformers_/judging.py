@@ -25,7 +25,7 @@ from guidebench.harness.models.backends.recipes import Scoring
 from guidebench.harness.models.backends.transformers_.batching import out_of_memory
 from guidebench.harness.models.backends.transformers_.frame_features import with_frame_features
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
-from guidebench.harness.models.backends.transformers_.rendering import frames_of, generated, render
+from guidebench.harness.models.backends.transformers_.rendering import decode_generated, frames_of, render
 from guidebench.harness.models.calls import Failure, JudgeCall, Usage
 
 PROMPTS = 4
@@ -128,7 +128,7 @@ class Judging:
         return False
 
     def _short(self, inputs: Mapping[str, Any], clips: Sequence[Array], prefix: int) -> torch.Tensor:
-        """Compute the logits with equal frames encoded once, continuing from the cached prefix of `kept` tokens."""
+        """Compute the logits with equal frames encoded once, continuing from the cached prefix of `prefix` tokens."""
         inputs = with_frame_features(self._loaded.model, inputs, clips)
         return self._resumed(inputs, prefix) if prefix else self._full(inputs)
 
@@ -223,7 +223,7 @@ class Judging:
         length = inputs["input_ids"].shape[1]
         words = self._loaded.model.generate(**inputs, max_new_tokens=SPOKEN, do_sample=False)[:, length:]
         verdicts: list[Verdict | Failure] = []
-        for text, tokens_out, _ in generated(self._loaded, words):
+        for text, tokens_out, _ in decode_generated(self._loaded, words):
             try:
                 verdicts.append(Verdict(yes_or_no(text), float("nan"), length, tokens_out))
             except Failure as failure:

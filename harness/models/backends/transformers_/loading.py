@@ -15,7 +15,7 @@ from guidebench.harness.models.backends import outside_files, recipes
 from guidebench.harness.models.backends.transformers_.loaded_model import Kind, LoadedModel, Source
 
 PICKLED = (".pt", ".pth", ".bin")
-"""How the names of checkpoints end that torch.save wrote, and that could run code when they are opened."""
+"""Name endings of checkpoints that torch.save wrote; opening one could run code."""
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,94}(/[A-Za-z0-9][\w.-]{0,94})?")
 """Names of repositories, apart from rarer ones."""
@@ -95,7 +95,8 @@ def missing(name: str, revision: str | None = None) -> str:
 
 
 def _pickled(name: str) -> str:
-    """Return what to do with a checkpoint of torch.save, which is never opened in a run."""
+    """Return the message that a checkpoint of torch.save is never opened in a run, with the command that converts
+    it."""
     made = shlex.join(["bench", "models", "convert", name, f"{Path(name).stem}.safetensors"])
     return f"{name} is no safetensors file; `{made}` makes one of it"
 
@@ -150,7 +151,7 @@ def _transformers() -> Any:
 
 
 def needs_extra(problem: str) -> UserError:
-    """Return the error that something of the extra `vlm` is missing."""
+    """Return the error that a package of the extra `vlm` is missing; `problem`: the sentence about it."""
     return extras.missing(problem, "vlm")
 
 

@@ -47,7 +47,7 @@ def frames_of(loaded: LoadedModel, texts: Sequence[str], clips: Sequence[Array],
     return _prepared(loaded, texts, videos=videos, video_metadata=metadata, do_sample_frames=False)
 
 
-def generated(loaded: LoadedModel, words: torch.Tensor) -> list[tuple[str, int, bool]]:
+def decode_generated(loaded: LoadedModel, words: torch.Tensor) -> list[tuple[str, int, bool]]:
     """Return each row of generated tokens [n, m] as its text, its length in tokens including the end token, and whether
     there is an end token."""
     config = loaded.model.generation_config

@@ -24,7 +24,7 @@ from guidebench.harness.models.calls.segment import mask_json
 from guidebench.harness.models.calls.track import track_of_masks
 
 Kind = Literal["segment", "track"]
-"""The kind of call that is answered; each has a network of its own, with weights of the same files."""
+"""The kind of call that a model answers; each kind has its own network, loaded from the same files."""
 POINTS_AT_A_TIME = 16
 """Points of an image whose masks are decoded together: at the published size each takes 10 MB (choice)."""
 
@@ -118,7 +118,7 @@ class SegmentingModel:
 
 
 def load(source: Source, kind: Kind) -> tuple[Any, Any]:
-    """Return the network, in evaluation mode on its device, and what prepares its input. Raise UserError for a missing
+    """Return the network, in evaluation mode on its device, and its input processor. Raise UserError for a missing
     package or device, other weights than safetensors, and a model that is no SAM 2, or, to track, none of videos."""
     check(source.model, source.revision)
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ConvertedFile(NamedTuple):
-    """Content of such a file."""
+    """Content of a file that `bench models convert` wrote."""
 
     open_clip: str
     """open_clip's name of the architecture, or "" if it is another library's."""

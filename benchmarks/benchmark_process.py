@@ -29,6 +29,6 @@ def start(
 
 
 def main(module: str, *arguments: str) -> int:
-    """Be `python -m module arguments`, in a forked process."""
+    """Run `python -m module arguments` within a process that the fork server has forked."""
     sys.argv[:] = [module, *arguments]
     return importlib.import_module(module).main() or 0
