@@ -83,7 +83,7 @@ def plug_in(directory: Path) -> None:
 def following(name: str, study: Path, packages: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Follow a study as a command does that trains it; the process and those it starts are one group."""
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "guidebench.harness.trackers.beside", str(study), name],
+        [sys.executable, "-P", "-m", "guidebench.harness.trackers.side_processes", str(study), name],
         env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(packages)))},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip

@@ -83,12 +83,12 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
     if args.dry_run:
         return dry_run(plan, args.json)
     from guidebench.harness.run import study
-    from guidebench.harness.trackers import beside
+    from guidebench.harness.trackers import side_processes
 
     def tell(line: str) -> None:
         print(f"bench: {line}", file=sys.stderr)
 
-    with beside.beside(plan.execution.trackers, study.directory_of(plan), tell):  # the report goes along
+    with side_processes.run_followers(plan.execution.trackers, study.directory_of(plan), tell):  # the report goes along
         return _execute(plan, args, add, comparison)
 
 

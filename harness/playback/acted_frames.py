@@ -1,4 +1,4 @@
-"""Frames of a run's own evaluation episodes whose actions a log tells, drawn by taking the same actions again.
+"""Frames of a run's own evaluation episodes, drawn by playing again the actions that a log holds.
 
 A layout depends on (seed, step, episode) alone, so an episode needs no policy and no model to be played again. The
 frames are written to RUN/acted, for the transcript on the run's page: LOG-00600-00002-00017.png is the frame after the
@@ -57,30 +57,30 @@ def write(run: Path) -> str:
     task = cell.names.task
     suite = cell.section("suite").of_run(seed).in_evaluation()
     drawing = cell.section("drawing") or suite.drawing()
-    told = []
+    messages = []
     for log, declared in cell.logs.items():
         if not tells_actions(declared):
             continue
-        what = f"{run}: drawing the episodes of its log {log!r}"
+        description = f"{run}: drawing the episodes of its log {log!r}"
         try:
-            episodes = reader_process.call(what, PATIENCE, drawn, run, log, declared, suite, drawing, task, seed)
+            episodes = reader_process.call(description, PATIENCE, drawn, run, log, declared, suite, drawing, task, seed)
         except UserError as error:
-            told.append(f"log {log}: no episodes drawn ({error})")
+            messages.append(f"log {log}: no episodes drawn ({error})")
             continue
         for episode in episodes:
             _save(run / ACTED, episode)
         numbers = ", ".join(str(episode.about["episode"]) for episode in episodes)
         step = f"{episodes[0].about['step']:,}" if episodes else ""
-        told.append(
+        messages.append(
             f"log {log}: episodes {numbers} of the evaluation at step {step}, in {run / ACTED}"
             if episodes
             else f"log {log}: no episodes"
         )
-    return "\n".join(told)
+    return "\n".join(messages)
 
 
 class Episode(NamedTuple):
-    """An episode of an evaluation whose actions a log tells, before it is played again."""
+    """An evaluation episode whose actions a log holds, ready to be played again."""
 
     log: str
     begun: Task
@@ -115,21 +115,21 @@ def recorded(run: Path, log: str, declared: Log, suite: Any, task: str, seed: in
     acted: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in rows_of(run, log, declared):
         acted.setdefault((row["step"], row["trial"]), []).append(row)
-    known = [(*key, bool(result["success"])) for key, result in results.items() if key in acted]
+    trials = [(*key, bool(result["success"])) for key, result in results.items() if key in acted]
     names = {name: number for number, name in enumerate(actions)}
-    found = []
-    for step, episode in shown_trials(known):
+    episodes = []
+    for step, episode in shown_trials(trials):
         begun = suite.make(task)
         begun.reset(Streams(seed).evaluation_seed(step, episode))
         rows = sorted(acted[step, episode], key=lambda row: row["first"])
-        found.append(Episode(log, begun, names, rows, results[step, episode]))
-    return found
+        episodes.append(Episode(log, begun, names, rows, results[step, episode]))
+    return episodes
 
 
 def moments(rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the steps after which an episode's frames are drawn, in order, at most `FRAMES`: its begin and its end,
-    where another sub-goal became the present one, and as far as there is room where another action was taken; in an
-    episode of few such changes others between them."""
+    """Return the steps after which an episode's frames are drawn, in order, at most `FRAMES`: its begin and end,
+    changes of the sub-goal, then changes of the action as far as there is room; with fewer than `SPREAD` of these also
+    evenly spaced steps. `rows`: the episode's rows of the log."""
     if not rows:
         return [0]
     end = rows[-1]["first"] + rows[-1]["steps"]
@@ -138,12 +138,12 @@ def moments(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     ]
     first = _thinned(sorted({0, end, *changes}), FRAMES)
     others = sorted({row["first"] for row in rows} - {*first})
-    found = {*first, *_thinned(others, FRAMES - len(first))}
-    return sorted(found | {*(_thinned(range(end + 1), SPREAD) if len(found) < SPREAD else ())})
+    chosen = {*first, *_thinned(others, FRAMES - len(first))}
+    return sorted(chosen | {*(_thinned(range(end + 1), SPREAD) if len(chosen) < SPREAD else ())})
 
 
 def _thinned(steps: Sequence[int], most: int) -> list[int]:
-    """Return at most so many of the steps, evenly chosen, with the first and the last."""
+    """Return at most `most` of the steps, evenly spaced, with the first and the last."""
     chosen = np.unique(np.linspace(0, len(steps) - 1, max(0, min(most, len(steps)))).round().astype(int))
     return [steps[index] for index in chosen.tolist()]
 
@@ -174,13 +174,13 @@ def played(episode: Episode) -> Iterator[tuple[int, Task]]:
 
 
 def _drawn(episode: Episode, draw: Drawer) -> Acted:
-    wanted, result = {*moments(episode.rows)}, episode.result
+    frame_steps, result = {*moments(episode.rows)}, episode.result
     snapshots, steps = [], 0
     for steps, task in played(episode):
-        if steps in wanted:
+        if steps in frame_steps:
             snapshots.append(task.snapshot().copy())
     name = f"{episode.log}-{result['step']:05d}-{result['episode']:05d}"
-    frames = [{"file": f"{name}-{step:05d}.png", "frame": step} for step in sorted(wanted)]
+    frames = [{"file": f"{name}-{step:05d}.png", "frame": step} for step in sorted(frame_steps)]
     about = {
         "schema": SCHEMA_VERSION, "name": name, "log": episode.log, "step": result["step"],
         "episode": result["episode"], "played": steps, "frames": frames,

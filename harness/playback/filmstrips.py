@@ -31,7 +31,7 @@ MOMENTS = 8
 CLIPS = 48
 """Maximum strips per episode; a longer episode is sampled evenly."""
 
-Shown = TypeVar("Shown")
+Sampled = TypeVar("Shown")
 
 
 class Filmstrips:
@@ -69,9 +69,9 @@ class Filmstrips:
         scores, unjudged = judging.judged(self._run, suite, names, self._seed, chosen, self._models)
         clips: list[dict[str, Any]] = []
         for clip, score in zip(chosen, scores, strict=True):
-            shown = np.unique(np.linspace(0, len(clip.snapshots) - 1, MOMENTS).round().astype(int))
+            frame_indices = np.unique(np.linspace(0, len(clip.snapshots) - 1, MOMENTS).round().astype(int))
             file = f"{name}-{clip.first:05d}.png"
-            self._save(file, strip(draw(clip.snapshots[shown])))
+            self._save(file, strip(draw(clip.snapshots[frame_indices])))
             happened = [suite.events[event] for event in np.flatnonzero(clip.events.any(0))]
             last = clip.first + len(clip.snapshots) - 1
             clips.append({"file": file, "first": clip.first, "last": last, "events": happened})
@@ -105,7 +105,7 @@ class Filmstrips:
             raise UserError(f"{self._directory / name} cannot be written ({error.strerror or error})") from None
 
 
-def _evenly(clips: Sequence[Shown]) -> list[Shown]:
-    """Return at most CLIPS of the clips, evenly spaced, with the first and the last."""
+def _evenly(clips: Sequence[Sampled]) -> list[Sampled]:
+    """Return at most `CLIPS` of the clips, evenly spaced, with the first and the last."""
     chosen = np.unique(np.linspace(0, len(clips) - 1, min(CLIPS, len(clips))).round().astype(int))
     return [clips[index] for index in chosen.tolist()]

@@ -39,18 +39,18 @@ def moments(cell: Cell) -> Array:
     task, (_, actions) = suite.make(names.task), suite.spaces(names.task)
     rng = np.random.default_rng(SEED)
     task.reset(SEED)
-    found = [task.snapshot()]
-    seen = np.zeros(len(suite.events), bool)
+    snapshots = [task.snapshot()]
+    occurred = np.zeros(len(suite.events), bool)
     done = False
     while not done:
         action = rng.integers(actions.count) if actions.discrete else rng.uniform(-1, 1, actions.shape)
         step = task.step(action)
         done = step.terminated or step.truncated
-        new = task.events() & ~seen
-        seen |= new
-        if new.any() or (done and len(found) == 1):
-            found.append(task.snapshot())
-    return np.stack(found)
+        new = task.events() & ~occurred
+        occurred |= new
+        if new.any() or (done and len(snapshots) == 1):
+            snapshots.append(task.snapshot())
+    return np.stack(snapshots)
 
 
 def strip(frames: Array) -> Array:

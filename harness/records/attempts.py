@@ -34,7 +34,8 @@ def path_of(run: Path, number: int) -> Path:
 
 
 def newest(run: Path) -> int:
-    """Return the number of a run's newest attempt, or 0. One whose files were all moved into the run is none."""
+    """Return the number of a run's newest attempt, or 0. Attempts whose files were all moved into the run do not
+    count."""
     try:
         names = [name.removeprefix(PREFIX) for name in os.listdir(run) if name.startswith(PREFIX)]
     except OSError:
@@ -46,12 +47,12 @@ def newest(run: Path) -> int:
 
 
 def _emptied(made: Path) -> bool:
-    """Return whether an attempt was moved, its run.json last, and only its directory is left."""
+    """Return whether all files of an attempt were moved into the run, so that only its directory is left."""
     return (made / BEGUN).exists() and not (made / LAST).exists()
 
 
 def remain(run: Path) -> bool:
-    """Return whether a run has attempts, or something that is left of one."""
+    """Return whether a run has attempts, or remains of one that is half made or half deleted."""
     return bool(_remains(run))
 
 
@@ -94,13 +95,13 @@ def begin(run: Path, number: int) -> Path:
 
 def allocated(directory: Path) -> int:
     """Return the bytes on disk of the files that an attempt would copy. The holes of sparse files do not count."""
-    found = 0
+    total = 0
     for place, folders, names in os.walk(directory):
         folders[:] = sorted(set(folders) - _left_out(place, folders))
         for name in set(names) - _left_out(place, names):
             with contextlib.suppress(OSError):  # it was deleted meanwhile
-                found += os.stat(os.path.join(place, name)).st_blocks * 512
-    return found
+                total += os.stat(os.path.join(place, name)).st_blocks * 512
+    return total
 
 
 def publish(run: Path, number: int, fence: Callable[[], None] = nothing) -> bool:
@@ -123,7 +124,7 @@ def publish(run: Path, number: int, fence: Callable[[], None] = nothing) -> bool
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             (made / BEGUN).touch()
         fence()
-        for path in sorted(made.iterdir(), key=lambda each: each.name == LAST):
+        for path in sorted(made.iterdir(), key=lambda file: file.name == LAST):
             if path.name != BEGUN:
                 move(path, run / path.name)
     for path in _remains(run):

@@ -1,7 +1,7 @@
 """Atomic writes of small files, so that a crash leaves either the old or the new content, and append-only logs.
 
-The files may be on a network disk, several of whose habits are met here: names that are seen late, requests that are
-repeated because their reply was lost, and file handles that became stale."""
+The files may be on a network disk, where new names appear late, requests are repeated after a lost reply, and file
+handles become stale."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def again(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return what a call returns; repeat it once if a network disk had replaced a file that it used (ESTALE)."""
+def again(call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Return the result of a call; repeat it once if a network disk had replaced a file that it used (ESTALE)."""
     try:
-        return call(*given, **named)
+        return call(*args, **named)
     except OSError as error:
         if error.errno != errno.ESTALE:
             raise
-        return call(*given, **named)
+        return call(*args, **named)
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -61,9 +61,9 @@ def read_regular(path: Path) -> bytes:
 
 
 def refresh(directory: Path) -> None:
-    """Make this machine see the names that a directory has now. A client of NFS remembers for up to a minute which
-    names there are, and which there are not, unless it sees the directory's mtime change, as by a file of its own
-    (nfs(5), "Directory entry caching"). No effect if the directory cannot be written."""
+    """Make this machine see the present names of a directory. An NFS client caches for up to a minute which names exist
+    and which do not, unless it sees the directory's mtime change, which creating a file does (nfs(5), "Directory entry
+    caching"). No effect if the directory cannot be written."""
     beside = directory / f".{uuid.uuid4().hex}"
     with suppress(OSError):
         beside.touch()
@@ -71,7 +71,8 @@ def refresh(directory: Path) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Rename a file that is this process's own. A request that is repeated since its reply was lost finds no source."""
+    """Rename a file that only this process writes. If the source is missing, a repeated request may have moved it
+    already, which counts as success."""
     try:
         os.replace(source, target)
     except FileNotFoundError:
@@ -81,7 +82,8 @@ def move(source: Path, target: Path) -> None:
 
 
 def sync(directory: Path) -> None:
-    """Flush all files below a directory, also what was written through memory maps, which closing does not flush."""
+    """Flush all files below a directory to disk, including data written through memory maps, which closing them leaves
+    unflushed."""
     for path in directory.rglob("*"):
         with suppress(OSError):
             if path.is_file():
@@ -93,7 +95,7 @@ def sync(directory: Path) -> None:
 
 
 def nothing() -> None:
-    """Where a write needs no lease."""
+    """Do nothing: the fence of a write that needs no lease."""
 
 
 def write_json(path: Path, content: Any, fence: Callable[[], None] = nothing) -> None:

@@ -38,17 +38,17 @@ def read(content: Any) -> dict[str, RecordedPart]:
         raise UserError(f"it names {len(content):,} parts; at most {MOST} are read")
     from guidebench.harness import registry  # here, since help of every command imports this module
 
-    found = {}
+    by_role = {}
     for role, entry in content.items():
-        where = f"the part in the role {str(role)[:60]!r}"
-        known = set(RecordedPart._fields)
-        if not isinstance(entry, Mapping) or not {"kind", "name"} <= set(entry) <= known:
+        subject = f"the part in the role {str(role)[:60]!r}"
+        names = set(RecordedPart._fields)
+        if not isinstance(entry, Mapping) or not {"kind", "name"} <= set(entry) <= names:
             raise UserError(
-                f"{where} is {str(entry)[:60]!r}; expected an object with {', '.join(RecordedPart._fields)}"
+                f"{subject} is {str(entry)[:60]!r}; expected an object with {', '.join(RecordedPart._fields)}"
             )
         if not all(isinstance(text, str) and text.isprintable() and len(text) <= TEXT for text in entry.values()):
-            raise UserError(f"{where} is {str(entry)[:200]!r}; expected printable text")
+            raise UserError(f"{subject} is {str(entry)[:200]!r}; expected printable text")
         if reason := registry.misnamed(role, entry["kind"]):
-            raise UserError(f"{where} is a {entry['kind'][:60]!r}: {reason}")
-        found[role] = RecordedPart(**entry)
-    return found
+            raise UserError(f"{subject} is a {entry['kind'][:60]!r}: {reason}")
+        by_role[role] = RecordedPart(**entry)
+    return by_role

@@ -38,7 +38,7 @@ from guidebench.harness.run import estimates, following, readiness, stages
 from guidebench.harness.run.journal import tidy
 from guidebench.harness.settings import show
 from guidebench.harness.texts import control_characters
-from guidebench.harness.trackers import beside
+from guidebench.harness.trackers import side_processes
 
 SHOWN = 6
 """Maximum number of changed groups of sources named in an error."""
@@ -177,7 +177,7 @@ def run(*overrides: str, **settings: Any) -> Study:
         *(f"{key}={_text(value) if key != 'seeds' else show(value)}" for key, value in settings.items()),
     ]
     planned = matrix.plan(texts)
-    with beside.beside(
+    with side_processes.run_followers(
         planned.execution.trackers, directory_of(planned), lambda line: warnings.warn(line, stacklevel=4)
     ):
         return carry_out(planned)

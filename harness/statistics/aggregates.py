@@ -61,12 +61,12 @@ def _resampled_mean(scores: Array, counts: Array) -> Array:
 
 def _resampled_median(scores: Array, counts: Array) -> Array:
     drawn = counts.astype(float)
-    found = np.empty((scores.shape[2], counts.shape[2]))
-    for index, row in enumerate(found):
+    medians = np.empty((scores.shape[2], counts.shape[2]))
+    for index, row in enumerate(medians):
         totals = np.matmul(scores[:, :, index].T[:, None], drawn)[:, 0]  # [tasks, n]
         row[:] = np.median(totals, axis=0)
-    found /= _drawn(counts) // len(counts)
-    return found
+    medians /= _drawn(counts) // len(counts)
+    return medians
 
 
 def _resampled_iqm(scores: Array, counts: Array) -> Array:
@@ -80,8 +80,8 @@ def _resampled_iqm(scores: Array, counts: Array) -> Array:
     low, high = _middle(_drawn(counts))
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, axis=0)
-    found = np.empty((scores.shape[2], counts.shape[2]))
-    for index, total in enumerate(found):
+    means = np.empty((scores.shape[2], counts.shape[2]))
+    for index, total in enumerate(means):
         column = ordered[:, index]
         total[:] = column[-1] * high - column[0] * low
         below: Array = np.zeros(counts.shape[2], np.int16 if len(values) < 2**15 else np.int32)
@@ -89,8 +89,8 @@ def _resampled_iqm(scores: Array, counts: Array) -> Array:
             below += drawn[place]
             if step > 0:
                 total -= step * np.clip(below, low, high)
-    found /= high - low
-    return found
+    means /= high - low
+    return means
 
 
 def _resampled_gap(scores: Array, counts: Array) -> Array:
@@ -151,13 +151,13 @@ def intervals(
     scores = checked(scores)
     curve = scores.reshape(*scores.shape[:2], -1)
     checkpoints = curve.shape[2]
-    found = {name: np.full((2, checkpoints), np.nan) for name in metrics}
+    bounds = {name: np.full((2, checkpoints), np.nan) for name in metrics}
     if len(scores) > 1:
         block = max(1, CHUNK_BYTES // (8 * reps * max(1, len(metrics))))
         for start in range(0, checkpoints, block):
             part = slice(start, start + block)
             resamples, times = distribution(curve[:, :, part], metrics, reps, np.random.default_rng(seed))
             for name, values in resamples.items():
-                found[name][:, part] = ends(values, level, times)
+                bounds[name][:, part] = ends(values, level, times)
     points = {name: METRICS[name].point(scores) for name in metrics}
-    return {name: Interval(point, *found[name].reshape(2, *point.shape)) for name, point in points.items()}
+    return {name: Interval(point, *bounds[name].reshape(2, *point.shape)) for name, point in points.items()}

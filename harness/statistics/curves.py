@@ -51,14 +51,14 @@ def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> Reached
     without evaluations and for shapes that do not fit.
     """
     scores = np.asarray(scores, dtype=float)
-    seen = ~np.isnan(scores)
-    checked(np.where(seen, scores, 0.0), "[runs, tasks, checkpoints]")
+    is_evaluated = ~np.isnan(scores)
+    checked(np.where(is_evaluated, scores, 0.0), "[runs, tasks, checkpoints]")
     steps = _checked_steps(steps, scores)
-    if not seen[:, :, 0].all() or (seen[:, :, 1:] > seen[:, :, :-1]).any():
+    if not is_evaluated[:, :, 0].all() or (is_evaluated[:, :, 1:] > is_evaluated[:, :, :-1]).any():
         raise ValueError("scores hold NaN before an evaluation; expected each run's evaluations without a gap")
-    met = seen & (scores >= threshold)
+    met = is_evaluated & (scores >= threshold)
     first = steps[met.argmax(axis=2)]
-    return Reached(np.where(met.any(axis=2), first, np.inf), steps[seen.sum(axis=2) - 1])
+    return Reached(np.where(met.any(axis=2), first, np.inf), steps[is_evaluated.sum(axis=2) - 1])
 
 
 def survival(reached: Reached, reps: int = REPS, seed: int = 0, level: float = LEVEL) -> Survival:
@@ -91,11 +91,11 @@ def _summary(reached: Reached, counts: Array) -> Array:
     leaving = np.add.reduceat(drawn, starts, axis=0)
     arriving = np.add.reduceat(drawn * np.isfinite(step[order])[:, None], starts, axis=0)
     at_risk = len(step) - np.cumsum(leaving, axis=0) + leaving
-    left = np.cumprod(1 - arriving / np.maximum(at_risk, 1), axis=0)
-    below = left <= 0.5 + _ROUNDING
+    surviving = np.cumprod(1 - arriving / np.maximum(at_risk, 1), axis=0)
+    below = surviving <= 0.5 + _ROUNDING
     median = np.where(below.any(axis=0), times[below.argmax(axis=0)], np.inf)
     spans = np.diff(times, prepend=0.0, append=last.max())
-    area = spans[0] + spans[1:] @ left
+    area = spans[0] + spans[1:] @ surviving
     return np.stack([arriving.sum(axis=0) / len(step), median, area])
 
 

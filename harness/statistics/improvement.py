@@ -55,20 +55,20 @@ def improvements(
     pairs = {(first, second): checked_pair(tables[first], tables[second]) for first, second in combinations(tables, 2)}
     streams = {name: np.random.default_rng(name_seed(name, seed)) for name in tables}
     values: dict[tuple[str, str], list[Array]] = {pair: [] for pair in pairs}
-    for size in chunks(reps, sum(each.size for each in tables.values())):
-        counts = {name: drawn(len(each), each.shape[1], size, streams[name]) for name, each in tables.items()}
+    for size in chunks(reps, sum(table.size for table in tables.values())):
+        counts = {name: drawn(len(table), table.shape[1], size, streams[name]) for name, table in tables.items()}
         for (first, second), (ours, theirs) in pairs.items():
             values[first, second].append(_improvement(ours, theirs, counts[first], counts[second]))
-    found = {}
+    by_pair = {}
     for (first, second), (ours, theirs) in pairs.items():
-        once = [np.ones((each.shape[1], len(each), 1), np.uint8) for each in (ours, theirs)]
+        once = [np.ones((table.shape[1], len(table), 1), np.uint8) for table in (ours, theirs)]
         estimate = _improvement(ours, theirs, *once)[0]
         low = high = np.asarray(np.nan)
         if min(len(ours), len(theirs)) > 1:
             low, high = ends(np.concatenate(values[first, second]), level)
-        found[first, second] = Interval(estimate, low, high)
-        found[second, first] = Interval(1 - estimate, 1 - high, 1 - low)
-    return found
+        by_pair[first, second] = Interval(estimate, low, high)
+        by_pair[second, first] = Interval(1 - estimate, 1 - high, 1 - low)
+    return by_pair
 
 
 def _improvement(first: Array, second: Array, ours: Array, theirs: Array) -> Array:

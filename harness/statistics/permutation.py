@@ -90,7 +90,7 @@ def relabellings(n: int, m: int, tasks: int = 1) -> Relabellings:
     for index, subset in enumerate(combinations(range(n + m), n)):
         subsets[list(subset), index] = 1
     choices = np.indices((subsets.shape[1],) * tasks).reshape(tasks, -1)
-    return Relabellings(np.stack([subsets[:, own] for own in choices]), True)
+    return Relabellings(np.stack([subsets[:, choice] for choice in choices]), True)
 
 
 def p_of_means(first: Array, second: Array) -> Array:
@@ -149,8 +149,8 @@ def _of_means(first: Array, second: Array, level: float) -> tuple[float, float]:
     n, m, tasks = len(first), len(second), first.shape[1]
     gaps, _ = _differences(first, second, "mean")
     labels = relabellings(n, m, tasks).first
-    kept = labels[:, :n].sum(axis=1, dtype=float)  # [tasks, relabellings]
-    share = (kept / n - (n - kept) / m).mean(axis=0)
+    unmoved = labels[:, :n].sum(axis=1, dtype=float)  # [tasks, relabellings]
+    share = (unmoved / n - (n - unmoved) / m).mean(axis=0)
     rest = gaps - share * gaps[0]
     needed = ceil((1 - level) * len(gaps) - ROUNDING)
     ends = []

@@ -65,7 +65,7 @@ def unknown(n: int, m: int, tasks: int = 1) -> str:
 
 
 def _over_tasks(first: Array, second: Array, level: float) -> float:
-    """Return the same of scores [n, tasks] and [m, tasks]."""
+    """Return `seeds_needed` for scores [n, tasks] and [m, tasks] of several tasks."""
     tasks = first.shape[1]
     studies = max(LEAST_STUDIES, STUDIES_OVER_TASKS // tasks)
     middle = (first.mean(axis=0) + second.mean(axis=0)) / 2
@@ -137,8 +137,8 @@ def _exact(first: Array, second: Array, runs: int, level: float) -> float:
     """Return the share of studies whose first `runs` seeds a side differ by the exact test."""
 
     def rejected(studies: slice) -> int:
-        found = permutation.p_of_means(first[:runs, studies], second[:runs, studies])
-        return int(np.count_nonzero(rejects(found, level)))
+        p_values = permutation.p_of_means(first[:runs, studies], second[:runs, studies])
+        return int(np.count_nonzero(rejects(p_values, level)))
 
     screened = rejected(slice(_SCREENED))
     if screened < _HOPELESS * _SCREENED:

@@ -427,7 +427,7 @@ def test_a_scheduler_that_says_that_a_holder_has_ended_spares_the_watching(disk:
     with pytest.raises(Held):
         Lease(tmp_path, "run").acquire(abandoned=True)
     disk.now += EXPIRES
-    disk._patch.setattr(leases, "_seen", {})  # another process
+    disk._patch.setattr(leases, "_last_tokens", {})  # another process
     began, lease = disk.now, Lease(tmp_path, "run")
     lease.acquire(abandoned=True)
     assert lease.attempt == 2 and disk.now == began
