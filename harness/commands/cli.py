@@ -93,10 +93,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away
         return 0
     except OSError as error:
-        told = of_system(error)
-        if not told:
+        message = of_system(error)
+        if not message:
             raise
-        print(f"bench: {told}", file=sys.stderr)
+        print(f"bench: {message}", file=sys.stderr)
         return 2
     finally:
         warnings.formatwarning = before
@@ -105,15 +105,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def helps(width: int) -> dict[str, str]:
     """Return command -> help text, wrapped at `width` columns: `bench` first, then each command and its subcommands."""
     parser, _, commands = _parser([])
-    found = {"bench": parser}
+    parsers = {"bench": parser}
     for name, command in commands.items():
-        found[f"bench {name}"] = command
+        parsers[f"bench {name}"] = command
         for action in command._actions:
             if isinstance(action, argparse._SubParsersAction):
-                found |= {f"bench {name} {sub}": each for sub, each in action.choices.items()}
-    for each in found.values():
-        each.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, width=width)
-    return {name: each.format_help() for name, each in found.items()}
+                parsers |= {f"bench {name} {sub}": subparser for sub, subparser in action.choices.items()}
+    for subparser in parsers.values():
+        subparser.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, width=width)
+    return {name: subparser.format_help() for name, subparser in parsers.items()}
 
 
 def _unknown_command(word: str, rest: Sequence[str]) -> UserError:
@@ -200,23 +200,25 @@ def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         near = [option for option in options if option.removeprefix("--").replace("-", "") == plain]
         near = near or close(name, options)[:1]
         if settings and not near and re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)*", key):
-            given = value if assigned else next((text for text in following if not re.search("^-|=", text)), "…")
+            value_text = value if assigned else next((text for text in following if not re.search("^-|=", text)), "…")
             from guidebench.harness.plan import grammar, unknown_words
 
             if "." not in key and key not in (words_of_commands := grammar.keys()):
-                raise unknown_words.key(key, [given], words_of_commands, [], "setting")
-            raise UserError(f"settings are no options; write {key}={given} instead of {name}")
-        known = ", ".join(sorted(option for option in options if option.startswith("--")))
-        raise UserError(f"unknown option {name!r}{f'; did you mean {near[0]!r}?' if near else ''} (known: {known})")
+                raise unknown_words.key(key, [value_text], words_of_commands, [], "setting")
+            raise UserError(f"settings are no options; write {key}={value_text} instead of {name}")
+        option_names = ", ".join(sorted(option for option in options if option.startswith("--")))
+        raise UserError(
+            f"unknown option {name!r}{f'; did you mean {near[0]!r}?' if near else ''} (known: {option_names})"
+        )
 
 
 def _options(parser: argparse.ArgumentParser) -> set[str]:
     """Return every option of a command and of its subcommands."""
-    found = set(parser._option_string_actions)
+    options = set(parser._option_string_actions)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found = found.union(*map(_options, action.choices.values()))
-    return found
+            options = options.union(*map(_options, action.choices.values()))
+    return options
 
 
 def plugged() -> list[EntryPoint]:

@@ -53,12 +53,12 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.playback import acted_frames, filmstrips, gallery, reevaluation
 
     chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
-    given = {name.removeprefix("models."): chosen.pop(name) for name in [*chosen] if name.startswith("models.")}
+    model_words = {name.removeprefix("models."): chosen.pop(name) for name in [*chosen] if name.startswith("models.")}
     extra = sorted(set(chosen) - {"suite", "task"})
-    if extra or len(chosen) + len(given) != len(args.overrides):
+    if extra or len(chosen) + len(model_words) != len(args.overrides):
         wrong = extra[0] if extra else next(text for text in args.overrides if "=" not in text)
         raise UserError(f"{wrong!r}: only suite=…, task=… and models.… can be given to `bench eval`")
-    plain = grammar.single([f"{name}={value}" for name, value in given.items()]) if given else {}
+    plain = grammar.single([f"{name}={value}" for name, value in model_words.items()]) if model_words else {}
     models = settings.build(Models, {"mode": "replay", **plain}, "models")
     if args.episodes < 1:
         raise UserError(f"--episodes {args.episodes}: at least 1")
@@ -68,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
     if args.video:
         recordings.append(reevaluation.Film(args.video, args.video_episodes))
     if args.frames:
-        if told := acted_frames.write(args.run):  # before the play, which may lack answers of a model
-            print(told, file=sys.stderr if args.json else sys.stdout)
+        if message := acted_frames.write(args.run):  # before the play, which may lack answers of a model
+            print(message, file=sys.stderr if args.json else sys.stdout)
         recordings.append(filmstrips.Filmstrips(args.run, args.seed, models))
     spoken, drawn = gallery.write_spoken(args.run) if args.gallery else None, None  # likewise
     if spoken:
@@ -120,4 +120,4 @@ def run(args: argparse.Namespace) -> int:
                 print(recording.message)
     if drawn is not None and (drawn.empty or args.json):
         print(drawn.message, file=sys.stderr)
-    return 1 if any(each.empty for each in (spoken, drawn) if each is not None) else 0
+    return 1 if any(outcome.empty for outcome in (spoken, drawn) if outcome is not None) else 0

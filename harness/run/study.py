@@ -40,7 +40,7 @@ from guidebench.harness.settings import show
 from guidebench.harness.texts import control_characters
 from guidebench.harness.trackers import side_processes
 
-SHOWN = 6
+MOST_NAMED = 6
 """Maximum number of changed groups of sources named in an error."""
 
 
@@ -103,15 +103,15 @@ def directory_of(plan: Plan) -> Path:
 def name_of(plan: Plan) -> str:
     """Return the name of the study already in the directory, else that of the plan."""
     directory = directory_of(plan)
-    known = StudyDirectory(directory).read() if (directory / "study.json").exists() else {}
-    return str(known.get("study", plan.name))
+    study_record = StudyDirectory(directory).read() if (directory / "study.json").exists() else {}
+    return str(study_record.get("study", plan.name))
 
 
 def carry_out(
     plan: Plan, watch: Callable[[Event], None] = lambda event: None, begin: Callable[[], None] = lambda: None
 ) -> Study:
-    """Train every unfinished run of `plan`; finished runs are not changed. `begin` is called when nothing is known to
-    be missing and nothing is written yet; what it raises ends the command."""
+    """Train every unfinished run of `plan`; finished runs are not changed. `begin` is called after the checks for
+    missing requirements and before any file is written; an error that it raises ends the command."""
     directory = directory_of(plan)
     study = StudyDirectory(directory)
     if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
@@ -262,8 +262,8 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
 
 
 def _complete(home: Path, cell: Cell, keep_replay: bool) -> None:
-    """Delete what only training needed of a finished run, and move the run to where it belongs, unless a worker holds
-    it, which does so."""
+    """Delete the files of a finished run that only training needs, and move its attempt into place. Do nothing if a
+    worker holds the run, since the worker does both itself."""
     lease = Lease(home, "run")
     with suppress(Held, Fenced):
         lease.acquire()
@@ -303,8 +303,8 @@ def _check_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"output={directory} is a file; name a directory")
     foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
-    own = keeping.folder(directory)  # may exist before study.json, with the cost of a first call
-    if foreign and any(not path.name.startswith(".") and path != own for path in directory.iterdir()):
+    calls_folder = keeping.folder(directory)  # may exist before study.json, with the cost of a first call
+    if foreign and any(not path.name.startswith(".") and path != calls_folder for path in directory.iterdir()):
         raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
 
 
@@ -336,35 +336,37 @@ def _check_sources(plan: Plan, study: StudyDirectory) -> None:
             continue
         begun = content.get("provenance", {})
         if "sources" in begun:
-            found = differing(begun["sources"], now.of(cell.names))
+            groups = differing(begun["sources"], now.of(cell.names))
         else:
-            found = [] if begun.get("commit", head) == head else [f"commit {head[:10] or 'unknown'}"]
-        for group in found:
+            groups = [] if begun.get("commit", head) == head else [f"commit {head[:10] or 'unknown'}"]
+        for group in groups:
             changed.setdefault(group, []).append(content.get("status", "waiting"))
             commits.add(begun.get("commit", "")[:10] or "unknown")
     if changed:
         statuses = max(changed.values(), key=len)
         counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
-        shown = ", ".join(list(changed)[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
-        where = shlex.quote(str(study.path))
+        named = ", ".join(list(changed)[:MOST_NAMED]) + (
+            f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+        )
+        path = shlex.quote(str(study.path))
         raise UserError(
-            f"{study.path} holds runs ({counts}) that were made by other code than the current one: {shown} changed "
+            f"{study.path} holds runs ({counts}) that were made by other code than the current one: {named} changed "
             f"since commit {', '.join(sorted(commits))}. Choose one:\n"
             f"  output=…              train all runs again, in another directory\n"
             f"  mixed_commits=true    keep these runs and train the missing ones with the current code\n"
-            f"  neither               only report these runs: bench report {where}; or undo the change"
+            f"  neither               only report these runs: bench report {path}; or undo the change"
         )
 
 
 def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
     """Raise UserError if a cell belongs to another matrix in the directory, which the new one would replace."""
-    known = study.read()["cells"] if (study.path / "study.json").exists() else {}
+    recorded_cells = study.read()["cells"] if (study.path / "study.json").exists() else {}
     for cell in plan.trained:
-        here, there = (entry.get("matrix") for entry in (plan.place(cell), known.get(cell.id, {})))
-        if here and there and any(here[key] != there[key] for key in ("kind", "reference")):
+        planned, earlier = (entry.get("matrix") for entry in (plan.place(cell), recorded_cells.get(cell.id, {})))
+        if planned and earlier and any(planned[key] != earlier[key] for key in ("kind", "reference")):
             raise UserError(
-                f"{cell.directory} is {there['name']!r} in the {there['kind']} matrix of {study.path}, which would "
-                f"lose it to this command's {here['kind']} matrix, in which it is {here['name']!r}; "
+                f"{cell.directory} is {earlier['name']!r} in the {earlier['kind']} matrix of {study.path}, which would "
+                f"lose it to this command's {planned['kind']} matrix, in which it is {planned['name']!r}; "
                 f"choose another output=…"
             )
 
@@ -376,15 +378,15 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
         cell = cells[job.cell["cell"]]
         count = cell.section("training").demonstrations
 
-        def tell(found: int, attempts: int, job: Job = job, count: int = count) -> None:
-            watch(Event(job, "demonstrations", {"found": found, "count": count, "attempts": attempts}))
+        def tell(successes: int, attempts: int, job: Job = job, count: int = count) -> None:
+            watch(Event(job, "demonstrations", {"found": successes, "count": count, "attempts": attempts}))
 
         digests: dict[Any, str] = {}
         for seed in plan.seeds:
-            what = demonstrations.spec(cell, seed)
-            if what not in digests:
-                digests[what] = demonstrations.prepare(cell, seed, tell).digest
-            digest = digests[what]
+            spec = demonstrations.spec(cell, seed)
+            if spec not in digests:
+                digests[spec] = demonstrations.prepare(cell, seed, tell).digest
+            digest = digests[spec]
             begun = study.run(cell.directory, seed).read().get("provenance", {}).get("demonstrations", digest)
             if begun != digest:
                 raise UserError(
@@ -397,11 +399,11 @@ def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str,
     """Gather the datasets of runs before workers need them; return cell -> maximum number of transitions per run. Raise
     UserError if a run of a cell began with others."""
     cells = {cell.id: cell for cell in plan.trained}
-    found = {}
+    lengths = {}
     for name in dict.fromkeys(job.cell["cell"] for job in jobs):
         cell = cells[name]
-        known = datasets.summaries(cell, plan.seeds)
-        for seed, (digests, _) in known.items():
+        summaries = datasets.summaries(cell, plan.seeds)
+        for seed, (digests, _) in summaries.items():
             begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
             for role, digest in digests.items():
                 if begun.get(role) != digest:
@@ -409,47 +411,47 @@ def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str,
                         f"seed {seed} of {cell.directory} in {study.path} began with another dataset {role!r} "
                         f"({str(begun.get(role))[:10]}) than the present one ({digest[:10]}): choose another output=…"
                     )
-        found[name] = max(given.length for given in known.values())
-    return found
+        lengths[name] = max(summary.length for summary in summaries.values())
+    return lengths
 
 
 def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
     """Raise UserError if a part could not work later in its run (`AskingPart.ready`). Runs with a directory were
     checked when they began."""
     cells = {cell.id: cell for cell in plan.trained}
-    asked = set()
+    checked = set()
     for job in jobs:
         cell = cells[job.cell["cell"]]
-        there = config.cell_view(cell)
+        view = config.cell_view(cell)
         for seed in (seed for seed in job.seeds if not study.run(cell.directory, seed).path.exists()):
-            suite = there.suite.of_run(seed)
-            for part in (part for part in there.parts.values() if isinstance(part, AskingPart)):
-                if (cell.id, suite, part) not in asked:
-                    asked.add((cell.id, suite, part))
-                    part.ready(replace(there, parts={**there.parts, "suite": suite}))
+            suite = view.suite.of_run(seed)
+            for part in (part for part in view.parts.values() if isinstance(part, AskingPart)):
+                if (cell.id, suite, part) not in checked:
+                    checked.add((cell.id, suite, part))
+                    part.ready(replace(view, parts={**view.parts, "suite": suite}))
 
 
 def _check_stages(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
     """Raise UserError if the policy of a pre-training stage does not fit the runs that begin from it, or is not the one
     from which a run has begun."""
-    wanted = {job.cell["cell"] for job in jobs}
+    unfinished = {job.cell["cell"] for job in jobs}
     for cell in (cell for cell in plan.trained if cell.stage):
-        if told := next(filter(None, (stages.changed(cell, study, seed) for seed in plan.seeds)), ""):
-            raise UserError(told)
-        if cell.id in wanted:
+        if reason := next(filter(None, (stages.changed(cell, study, seed) for seed in plan.seeds)), ""):
+            raise UserError(reason)
+        if cell.id in unfinished:
             stages.check(cell)
 
 
-def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, given: Mapping[str, int]) -> None:
+def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, transitions: Mapping[str, int]) -> None:
     """Raise UserError if the disk cannot hold the rings of concurrent jobs, less what they hold already. A run that
-    another machine had goes on in a copy of its files. `given`: cell -> transitions of its datasets."""
+    another machine had goes on in a copy of its files. `transitions`: cell -> transitions of its datasets."""
     cells = {cell.id: cell for cell in plan.trained}
     study = StudyDirectory(directory)
     needs = []
     for job in jobs:
         cell = cells[job.cell["cell"]]
-        whole = ring_bytes(cell, given[cell.id])
-        needs.append(sum(_room(study.run(cell.directory, seed), whole) for seed in job.seeds))
+        ring = ring_bytes(cell, transitions[cell.id])
+        needs.append(sum(_room(study.run(cell.directory, seed), ring) for seed in job.seeds))
     needed, free = sum(sorted(needs, reverse=True)[:places]), shutil.disk_usage(directory).free
     if needed > free:
         raise UserError(
@@ -470,18 +472,18 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     _settle(plan, StudyDirectory(directory))
     unfinished = {job.cell["cell"] for job in jobs}
     readiness.consultable(plan.execution.models, [cell for cell in plan.trained if cell.id in unfinished])
-    asked = {
+    models = {
         (part.kind, part.role, model): model
         for cell in plan.trained
         if cell.id in unfinished
         for part in cell.models
         if keeping.recorded(model := cell.section(part.role))
     }
-    for (kind, role, _), model in asked.items():
+    for (kind, role, _), model in models.items():
         for reason in keeping.unready(plan.execution.models, [model]):
             raise UserError(in_role(reason, kind, role))
     runs = [f"{job.cell['cell']}/{seed}" for job in jobs for seed in job.seeds]
-    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()], runs)
+    keeping.check(plan.execution.models, keeping.folder(directory), [*models.values()], runs)
 
 
 def _settle(plan: Plan, study: StudyDirectory) -> None:
@@ -504,14 +506,14 @@ def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watc
     if not plan.execution.models.budgeted or plan.execution.models.mode == "replay":
         return
     cells = {cell.id: cell for cell in plan.trained}
-    left: dict[str, float] = {}
+    remaining: dict[str, float] = {}
     for job in jobs:
         cell = cells[job.cell["cell"]]
         steps = [int(study.run(cell.directory, seed).read().get("step", 0)) for seed in job.seeds]
-        left[cell.id] = left.get(cell.id, 0.0) + sum(1 - step / cell.steps for step in steps)
-    needed = estimates.all_questions((cells[name], runs) for name, runs in left.items())
-    if said := keeping.shortfall(plan.execution.models, keeping.folder(study.path), needed):
-        watch(Event(jobs[0], "notice", {"error": said}))
+        remaining[cell.id] = remaining.get(cell.id, 0.0) + sum(1 - step / cell.steps for step in steps)
+    needed = estimates.all_questions((cells[name], runs) for name, runs in remaining.items())
+    if warning := keeping.shortfall(plan.execution.models, keeping.folder(study.path), needed):
+        watch(Event(jobs[0], "notice", {"error": warning}))
 
 
 def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watch: Callable[[Event], None]) -> None:
@@ -519,7 +521,7 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
     from guidebench.harness.models import contact
 
     first = {job.cell["cell"]: job for job in reversed(jobs)}
-    asked = {
+    jobs_by_call = {
         contact.Asked(part.role, part.kind, cell.section(part.role)): first[cell.id]
         for cell in reversed(plan.trained)
         if cell.id in first
@@ -527,27 +529,27 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
         if keeping.recorded(cell.section(part.role))
     }
 
-    def tell(each: contact.Asked, said: str) -> None:
-        watch(Event(asked[each], "notice", {"error": said}))
+    def tell(call: contact.Asked, message: str) -> None:
+        watch(Event(jobs_by_call[call], "notice", {"error": message}))
 
     contact.check(
-        asked, plan.execution.models, keeping.folder(directory), device, tell, _shared(plan, directory),
+        jobs_by_call, plan.execution.models, keeping.folder(directory), device, tell, _shared(plan, directory),
         plan.execution.silent_after,
     )  # fmt: skip
 
 
-def ring_bytes(cell: Cell, given: int = 0) -> int:
-    """Return the maximum bytes of one run's stored transitions on disk, with datasets of `given` transitions (without
-    the first frame stacks and last observations of episodes)."""
+def ring_bytes(cell: Cell, dataset_transitions: int = 0) -> int:
+    """Return the maximum bytes of one run's stored transitions on disk, with datasets of `dataset_transitions`
+    transitions (without the first frame stacks and last observations of episodes)."""
     place = config.cell_view(cell)
     observations, actions = place.observations, place.actions
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     parts = observations.parts.values() or (observations,)
-    seen = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in parts)
-    per_slot = seen + action + 7
+    observation_bytes = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in parts)
+    per_slot = observation_bytes + action + 7
     asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
     per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
     now = answering.consulted(cell.names.parts)
     declared = arrays.every(cell.names.parts, place)
-    per_slot += sum(each.bytes for each in declared if each.role not in now)  # in late columns
-    return int(min(ring_slots(cell), most_stored(cell, given)) * per_slot)
+    per_slot += sum(declaration.bytes for declaration in declared if declaration.role not in now)  # in late columns
+    return int(min(ring_slots(cell), most_stored(cell, dataset_transitions)) * per_slot)

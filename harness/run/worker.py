@@ -106,23 +106,23 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         except Held as held:
             refused.append(held)
         except Exception as error:
-            told = _lacking(error, group)
-            if told and len(seeds) > 1:
-                raise Full(told, -(-len(seeds) // 2)) from error
-            errors.append(UserError(told) if told else error)
+            message = _lacking(error, group)
+            if message and len(seeds) > 1:
+                raise Full(message, -(-len(seeds) // 2)) from error
+            errors.append(UserError(message) if message else error)
     if errors:
         raise errors[0]
     if refused and not trained:
         raise refused[0]
-    for each in refused:
-        tell({"event": "notice", "error": str(each)})
+    for refusal in refused:
+        tell({"event": "notice", "error": str(refusal)})
 
 
 class Full(Exception):
     """More seeds were trained at the same time than fit into the memory."""
 
-    def __init__(self, told: str, pack: int) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, pack: int) -> None:
+        super().__init__(message)
         self.pack = pack
         """Number of seeds to try next."""
 
@@ -142,8 +142,8 @@ def _groups(job: Job, cell: Cell) -> list[tuple[int, ...]]:
         import torch
 
         if (need := memory.needed(cell, torch.cuda.get_device_name(0))) is not None:
-            free, whole = torch.cuda.mem_get_info()
-            part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * whole)
+            free, total = torch.cuda.mem_get_info()
+            part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * total)
             pack = memory.fitting(need, min(free, part), most)
     return [
         tuple(seeds[first : first + pack]) for seeds in at_step.values() for first in range(0, len(seeds), pack)
@@ -169,41 +169,41 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
         return stop() or journal.lost
 
     try:
-        found = resume_point(journal.runs)
-        for run, checkpoint in zip(journal.runs, found, strict=True):
+        latest = resume_point(journal.runs)
+        for run, checkpoint in zip(journal.runs, latest, strict=True):
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
         # A run that continues has its demonstrations in the ring already.
-        begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
-        given = datasets.summaries(cell, job.seeds) if found[0] is None else {}
+        begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if latest[0] is None else []
+        summaries = datasets.summaries(cell, job.seeds) if latest[0] is None else {}
         build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
         agent: Agent = build.parts["agent"].spawn(build)
         pretrained = []
-        if cell.stage and found[0] is None:
+        if cell.stage and latest[0] is None:
             pretrained = stages.begin(cell, agent, StudyDirectory(Path(job.directory)), job.seeds)
         origin = provenance(job.device, cell)
         for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
-            begun = run.read() if found[0] is not None else {}
-            shown: dict[str, Any] = {}
+            begun = run.read() if latest[0] is not None else {}
+            digests: dict[str, Any] = {}
             if begins and begins[row].episodes:
-                shown["demonstrations"] = begins[row].digest
-            if given and given[seed].digests:
-                shown["datasets"] = dict(given[seed].digests)
+                digests["demonstrations"] = begins[row].digest
+            if summaries and summaries[seed].digests:
+                digests["datasets"] = dict(summaries[seed].digests)
             if pretrained:
-                shown["pretraining"] = pretrained[row]
+                digests["pretraining"] = pretrained[row]
             before = begun.get("provenance")
             run.update(
-                status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
-                provenance=_continued(before, origin) if before else {**origin, **shown}, success=begun.get("success"),
+                status="running", seed=seed, step=latest[0].step if latest[0] else 0, steps=cell.steps, error=None,
+                provenance=_continued(before, origin) if before else {**origin, **digests}, success=begun.get("success"),
             )  # fmt: skip
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
-        beside = env_workers.processes(job, cell, found[0].step if found[0] else 0)
+        beside = env_workers.processes(job, cell, latest[0].step if latest[0] else 0)
         stepping = EnvWorkers(beside, job.silent_after, stopping)
         training = stepping if env_workers.spread(job) else EnvWorkers(0)
         tasks: list[Task] = [training.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
-        asked = asking.asked_of(cell, agent)
-        for roles in asking.sharing(cell, asked):
+        question_roles = asking.asked_of(cell, agent)
+        for roles in asking.sharing(cell, question_roles):
             backend = asking.backend_of(roles, job, cell, build, stopping)
             backends |= dict.fromkeys(roles, backend)
         every, now = asking.asks_of(backends, job, cell), cell.consulted
@@ -222,13 +222,13 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
             consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stopping,
-            demonstrations=demonstrations.beside([each.episodes for each in begins]), datasets=fed,
+            demonstrations=demonstrations.beside([demonstration.episodes for demonstration in begins]), datasets=fed,
         )  # fmt: skip
-        if found[0] is not None:
-            for number, checkpoint in enumerate(found):
+        if latest[0] is not None:
+            for number, checkpoint in enumerate(latest):
                 assert checkpoint is not None
                 loop.load_state(number, checkpoint.state["loop"])
-        offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
+        offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in latest]
         starts = max((build.parts[part.role].learning_starts for part in cell.names.of("learner")), default=1)
         journal.open(offsets, loop.step, asking.distinct(backends), learning_begins(phases, starts))
         if threading.current_thread() is threading.main_thread():
@@ -237,7 +237,7 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
         tell({"event": "started", "step": loop.step, "seeds": job.seeds})
         try:
             new = [row for row, written in enumerate(offsets) if not written.get("probes")]
-            judge = cell.judge if cell.judge in asked else ""
+            judge = cell.judge if cell.judge in question_roles else ""
             probes.describe(new, backends.get(judge), stopping, judge)
             loop.run()
         except Stopped as stopped:
@@ -247,7 +247,7 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             _close(backend, journal)  # calls under way are recorded, so that the ledger counts them
         journal.finish(agent, loop.accounts)
         # A resumed run, or one to which idle cores happened to help, is no measure of the duration of another.
-        if found[0] is None and (env_workers.spread(job) or not stepping.processes):
+        if latest[0] is None and (env_workers.spread(job) or not stepping.processes):
             how = estimates.Setup(len(job.seeds), job.device, len(stepping.processes))
             judging = sum(backend.seconds for backend in asking.distinct(backends))
             estimates.record_run(cell, how, loop.clock, judging, stepping.processor_seconds)
@@ -270,15 +270,15 @@ def _limit_gpu(job: Job) -> None:
 
     if not torch.cuda.is_available():
         raise Unusable(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
-    whole = torch.cuda.get_device_properties(0).total_memory / 2**20
+    total_mib = torch.cuda.get_device_properties(0).total_memory / 2**20
     share = job.gpu_share
     if job.gpu_memory is not None:
-        if job.gpu_memory > whole * share:
+        if job.gpu_memory > total_mib * share:
             raise Unusable(
-                f"the GPU here has {whole:,.0f} MiB, of which a share of {share:g} is less than the {job.gpu_memory:,} "
-                f"MiB of launcher.gpu_memory; lower it, or raise launcher.gpus"
+                f"the GPU here has {total_mib:,.0f} MiB, of which a share of {share:g} is less than the "
+                f"{job.gpu_memory:,} MiB of launcher.gpu_memory; lower it, or raise launcher.gpus"
             )
-        share = job.gpu_memory / whole
+        share = job.gpu_memory / total_mib
     if share < 1:
         torch.cuda.set_per_process_memory_fraction(share)
 
@@ -290,10 +290,10 @@ def _checked(job: Job) -> Cell:
         cell = recorded(job.cell)
     except UserError as error:
         raise (Unusable(f"this machine lacks a part: {error}") if job.code else error) from None
-    here = code(cell.names) if job.code else {}
-    if changed := differing(job.code, here):
+    present = code(cell.names) if job.code else {}
+    if changed := differing(job.code, present):
         versions = [
-            f"{name} {here.get(name, 'missing')} instead of {job.code.get(name, 'none')}" if " " in name else name
+            f"{name} {present.get(name, 'missing')} instead of {job.code.get(name, 'none')}" if " " in name else name
             for name in changed
         ]
         raise Unusable(
@@ -324,7 +324,7 @@ def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[
     """Take the leases of the job's runs; return seed -> directory and lease, without runs that another worker has
     finished or trains. Raise Held if others train all that is left."""
     study = StudyDirectory(Path(job.directory))
-    found: dict[int, tuple[RunDirectory, Lease]] = {}
+    runs_by_seed: dict[int, tuple[RunDirectory, Lease]] = {}
     refused = []
     began = time.monotonic()
     holders = {seed: leases.holder(study.run(cell.directory, seed).home) for seed in job.seeds}  # watched from now on
@@ -338,35 +338,35 @@ def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[
                 refused.append(reason)
                 continue
             run = study.run(cell.directory, seed)  # as the holder before left it
-            found[seed] = run, lease
+            runs_by_seed[seed] = run, lease
             if run.status == "finished":
                 run.publish(lease)
                 lease.release()
-                del found[seed]
+                del runs_by_seed[seed]
             else:
                 run.begin(lease)
     except BaseException:
-        for _, lease in found.values():
+        for _, lease in runs_by_seed.values():
             lease.release()
         raise
-    if refused and not found:
+    if refused and not runs_by_seed:
         raise refused[0]
-    for each in refused:
-        tell({"event": "notice", "error": str(each)})
-    return found
+    for refusal in refused:
+        tell({"event": "notice", "error": str(refusal)})
+    return runs_by_seed
 
 
 def _as_begun(journal: RunJournal, role: str, load: Callable[[], list[Dataset]]) -> list[Dataset]:
     """Return each seed's dataset in a role. Raise UserError if it is not the one that the run began with."""
-    found = load()
-    for run, dataset in zip(journal.runs, found, strict=True):
+    seed_datasets = load()
+    for run, dataset in zip(journal.runs, seed_datasets, strict=True):
         begun = (run.read().get("provenance") or {}).get("datasets", {}).get(role, dataset.digest)
         if begun != dataset.digest:
             raise UserError(
                 f"{run.path} began with another dataset {role!r} ({begun[:10]}) than the present one "
                 f"({dataset.digest[:10]}); restore its files, or delete the run's directory"
             )
-    return found
+    return seed_datasets
 
 
 def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
@@ -524,9 +524,9 @@ def _carry_out(
     except Full as fewer:
         if stop():
             return EXIT_STOPPED, "stopped", ""
-        told = f"{fewer}; the worker goes on with {count(fewer.pack, 'seed')} at a time"
-        print(told, file=sys.stderr, flush=True)
-        tell({"event": "notice", "error": told})
+        text = f"{fewer}; the worker goes on with {count(fewer.pack, 'seed')} at a time"
+        print(text, file=sys.stderr, flush=True)
+        tell({"event": "notice", "error": text})
         try:
             again(replace(job, pack=fewer.pack))
         except OSError:
@@ -544,12 +544,12 @@ def _carry_out(
     except UserError as error:
         return EXIT_USER_ERROR, "error", str(error)
     except OSError as error:
-        if told := of_system(error):
-            return EXIT_USER_ERROR, "error", told
+        if text := of_system(error):
+            return EXIT_USER_ERROR, "error", text
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     except Exception as error:
-        if told := _lacking(error, replace(job, seeds=job.seeds[:1])):  # before any seed began
-            return EXIT_USER_ERROR, "error", told
+        if text := _lacking(error, replace(job, seeds=job.seeds[:1])):  # before any seed began
+            return EXIT_USER_ERROR, "error", text
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     return 0, "finished", ""
 
@@ -577,13 +577,13 @@ def _lacking(error: Exception, job: Job) -> str:
     more = re.search(r"ried to allocate ([\d.]+ \w+)", str(error))
     needed = size(held) + (f" and another {more[1]}" if more else "")
     part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * gpu.total_memory)
-    there = f"it may use {size(part)} of the {size(gpu.total_memory)} of {gpu.name}"
+    limit = f"it may use {size(part)} of the {size(gpu.total_memory)} of {gpu.name}"
     last = ["choose a GPU with more memory, device=cpu, or a smaller network or batch"]
     last += ["leave more of the GPU to it (launcher.gpu_memory, launcher.gpus, per_gpu)"] if job.gpu_share < 1 else []
     advice = f": {'; or '.join(last)}" if few else ""
     return (
         f"a worker with {count(len(job.seeds), 'seed')} needs more memory of the GPU than there is: it held {needed}, "
-        f"and {there}, which other processes on that GPU may share{advice} ({first})"
+        f"and {limit}, which other processes on that GPU may share{advice} ({first})"
     )
 
 

@@ -27,6 +27,6 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.models.convert import convert
 
     done = convert(args.source, args.target, args.architecture, args.words)
-    known = f", {done.architecture}: name it as a model that embeds" if done.architecture else ""
-    print(f"{args.target}: {done.tensors} tensors, {done.parameters:,} numbers{known}")
+    note = f", {done.architecture}: name it as a model that embeds" if done.architecture else ""
+    print(f"{args.target}: {done.tensors} tensors, {done.parameters:,} numbers{note}")
     return 0
