@@ -81,7 +81,7 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
     `kind`: the model's kind of part.
 
     In a conversation with a prompt of P tokens, request k (from 0) reads P + k (M + R) tokens: the prompt, the k
-    earlier replies of at most M tokens, and the texts of at most R tokens that answered them. """
+    earlier replies of at most M tokens, and the texts of at most R tokens that answered them."""
     recipe = recipes.recipe(model.model)
     written = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1)

@@ -29,7 +29,7 @@ class Forecast:
     def __init__(
         self, plan: Plan, places: Sequence[Slot], costs_by_id: Mapping[str, Cost], shares: Mapping[str, float]
     ) -> None:
-        """`costs_by_id`: cell id -> cost, of the cells whose cost is better known than by operation counts; `left`:
+        """`costs_by_id`: cell id -> cost, of the cells whose cost is better known than by operation counts; `shares`:
         cell id -> share of its steps that are not done, 1 if it is missing."""
         self._plan, self._places, self._shares = plan, places, shares
         self._costs_by_id = dict(costs_by_id)

@@ -193,7 +193,8 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             before = begun.get("provenance")
             run.update(
                 status="running", seed=seed, step=latest[0].step if latest[0] else 0, steps=cell.steps, error=None,
-                provenance=_continued(before, origin) if before else {**origin, **digests}, success=begun.get("success"),
+                provenance=_continued(before, origin) if before else {**origin, **digests},
+                success=begun.get("success"),
             )  # fmt: skip
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
         beside = env_workers.processes(job, cell, latest[0].step if latest[0] else 0)
