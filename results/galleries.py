@@ -71,7 +71,7 @@ class Gallery(NamedTuple):
     task: str
     seed: int
     """Seed of the run, or that of the new layouts."""
-    own: bool
+    from_run: bool
     """Whether the episodes are from the run's own last evaluation; else they were played for the gallery."""
     step: int
     """Environment step of the run's own evaluation."""
@@ -131,7 +131,7 @@ def parsed(found: Mapping[str, Any]) -> Gallery:
         raise UserError(f"it names {max(len(episodes), len(undrawn)):,} episodes; at most {EPISODES} fit")
     return Gallery(
         suite=field(found, "suite", str)[:200], task=field(found, "task", str)[:200], seed=_count(found, "seed"),
-        own=field(found, "own", bool), step=_count(found, "step"), played=_count(found, "played"),
+        from_run=field(found, "own", bool), step=_count(found, "step"), played=_count(found, "played"),
         successes=_count(found, "successes"), measure=field(found, "measure", str)[:60],
         unjudged=field(found, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
         episodes=tuple(_episode(each) for each in _objects(found, "episodes")),

@@ -15,7 +15,7 @@ MIB = 2**20
 class Bound(NamedTuple):
     """Most bytes of one file, and of all files of that name in a study together"""
 
-    each: int
+    per_file: int
     together: int
 
 
@@ -57,7 +57,7 @@ def check(directory: Path) -> None:
             size = entry.stat(follow_symlinks=False).st_size
             together[name] += size
             for found, most, what in (
-                (size, BOUNDS[name].each, f"{entry.path} has"),
+                (size, BOUNDS[name].per_file, f"{entry.path} has"),
                 (together[name], BOUNDS[name].together, f"{directory}: its files {name} together have"),
             ):
                 if found > most:

@@ -120,7 +120,7 @@ class LanguageAgent(TextAgent):
         told = super().texts(observation, rows)
         return [*told, *(self._instructions[row] for row in rows)] if self._goal else told
 
-    def seen(self, observation: Array, arrays: Array) -> Array:
+    def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return observations [n, …] with the vectors, [n, width] of sentences and then [n, width] of goals."""
         n = len(observation)
         return self._sees.join(observation, **{TEXT: arrays[:n], **({GOAL: arrays[n:]} if self._goal else {})})

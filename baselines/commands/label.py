@@ -173,16 +173,16 @@ def _remark(runs: Sequence[Waiting]) -> None:
 
 def _converse(asked: Sequence[Open], frames: bool) -> None:
     """Put the questions to the person at the terminal, until all are answered or the person quits."""
+    from guidebench.baselines.teachers.human import display
     from guidebench.baselines.teachers.human import files as questions
-    from guidebench.baselines.teachers.human import showing
     from guidebench.harness.errors import UserError
 
-    pictures = showing.Pictures() if frames else None
+    pictures = display.Pictures() if frames else None
     meanings: Mapping[str, str] = {}
     at = 0
     while at < len(asked):
         name, question = asked[at]
-        pair = showing.Pair(question)
+        pair = display.Pair(question)
         print(f"\nquestion {at + 1} of {len(asked)}: {one_line(name)}, step {question.step:,}")
         print(f"task: {one_line(pair.instruction)}")
         if pair.meanings != meanings:

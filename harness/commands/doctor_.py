@@ -72,9 +72,9 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     role, kind = model_roles[0]
     if other := next((name for name, _ in model_roles if name != role), ""):
         raise UserError(f"{role}= and {other}= name two models; bench doctor checks one at a time")
-    from guidebench.harness.models import checkup, once
+    from guidebench.harness.models import checkup, single_calls
 
-    config = once.model(kind, chosen, role)
+    config = single_calls.model(kind, chosen, role)
     findings = [finding._replace(text=in_role(finding.text, kind, role)) for finding in checkup.findings(config, kind)]
     return [*_packages(EXTRAS.get(config.backend, "none")), *findings]
 

@@ -167,7 +167,7 @@ def _ask(core_hours: float, reader: IO[str], writer: IO[str]) -> None:
 def dry_run(plan: Plan, as_json: bool) -> int:
     """Print what `plan` would run and what is missing here, such as a GPU, a package or a model. Return 1 if anything
     is missing, else 0."""
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
     from guidebench.harness.plan import contents, matrix
     from guidebench.harness.run import estimates, forecast, readiness, study
 
@@ -194,7 +194,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     short = ""
     if plan.execution.models.budgeted:
         total = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
-        short = keeping.shortfall(plan.execution.models, keeping.folder(study.directory_of(plan)), total)
+        short = study_models.shortfall(plan.execution.models, study_models.folder(study.directory_of(plan)), total)
     missing = readiness.missing(plan, study.directory_of(plan))
     if as_json:
         usages = [pair for cell in plan.trained for pair in estimates.by_model(cell)]

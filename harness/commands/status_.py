@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness.models import keeping, spending
+    from guidebench.harness.models import spending, study_models
     from guidebench.harness.records.formatting import counted, last_line
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
     from guidebench.harness.records.study import StudyDirectory
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     listed = study.read()
     accounts: dict[Account, Usage] = {}
     try:
-        accounts = spending.spent(keeping.folder(args.study))
+        accounts = spending.spent(study_models.folder(args.study))
     except UserError as error:
         notes = [*notes, f"what was billed is as of the last checkpoints: {error}"]
     rows = [

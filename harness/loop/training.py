@@ -31,7 +31,7 @@ from guidebench.harness.interfaces import (
 )
 from guidebench.harness.loop.env_workers import at_once
 from guidebench.harness.loop.evaluation import Evaluator, Note, Result, placed
-from guidebench.harness.models.questions import Account, Due, QuestionQueue, consulted
+from guidebench.harness.models.questions import Due, QuestionAccount, QuestionQueue, consult
 from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Demonstration
 
@@ -114,18 +114,18 @@ class Journal(Protocol):
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None: ...
 
-    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[Account]]) -> None: ...
+    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[QuestionAccount]]) -> None: ...
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None: ...
 
     def diverged(self, row: int, step: int) -> None: ...
 
     def progress(
-        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[QuestionAccount]], phase: str
     ) -> None: ...
 
     def consulting(
-        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[QuestionAccount]], phase: str
     ) -> None: ...
 
 
@@ -222,7 +222,7 @@ class Loop:
             self._journal.consulting(self.step, self._score, self._waited, self._accounts, phase)
             return self._stop()
 
-        return consulted(self._consulted, scoped, self.step, stop, self.agent.active)
+        return consult(self._consulted, scoped, self.step, stop, self.agent.active)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
         self._journal.noted(log, row, self.step, values)
@@ -436,7 +436,7 @@ class Loop:
         return dict(self._clock)
 
     @property
-    def accounts(self) -> dict[str, Sequence[Account]]:
+    def accounts(self) -> dict[str, Sequence[QuestionAccount]]:
         """Return the model usage of each seed's questions, by role."""
         return {role: asks.accounts for role, asks in self._every}
 
@@ -454,10 +454,10 @@ class Loop:
         """Return the question queues of all roles, delayed and synchronous."""
         return [*self._asks.items(), *self._consulted.items()]
 
-    def _accounts(self) -> list[Account]:
+    def _accounts(self) -> list[QuestionAccount]:
         """Return the model usage of each seed's questions over all roles; empty if the cell sends no questions."""
         accounts = [asks.accounts for _, asks in self._every]
-        return [functools.reduce(Account.plus, mine) for mine in zip(*accounts, strict=True)]
+        return [functools.reduce(QuestionAccount.plus, mine) for mine in zip(*accounts, strict=True)]
 
     def state(self, row: int) -> State:
         """Return everything that decides the rest of one seed's run."""

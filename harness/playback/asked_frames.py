@@ -142,7 +142,7 @@ def _messages(call: Call, name: str) -> tuple[list[dict[str, Any]], dict[str, by
     files = {image_digest(image): (f"{name}-{number}.png", image) for number, image in enumerate(call.images())}
     form = call.form(lambda image: {"image": image_digest(image)})
     messages = [
-        {"role": title, "parts": [_part(part, files) for part in content]} for title, content in call.shown(form)
+        {"role": title, "parts": [_part(part, files) for part in content]} for title, content in call.sections(form)
     ]
     return messages, {file: encoded(image) for file, image in files.values()}
 

@@ -21,7 +21,7 @@ from guidebench.harness.interfaces import Array, Question
 from guidebench.harness.loop import asking
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.parts import clip_length
 from guidebench.harness.plan.config import Cell, cell_view
@@ -76,7 +76,7 @@ def judged(run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequenc
         return Judged(unscored, f"{who} cannot answer there: {reason}")
     if names.suite != cell.names.suite:
         return Judged(unscored, f"{who} judges frames of suite {cell.names.suite}")
-    if keeping.recorded(judge) and models.mode == "replay" and not _on_record(run, models):
+    if study_models.is_recorded(judge) and models.mode == "replay" and not _on_record(run, models):
         return Judged(unscored, f"{who} is a foundation model, and none of its answers is on record; {RECORDING}")
     at_task = replace(cell, names=cell.names._replace(task=names.task))
     job = Job("eval", str(run / EVAL_FOLDER), record(at_task), (run_seed,), "cpu", models=asdict(models))
@@ -88,11 +88,11 @@ def judged(run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequenc
         except UserError as error:
             return Judged(unscored, f"{who} cannot be asked: {error}")
         finally:
-            keeping.settle(keeping.folder(run / EVAL_FOLDER))
+            study_models.settle(study_models.folder(run / EVAL_FOLDER))
 
 
 def _on_record(run: Path, models: Models) -> bool:
-    return bool(keeping.sources(models, keeping.folder(run / EVAL_FOLDER)))
+    return bool(study_models.sources(models, study_models.folder(run / EVAL_FOLDER)))
 
 
 def _scores_of(queue: QuestionQueue, who: str, seed: int, chosen_clips: Sequence[Clip]) -> Judged:

@@ -19,7 +19,7 @@ from guidebench.harness.loop import asking
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.evaluation import Evaluator, Result, solving
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
@@ -157,7 +157,7 @@ def evaluate_run(
                 return answers
 
             results = evaluator(agent, 0, [0], watch, consult_and_record)
-        keeping.settle(keeping.folder(run.path / EVAL_FOLDER))
+        study_models.settle(study_models.folder(run.path / EVAL_FOLDER))
     for recording in recordings:
         recording.write(home, names, results)
     return results

@@ -13,7 +13,7 @@ from typing import Any
 
 from guidebench.harness import lengths
 from guidebench.harness.loop.probes import clip_starts
-from guidebench.harness.models import contact, keeping
+from guidebench.harness.models import contact, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.answers import BEGUN, OUR_WORDS, REPAIRS, SPOKEN
 from guidebench.harness.models.backends.recipes import IMAGE_TOKENS
@@ -100,7 +100,7 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
     for cell in cells:
         for part in cell.models:
             model = cell.section(part.role)
-            contacts.append(contact.Asked(part.role, part.kind, model))
+            contacts.append(contact.StudyModel(part.role, part.kind, model))
             named[id(model)] = cell.called(part)
     totals: dict[str, Usage] = {}
     for first_call in contact.distinct(contacts):
@@ -122,7 +122,7 @@ def by_model(cells: Sequence[Cell], seeds: int, contacted: bool) -> dict[str, Us
     unbounded: set[str] = set()
     for cell in cells:
         for part in cell.models:
-            if not keeping.recorded(cell.section(part.role)):
+            if not study_models.is_recorded(cell.section(part.role)):
                 continue
             name, bound = cell.called(part), of_run(cell, part)
             if bound is None:

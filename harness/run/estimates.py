@@ -40,7 +40,7 @@ from guidebench.harness.launchers.base import Slot
 from guidebench.harness.loop import env_workers
 from guidebench.harness.loop.job import Job
 from guidebench.harness.machine import cores
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.parts import AskingPart, Part, ReplayPart
@@ -302,7 +302,7 @@ def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
 def _expected_usage(part: Chosen, cell: Cell) -> Usage | None:
     """Return a run's estimated usage of the model in a role, or None if it is no foundation model."""
     parts, model = cell.sections, cell.section(part.role)
-    if not keeping.recorded(model):
+    if not study_models.is_recorded(model):
         return None
     view = config.cell_view(cell)
     needing = [other for other in parts.values() if isinstance(other, Part) and part.role in other.needs]
@@ -403,7 +403,7 @@ def record_run(cell: Cell, how: Setup, clock: Mapping[str, float], judging: floa
     `clock`: `Loop.clock`; `judging`, `stepping`: seconds of the processes beside the worker, as of a `Timing`."""
     if clock["seconds"] < SHORTEST:
         return
-    uses_models = any(keeping.recorded(cell.section(part.role)) for part in cell.models)
+    uses_models = any(study_models.is_recorded(cell.section(part.role)) for part in cell.models)
     elsewhere = clock["evaluation_seconds"] + (clock["wait_seconds"] if uses_models else 0.0)
     evaluations = -(-cell.steps // int(cell.settings["evaluation.every"].value))
     training, evaluation = clock["seconds"] - elsewhere, clock["evaluation_seconds"] / evaluations
@@ -462,7 +462,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         closing.callback(stepping.close)
         tasks = [stepping.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for role in asked_of(cell, agent):
-            silent = role == registry.HUMAN or keeping.recorded(build.parts[role])
+            silent = role == registry.HUMAN or study_models.is_recorded(build.parts[role])
             backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
             closing.callback(backends[role].close)
         every, now = asks_of(backends, job, cell), cell.consulted
@@ -487,7 +487,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         cycle = common_cycle([part.cycle for part in build.parts.values() if isinstance(part, Part)])
         training = trial.training(starts, filling, cycle, seconds)
         judges = [role for role in asks if asks[role].kind == "judge" and not isinstance(backends[role], Silent)]
-        judging = sum(trial.judging(backends[role], asks[role].asked) for role in judges)
+        judging = sum(trial.judging(backends[role], asks[role].question_count) for role in judges)
         evaluation = trial.evaluation(evaluator, range(build.rows), seconds)
         evaluation *= build.parts["evaluation"].episodes / episodes
     evaluations = -(-cell.steps // build.parts["evaluation"].every)

@@ -23,9 +23,9 @@ from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.loop.job import Job
 from guidebench.harness.loop.probes import Point
-from guidebench.harness.models import keeping, spending
+from guidebench.harness.models import spending, study_models
 from guidebench.harness.models.calls import Usage
-from guidebench.harness.models.questions import Account, Backend, Due
+from guidebench.harness.models.questions import Backend, Due, QuestionAccount
 from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import role_counts
@@ -109,7 +109,7 @@ class RunJournal:
         row |= {} if answer.to == "judge" else {"role": answer.to}
         extra: dict[str, Any] = {"failure": reply.failure} if reply.failure else {"score": float(answer.value)}
         extra |= {"mass": reply.detail["mass"]} if "mass" in reply.detail else {}
-        extra |= {"events": int(flight.ask.events.sum())} if flight.ask.events.shape[1] else {}
+        extra |= {"events": int(flight.question.events.sum())} if flight.question.events.shape[1] else {}
         self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **extra})
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None:
@@ -124,7 +124,7 @@ class RunJournal:
         for point in points:
             self._rows[row]["probes"].append({"step": step, **point._asdict()})
 
-    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[Account]]) -> None:
+    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[QuestionAccount]]) -> None:
         extra: dict[str, float] = {}
         if self._backends:
             extra = {
@@ -140,16 +140,16 @@ class RunJournal:
         if accounts and step < self._cell.steps:  # that of the last step is written when all calls have ended
             self._account_for(step, accounts)
 
-    def _account_for(self, step: int, accounts: Mapping[str, Sequence[Account]]) -> None:
+    def _account_for(self, step: int, accounts: Mapping[str, Sequence[QuestionAccount]]) -> None:
         """Write the ledger of each run: the usage that its questions would have without a cassette, by its accounts,
         and the usage actually billed, by the cassette. Hand-written models, oracles and persons cost nothing."""
         if self._job.shared:
             self._secure()  # what was spent here is then on the study's disk
-        spent = self._spent([role for role in accounts if keeping.recorded(self._cell.section(role))])
+        spent = self._spent([role for role in accounts if study_models.is_recorded(self._cell.section(role))])
         for number, (rows, *mine) in enumerate(zip(self._rows, *accounts.values(), strict=True)):
             by_role = dict(zip(accounts, mine, strict=True))
             billed = {role: spent[number].get(role, Usage()) for role in by_role}
-            total = functools.reduce(Account.plus, mine), functools.reduce(Usage.plus, billed.values())
+            total = functools.reduce(QuestionAccount.plus, mine), functools.reduce(Usage.plus, billed.values())
             counts = role_counts.written(self._roles(by_role))
             rows["ledger"].append({"step": step, **_ledger(*total), ROLES: counts})
             for role, account in by_role.items() if len(mine) > 1 else ():
@@ -160,7 +160,7 @@ class RunJournal:
         before accounts named roles, usage without a role counts for the first one."""
         names = [f"{self._cell.id}/{seed}" for seed in self._job.seeds]
         usages = [dict.fromkeys(recorded, Usage()) for _ in names]
-        accounts = spending.spent(keeping.folder(Path(self._job.directory)), names) if recorded else {}
+        accounts = spending.spent(study_models.folder(Path(self._job.directory)), names) if recorded else {}
         for account, usage in accounts.items():
             role = account.role or recorded[0]
             mine = usages[names.index(account.run)]
@@ -168,7 +168,7 @@ class RunJournal:
                 mine[role] = mine[role].plus(usage)
         return usages
 
-    def _roles(self, accounts: Mapping[str, Account]) -> dict[str, RoleCount]:
+    def _roles(self, accounts: Mapping[str, QuestionAccount]) -> dict[str, RoleCount]:
         """Return role -> counts of questions and failures, with the asking parts' remarks on too few answers."""
         remarks: dict[str, str] = {}
         for part in self._cell.sections.values():
@@ -199,7 +199,7 @@ class RunJournal:
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
 
     def progress(
-        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[QuestionAccount]], phase: str
     ) -> None:
         """Report progress to the launcher every `TELL_EVERY` seconds and in the run directory every `LIVE_EVERY`.
         `accounts`: returns the model usage of each seed, called only for a report; `phase`: name of the current run
@@ -209,20 +209,20 @@ class RunJournal:
             self._report(step, score, waited, accounts(), phase)
 
     def consulting(
-        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[QuestionAccount]], phase: str
     ) -> None:
         """Report that the loop waits for answers within a step, as often as `progress` does, with the speed that was
         reported last. Arguments as of `progress`."""
         if time.monotonic() - self._messaged_at >= TELL_EVERY:
             self._report(step, score, waited, accounts(), phase)
 
-    def _report(self, step: int, score: Array, waited: float, accounts: Sequence[Account], phase: str) -> None:
+    def _report(self, step: int, score: Array, waited: float, accounts: Sequence[QuestionAccount], phase: str) -> None:
         self._messaged_at = now = time.monotonic()
         latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
         live: dict[str, Any] = {"step": step, "rate": self._rate, "waited": round(waited, 3), "phase": phase}
         message = {"event": "progress", **live, "seeds": self._job.seeds, "score": latest}
         if accounts:
-            message["answers"] = _answers(functools.reduce(Account.plus, accounts))
+            message["answers"] = _answers(functools.reduce(QuestionAccount.plus, accounts))
         self._tell(message)
         if now - self._live_at >= LIVE_EVERY:
             self._live_at = now
@@ -231,7 +231,7 @@ class RunJournal:
                     answers = {"answers": _answers(accounts[number])} if accounts else {}
                     run.show(**live, score=latest[number], **answers)
 
-    def finish(self, agent: Agent, accounts: Mapping[str, Sequence[Account]]) -> None:
+    def finish(self, agent: Agent, accounts: Mapping[str, Sequence[QuestionAccount]]) -> None:
         """Write the last record of the ledger, after the backends have closed; convert the logs to Parquet, save the
         policy, mark the runs finished, and delete files that only training needs."""
         from safetensors.numpy import save
@@ -302,12 +302,12 @@ class RunJournal:
             lease.release()
 
 
-def _answers(account: Account) -> dict[str, int]:
+def _answers(account: QuestionAccount) -> dict[str, int]:
     """Return the numbers of ended questions, and of those without a usable answer, for progress messages."""
     return {"questions": account.questions, "failures": account.failures}
 
 
-def _ledger(account: Account, spent: Usage) -> dict[str, float]:
+def _ledger(account: QuestionAccount, spent: Usage) -> dict[str, float]:
     """Return the ledger columns of an account, and of the usage `spent` that was actually billed."""
     billed = {f"billed_{name}": value for name, value in spent._asdict().items()}
     counts = {"questions": account.questions, "failures": account.failures}

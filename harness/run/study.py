@@ -26,7 +26,7 @@ from guidebench.harness.launchers.base import Event, Slot
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.building import most_stored, ring_slots
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell
@@ -303,7 +303,7 @@ def _check_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"output={directory} is a file; name a directory")
     foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
-    calls_folder = keeping.folder(directory)  # may exist before study.json, with the cost of a first call
+    calls_folder = study_models.folder(directory)  # may exist before study.json, with the cost of a first call
     if foreign and any(not path.name.startswith(".") and path != calls_folder for path in directory.iterdir()):
         raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
 
@@ -477,13 +477,13 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
         for cell in plan.trained
         if cell.id in unfinished
         for part in cell.models
-        if keeping.recorded(model := cell.section(part.role))
+        if study_models.is_recorded(model := cell.section(part.role))
     }
     for (kind, role, _), model in models.items():
-        for reason in keeping.unready(plan.execution.models, [model]):
+        for reason in study_models.unready_reasons(plan.execution.models, [model]):
             raise UserError(in_role(reason, kind, role))
     runs = [f"{job.cell['cell']}/{seed}" for job in jobs for seed in job.seeds]
-    keeping.check(plan.execution.models, keeping.folder(directory), [*models.values()], runs)
+    study_models.check(plan.execution.models, study_models.folder(directory), [*models.values()], runs)
 
 
 def _settle(plan: Plan, study: StudyDirectory) -> None:
@@ -498,7 +498,7 @@ def _settle(plan: Plan, study: StudyDirectory) -> None:
         f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.trained, plan.seeds)
         if plan.execution.models.keep_arrays == "finished" and study.run(cell.directory, seed).status == "finished"
     ]  # fmt: skip
-    keeping.settle(keeping.folder(study.path), finished, alone)
+    study_models.settle(study_models.folder(study.path), finished, alone)
 
 
 def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
@@ -512,7 +512,7 @@ def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watc
         steps = [int(study.run(cell.directory, seed).read().get("step", 0)) for seed in job.seeds]
         remaining[cell.id] = remaining.get(cell.id, 0.0) + sum(1 - step / cell.steps for step in steps)
     needed = estimates.all_questions((cells[name], runs) for name, runs in remaining.items())
-    if warning := keeping.shortfall(plan.execution.models, keeping.folder(study.path), needed):
+    if warning := study_models.shortfall(plan.execution.models, study_models.folder(study.path), needed):
         watch(Event(jobs[0], "notice", {"error": warning}))
 
 
@@ -522,18 +522,18 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
 
     first = {job.cell["cell"]: job for job in reversed(jobs)}
     jobs_by_call = {
-        contact.Asked(part.role, part.kind, cell.section(part.role)): first[cell.id]
+        contact.StudyModel(part.role, part.kind, cell.section(part.role)): first[cell.id]
         for cell in reversed(plan.trained)
         if cell.id in first
         for part in cell.models
-        if keeping.recorded(cell.section(part.role))
+        if study_models.is_recorded(cell.section(part.role))
     }
 
-    def tell(call: contact.Asked, message: str) -> None:
+    def tell(call: contact.StudyModel, message: str) -> None:
         watch(Event(jobs_by_call[call], "notice", {"error": message}))
 
     contact.check(
-        jobs_by_call, plan.execution.models, keeping.folder(directory), device, tell, _shared(plan, directory),
+        jobs_by_call, plan.execution.models, study_models.folder(directory), device, tell, _shared(plan, directory),
         plan.execution.silent_after,
     )  # fmt: skip
 

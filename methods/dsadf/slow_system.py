@@ -39,8 +39,9 @@ def performers(*models: str) -> Mapping[str, Mapping[str, str]]:
 def planners(*models: str) -> Mapping[str, Mapping[str, str]]:
     """Return ablations in which another served model plans and reflects, by `planner=MODEL` (DSADF, table 6)."""
     return {
-        f"{PLANNER}={model}": {role: value for each in (PLANNER, REFLECTOR)
-                               for role, value in ((each, "openai"), (f"{each}.model", model))}
+        f"{PLANNER}={model}": {
+            PLANNER: "openai", f"{PLANNER}.model": model, REFLECTOR: "openai", f"{REFLECTOR}.model": model,
+        }
         for model in models
     }  # fmt: skip
 
@@ -241,10 +242,10 @@ class Plans(Performs):
         if role == PERFORMER:
             return super().dialogue(suite, task, role)
         assert isinstance(suite, NamesActions), "`fits` refuses other suites"
-        given = (suite.make(task).instruction, Deeds(suite, task), self.hint, self.longest)
+        arguments = (suite.make(task).instruction, Deeds(suite, task), self.hint, self.longest)
         if role == PLANNER:
-            return PlannerDialogue(*given, self.plan_retries)
-        return ReflectorDialogue(*given, self.again == "revised")
+            return PlannerDialogue(*arguments, self.plan_retries)
+        return ReflectorDialogue(*arguments, self.again == "revised")
 
 
 CRAFTER_HINT = """\

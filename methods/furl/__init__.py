@@ -135,9 +135,15 @@ def _method(name: str, summary: str, guide: str, citation: str, relay: bool = Fa
     """Register one of the five methods, on MT10 unless a command names another suite."""
     defaults = {"embedder.transformers.model": cite("liv", "FuRL"), **more.pop("defaults", {})}
     with_relay: Mapping[str, Any] = {"agent": "relay", "roles": {"explorer": "sac"}} if relay else {}
-    where = Path(__file__).with_name(citation)
+    bibliography = Path(__file__).with_name(citation)
     recipe = Method(
-        summary=summary, guide=guide, suite="metaworld_mt10", citation=where, defaults=defaults, **with_relay, **more
+        summary=summary,
+        guide=guide,
+        suite="metaworld_mt10",
+        citation=bibliography,
+        defaults=defaults,
+        **with_relay,
+        **more,
     )
     register.method(name)(recipe)
 

@@ -1,5 +1,5 @@
-"""The chats that choose waypoints without a model: a hand-written one, which sees the annotated images of a prompt, and
-a privileged one, which is told where things are.
+"""The chats that choose waypoints without a model: a hand-written one, which reads the annotated images of a prompt,
+and a privileged one, which is given the positions of thing and place.
 
 `waypoints=scripted` and `waypoints=oracle` name the chats `scripted_waypoints` and `oracle_waypoints`.
 """

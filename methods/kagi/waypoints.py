@@ -20,7 +20,7 @@ from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit, cite
 from guidebench.methods.kagi.questions import MODEL_SETS, SEGMENTER, TRACKER, WAYPOINTS, oracles
-from guidebench.methods.robofume import FEWER, PRACTISED, SEEN, SuccessClassifier, instructions, online_steps
+from guidebench.methods.robofume import FEWER, PRACTISED, TWO_CAMERAS, SuccessClassifier, instructions, online_steps
 from guidebench.methods.robofume.dialogue import FRAMES
 from guidebench.methods.robofume.dialogue import ROLE as CLASSIFIER
 
@@ -56,7 +56,7 @@ TRACKED = Log(
         "seen": count("of these, states in which both views show the object"),
     },
 )
-SHOWN = Log(
+QUESTIONS = Log(
     "the last question about a traced episode: that about its waypoints, or that which the segmenter could not answer",
     {
         "episode": count("number of the episode among those that the run collected"),
@@ -67,7 +67,7 @@ SHOWN = Log(
         "cameras": Column(str, "matrices [2, 3, 4] of the views from above and from the side, as JSON", optional=True),
     },
 )
-TAKEN = Log(
+TRACES = Log(
     "where the gripper went in a traced episode",
     {
         "first": count("number of its first transition in its store"),
@@ -124,7 +124,7 @@ class Waypoints(SuccessClassifier):
         SEGMENTER: ("segment",), TRACKER: ("track",), **SuccessClassifier.puts
     }  # fmt: skip
     logs: ClassVar[Mapping[str, Log]] = {
-        WAYPOINTS: LED, "tracked": TRACKED, "questions": SHOWN, "paths": TAKEN, **SuccessClassifier.logs
+        WAYPOINTS: LED, "tracked": TRACKED, "questions": QUESTIONS, "paths": TRACES, **SuccessClassifier.logs
     }  # fmt: skip
     citation: ClassVar[str | Path] = Path(__file__).with_name("kagi.bib")
 
@@ -184,10 +184,10 @@ class Waypoints(SuccessClassifier):
         if oracles(view.parts):
             view.suite.located(view.task, view.suite.make(view.task).snapshot())
         if view[SEGMENTER].backend == "scripted":
-            from guidebench.methods.kagi.keypoints import LOOKS, seen
+            from guidebench.methods.kagi.keypoints import LOOKS, visible_share
 
             code = view[SEGMENTER].spawn(view.suite, view.task)
-            share = seen(code, view.suite, view.task, view["drawing"].spawn(view.task))
+            share = visible_share(code, view.suite, view.task, view["drawing"].spawn(view.task))
             if share < 0.5:
                 raise UserError(
                     f"segmenter=scripted finds thing and place in the first frames of {share * LOOKS:.0f} of {LOOKS} "
@@ -209,13 +209,15 @@ class Waypoints(SuccessClassifier):
         asks, fitted = self.formulation != "sparse", self.projection == "regressors"
         shape = Shape(self.lam, self.phi, self.onward)
         width = 3 if self.views == "dual" else 2
-        told, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
-        ways = Ways(shape, self.pixels, width, asks, both, told, self.start, self.follows, spacing)
+        privileged, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
+        ways = Ways(shape, self.pixels, width, asks, both, privileged, self.start, self.follows, spacing)
         suites = [build.suite(row) for row in range(build.rows)]
         sights: list[Sight | None] = [None] * build.rows
         if asks:
-            one = Sight(suites[0], build.task, self.pixels, fitted)
-            sights = [one if suite == suites[0] else Sight(suite, build.task, self.pixels, fitted) for suite in suites]
+            first = Sight(suites[0], build.task, self.pixels, fitted)
+            sights = [
+                first if suite == suites[0] else Sight(suite, build.task, self.pixels, fitted) for suite in suites
+            ]
         source: Source = "none" if self.formulation == "dense" else self.sparse
         return WaypointGuide(instructions(build), sights, ways, self.every, self.threshold, source)
 
@@ -234,8 +236,8 @@ class Waypoints(SuccessClassifier):
         if stored is None:
             return None
         calls = stored * (steps > 0) + -(-steps // horizon)
-        shown = 2 if role == WAYPOINTS and self.views == "dual" else 1
-        return Usage(calls, images=shown * calls)
+        frames = 2 if role == WAYPOINTS and self.views == "dual" else 1
+        return Usage(calls, images=frames * calls)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds: the segmenter and then the model of the waypoints are asked about each episode as it begins,
@@ -285,8 +287,8 @@ register.method("kagi")(
         roles={CLASSIFIER: "trained"},
         defaults={"waypoints.openai.model": GPT},
         on_suite={
-            **{suite: {**ON_SUITE.get(suite, {}), **SEEN} for suite in PROJECTING},
-            "bin_sorting": {**ON_SUITE["bin_sorting"], **SEEN, **PRACTISED},
+            **{suite: {**ON_SUITE.get(suite, {}), **TWO_CAMERAS} for suite in PROJECTING},
+            "bin_sorting": {**ON_SUITE["bin_sorting"], **TWO_CAMERAS, **PRACTISED},
         },
         on_profile=ON_PROFILE,
         ablations={

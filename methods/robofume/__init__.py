@@ -117,11 +117,12 @@ def online_steps(view: CellView) -> int:
 
 
 def instructions(build: Build) -> Any:
-    """Return a function that gives the instruction of a seed row's episode by a snapshot of one of its states."""
+    """Return a function (row, snapshot) -> the instruction of that seed's episode, given the snapshot of one of its
+    states."""
     suites = [build.suite(row) for row in range(build.rows)]
     fixed: dict[int, str] = {}
 
-    def told(row: int, snapshot: Array) -> str:
+    def instruction_of(row: int, snapshot: Array) -> str:
         suite = suites[row]
         if isinstance(suite, InstructsBySnapshot):
             return suite.instruction_at(build.task, snapshot)
@@ -129,7 +130,7 @@ def instructions(build: Build) -> Any:
             fixed[row] = str(suite.make(build.task).instruction)
         return fixed[row]
 
-    return told
+    return instruction_of
 
 
 PRACTISED: Layer = {
@@ -140,7 +141,7 @@ FEWER: Mapping[str, Layer] = {
     for name, layer in DEMONSTRATIONS.items()
 }
 """Ablations that leave fewer demonstrations to offline data and classifier."""
-SEEN: Layer = {"drawing.camera": cite("both", "KAGI, §III-B: a top-down and a side image")}
+TWO_CAMERAS: Layer = {"drawing.camera": cite("both", "KAGI, §III-B: a top-down and a side image")}
 
 register.method("robofume")(
     Method(
@@ -150,7 +151,7 @@ register.method("robofume")(
         agent="offline_online",
         guide="success_classifier",
         roles={ROLE: "trained"},
-        on_suite={**ON_SUITE, "bin_sorting": {**ON_SUITE["bin_sorting"], **SEEN, **PRACTISED}},
+        on_suite={**ON_SUITE, "bin_sorting": {**ON_SUITE["bin_sorting"], **TWO_CAMERAS, **PRACTISED}},
         on_profile=ON_PROFILE,
         ablations={
             "consensus": {"guide.consensus": True},

@@ -1,5 +1,5 @@
-"""The classifiers that need no foundation model: one that is trained on demonstrations and failures, and one that is
-told the truth.
+"""The classifiers that need no foundation model: one trained on demonstrations and failures, and a privileged one that
+is given the task's successes.
 
 `classifier=trained` and `classifier=oracle` name the judges `trained_classifier` and `oracle_classifier`.
 """
@@ -29,7 +29,7 @@ CLIPS = "it answers about single states, in the words of a dialogue; choose it a
 
 @register.judge("trained_classifier")
 @dataclass(frozen=True)
-class Trained(ModelPart):
+class TrainedJudge(ModelPart):
     """A small network that is trained on frames of the suite's demonstrations and failures when it is first asked, once
     for all runs."""
 
@@ -90,7 +90,7 @@ class Trained(ModelPart):
 
 @register.judge("oracle_classifier")
 @dataclass(frozen=True)
-class Told(ModelPart):
+class OracleJudge(ModelPart):
     """Privileged: it is told whether each state is a success, and errs at the configured rates."""
 
     false_positive: Rate = 0.0

@@ -32,9 +32,9 @@ SIDE = 100
 CENTRE = (0.42, 0.0, 0.1)
 SCALE = 5.0
 """Observed positions are (position - CENTRE) * SCALE: within about -2 and 2."""
-OWN = 7
+ARM_NUMBERS = 7
 """Numbers of the arm's own state."""
-STATE = OWN + 1 + 3 + 2 + 9 + len(COLOURS) + len(PLACES)
+STATE = ARM_NUMBERS + 1 + 3 + 2 + 9 + len(COLOURS) + len(PLACES)
 PUBLISHED = "RoboFuME's simulator, as published"
 PAPER = "KAGI, §IV-B"
 QUICK = "quick profile: a cell in minutes on two cores"
@@ -238,7 +238,7 @@ class BinSorting(SuitePart):
         if self.observation == "state":
             return Observations((STATE,), "float32"), Actions(shape=(7,))
         seen = {camera: Observations((SIDE, SIDE, 3), "uint8") for camera in CAMERAS_OF[self.cameras]}
-        own = {"proprioception": Observations((OWN,), "float32"), "goal": Observations((goal,), "float32")}
+        own = {"proprioception": Observations((ARM_NUMBERS,), "float32"), "goal": Observations((goal,), "float32")}
         return Observations(parts={**seen, **own}), Actions(shape=(7,))
 
     def horizon(self, task: str) -> int:
@@ -331,7 +331,7 @@ class BinSorting(SuitePart):
         check(task)
         from guidebench.suites.bin_sorting import expert
 
-        own = observations["proprioception"] if observations.dtype.names else observations[..., :OWN]
+        own = observations["proprioception"] if observations.dtype.names else observations[..., :ARM_NUMBERS]
         tips, angles = self.tip(task, observations), np.array(own[..., 3:6], float)
         angles[:, 2] = 0.0  # the yaw stays as it is
         found = [

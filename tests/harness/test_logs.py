@@ -96,7 +96,7 @@ def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_packag
     assert (other / file.relative_to(whole)).read_bytes() == file.read_bytes()
 
     monkeypatch.undo()  # the package is gone
-    rows = results.load(whole, what="waypoints")
+    rows = results.load(whole, log="waypoints")
     assert rows["number"].tolist() == list(range(1, 21)) and rows["step"].tolist() == list(range(10, 210, 10))
     assert rows["x"].dtype == "float64" and set(rows["method"]) == {"marked"}
     assert results.study(whole).logs["waypoints"].columns["x"] == Column(float, "its place")

@@ -40,15 +40,15 @@ class Segmenter(Local):
 
     def fits(self, view: CellView) -> str:
         """Return why this model cannot be used in the given cell, or ""."""
-        found = recipes.recipe(self.model)
-        if found is None or self.answers[0] in found.calls:
+        recipe = recipes.recipe(self.model)
+        if recipe is None or self.answers[0] in recipe.calls:
             return ""
-        return f"its model {self.model!r} ({found.title}) answers no call of kind {self.answers[0]!r}; choose sam2"
+        return f"its model {self.model!r} ({recipe.title}) answers no call of kind {self.answers[0]!r}; choose sam2"
 
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
         device."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.segmenting import SegmentingModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device)

@@ -1,6 +1,6 @@
-"""Feedback on episodes: what a model is asked and may answer, and the two hand-written models that answer it.
+"""Feedback on episodes: the prompts, the form of the replies, and two hand-written models.
 
-The chat `scripted_feedback` sees the frames of a prompt, and `oracle_feedback` is told what the task measures; both are
+The chat `scripted_feedback` reads the frames of a prompt, and `oracle_feedback` is given the task's measures; both are
 chosen by their short names, `feedback=scripted` and `feedback=oracle`.
 """
 
@@ -100,9 +100,9 @@ class OracleFeedback(ModelPart):
 
 
 def _unmeasured(suite: Any, task: str) -> list[str]:
-    """Return the measures that the oracle reads and a suite does not have."""
-    known = suite.measures(task) if isinstance(suite, HasMeasures) else {}
-    return [name for name in READ if name not in known]
+    """Return those of the measures `READ` that a task does not have."""
+    measures = suite.measures(task) if isinstance(suite, HasMeasures) else {}
+    return [name for name in READ if name not in measures]
 
 
 def _elsewhere(view: CellView, chat: ModelPart) -> str:

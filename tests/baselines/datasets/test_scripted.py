@@ -205,7 +205,7 @@ def test_a_phase_stores_the_dataset_once_and_learns_from_it(
     before the environment's, or while its episodes are under way, which go on after it."""
     study = train(*TINY, f"guide.first={first}", "seeds=[0,1]", packs=[(0, 1)])
     (given,) = datasets.loading(cell(f"guide.first={first}"), [0])["offline"]()
-    rows = results.load(study, what="fed").sort_values("step")
+    rows = results.load(study, log="fed").sort_values("step")
     for seed in (0, 1):
         found = rows[rows["seed"] == seed][["step", "stored", "reward", "astray"]].to_numpy().tolist()
         assert [row[3] for row in found] == [0, 0, 0]

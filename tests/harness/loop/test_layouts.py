@@ -19,7 +19,7 @@ from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.trajectories import Demonstration
-from guidebench.results.verification.playing import Wanted, play
+from guidebench.results.verification.playing import RunEvaluations, play
 from guidebench.suites.metaworld import MetaWorld, MetaWorldMT10
 
 REACH = ("suite=metaworld_mt10", "task=reach", "method=uer")
@@ -90,7 +90,7 @@ def test_seeds_train_and_are_evaluated_on_their_own_goal_alone_or_beside_others(
     rows: Any = results.load(together)
     last = rows[(rows["seed"] == 4) & (rows["step"] == 80)]
     assert len(last) == 1 and last["return"].item() == pytest.approx(again.ret) and last["length"].item() == 500
-    played = play(Wanted(one.parent, one.parent.name.rpartition("-")[2], 4, 80, 1, 99, 8))
+    played = play(RunEvaluations(one.parent, one.parent.name.rpartition("-")[2], 4, 80, 1, 99, 8))
     assert [result.ret for result in played.again] == [again.ret] and played.renewed == []
 
 

@@ -61,6 +61,6 @@ def test_rows_say_that_the_goals_are_privileged() -> None:
 def test_its_goals_earn_a_reward(train: Callable[..., Path]) -> None:
     words = ("training.steps=100", "evaluation.every=100", "evaluation.episodes=1", "learner.learning_starts=64")
     study = train(*ORACLE, *words, "method=ellm_exploration", "seeds=[0]", packs=[(0,)])
-    goals = results.load(study, what="goals")
+    goals = results.load(study, log="goals")
     assert goals["failed"].sum() == goals["senseless"].sum() == 0 and goals["kept"].sum() > 0
-    assert results.load(study, what="achieved")["count"].sum() > 0
+    assert results.load(study, log="achieved")["count"].sum() > 0

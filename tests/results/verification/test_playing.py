@@ -8,7 +8,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import config, matrix
-from guidebench.results.verification.playing import Player, Wanted, _needed
+from guidebench.results.verification.playing import Player, RunEvaluations, _needed
 
 
 def test_what_needs_more_memory_than_there_is_for_it_fails() -> None:
@@ -24,7 +24,7 @@ def test_what_needs_more_memory_than_there_is_for_it_fails() -> None:
 
 def test_a_process_that_ended_is_told_and_begun_anew(tmp_path: Path) -> None:
     player = Player(60.0)
-    nothing = Wanted(tmp_path, "none", 0, 1, 1, 1, 1)
+    nothing = RunEvaluations(tmp_path, "none", 0, 1, 1, 1, 1)
     try:
         with pytest.raises(UserError, match=r"cell\.json is missing"):
             player(nothing)

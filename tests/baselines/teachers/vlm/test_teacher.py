@@ -52,7 +52,7 @@ def test_the_label_is_the_index_of_the_preferred_image() -> None:
 )
 def test_without_a_preference_nothing_is_learnt_from(value: Any, outcome: str) -> None:
     found = verdict(value, double_check=True)
-    assert (found.outcome, found.label, found.kept) == (outcome, None, False)
+    assert (found.outcome, found.label, found.is_used) == (outcome, None, False)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ JSON = st.recursive(
 @given(st.fixed_dictionaries({name: st.just(value) | JSON for name, value in LABELLED.items()}) | JSON, st.booleans())
 def test_no_value_does_more_than_be_unreadable(value: Any, double_check: bool) -> None:
     found = verdict(value, double_check)
-    assert found.label in (None, 0.0, 1.0) and found.kept == (found.outcome == "labelled") and found.imagined is None
+    assert found.label in (None, 0.0, 1.0) and found.is_used == (found.outcome == "labelled") and found.imagined is None
 
 
 @pytest.mark.parametrize("pretraining", [100, None])
