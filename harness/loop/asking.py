@@ -146,6 +146,8 @@ def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str]
     with queues(sorted(cell.consulted), job, cell, build) as asks:
 
         def within(scope: str) -> Consult:
-            return lambda questions: consult(asks, [(question, f"{scope}/{question.episode}") for question in questions], 0)
+            return lambda questions: consult(
+                asks, [(question, f"{scope}/{question.episode}") for question in questions], 0
+            )
 
         yield within
