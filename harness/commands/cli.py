@@ -121,7 +121,7 @@ def _unknown_command(word: str, rest: Sequence[str]) -> UserError:
     from guidebench.harness import meanings
     from guidebench.harness.spelling import singular
 
-    names = [*COMMANDS, *(entry.name for entry in plugged()), "help"]
+    names = [*COMMANDS, *(plugin.name for plugin in plugged()), "help"]
     if "=" in word:
         return UserError(f"{word!r} is no command; write bench run {' '.join((word, *rest))}")
     if rest and (joined := meanings.spelt(word + rest[0], names)):
@@ -165,9 +165,9 @@ def _parser(
     # Searching installed entry points takes longer than the rest of the start, so a built-in command skips it. Another
     # command loads only its own module; help loads all.
     if chosen not in COMMANDS:
-        for entry in plugged():
-            if chosen in (None, entry.name) and (module := _load(entry)) is not None:
-                modules[entry.name] = module
+        for plugin in plugged():
+            if chosen in (None, plugin.name) and (module := _load(plugin)) is not None:
+                modules[plugin.name] = module
     return parser, modules, {name: _add(commands, name, module) for name, module in modules.items()}
 
 
@@ -224,28 +224,28 @@ def _options(parser: argparse.ArgumentParser) -> set[str]:
 def plugged() -> list[EntryPoint]:
     """Return the entry points of plug-in subcommands; those of this package outside the harness, such as `report`, are
     among them."""
-    return sorted(entry_points(group="guidebench.commands"), key=lambda entry: entry.name)
+    return sorted(entry_points(group="guidebench.commands"), key=lambda plugin: plugin.name)
 
 
 def command(name: str) -> Any | None:
     """Return the module of a plug-in subcommand, or None."""
-    return next((_load(entry) for entry in plugged() if entry.name == name), None)
+    return next((_load(plugin) for plugin in plugged() if plugin.name == name), None)
 
 
-def _load(entry: EntryPoint) -> Any | None:
+def _load(plugin: EntryPoint) -> Any | None:
     """Return the module of a plug-in command after a trial use; print a message and return None if that fails."""
     try:
-        if entry.name in COMMANDS:
-            raise TypeError(f"bench has a command {entry.name!r} of its own")
-        module: Any = entry.load()
+        if plugin.name in COMMANDS:
+            raise TypeError(f"bench has a command {plugin.name!r} of its own")
+        module: Any = plugin.load()
         if missing := [name for name in ("HELP", "add_arguments", "run") if not hasattr(module, name)]:
-            raise TypeError(f"{entry.value} has no {' and no '.join(missing)}")
+            raise TypeError(f"{plugin.value} has no {' and no '.join(missing)}")
         trial = argparse.ArgumentParser()
-        _add(trial.add_subparsers(), entry.name, module)
+        _add(trial.add_subparsers(), plugin.name, module)
         trial.format_help()
     except (Exception, SystemExit) as error:  # a plug-in may raise anything, or end the process
         why = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
-        print(f"bench: plug-in command {entry.name!r} is broken and left out: {why}", file=sys.stderr)
+        print(f"bench: plug-in command {plugin.name!r} is broken and left out: {why}", file=sys.stderr)
         return None
     return module
 

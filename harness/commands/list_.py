@@ -57,13 +57,13 @@ def lacks(kind: str, name: str, part: object) -> str:
     return f"  (not installed, {extras.EXTRAS[extra].megabytes} MB: {extras.install_line(extra)})"
 
 
-def describe(kind: str, thing: object) -> str:
+def describe(kind: str, part: object) -> str:
     """Return a one-line description of a registered object."""
     if kind == "method":
-        return str(thing.summary)  # type: ignore[attr-defined]
-    first = " ".join((getattr(thing, "__doc__", "") or "").strip().split("\n\n")[0].split())
+        return str(part.summary)  # type: ignore[attr-defined]
+    first = " ".join((getattr(part, "__doc__", "") or "").strip().split("\n\n")[0].split())
     if kind == "suite":
-        return f"{first}  tasks: {', '.join(thing.tasks)}"  # type: ignore[attr-defined]
+        return f"{first}  tasks: {', '.join(part.tasks)}"  # type: ignore[attr-defined]
     if kind in ("judge", "chat", "embedder"):
-        return f"{first}  [{thing.backend}]"  # type: ignore[attr-defined]
+        return f"{first}  [{part.backend}]"  # type: ignore[attr-defined]
     return first

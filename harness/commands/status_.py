@@ -48,10 +48,10 @@ def run(args: argparse.Namespace) -> int:
     except UserError as error:
         notes = [*notes, f"what was billed is as of the last checkpoints: {error}"]
     rows = [
-        _row(entry, record, study.run(entry["directory"], seed), queued, _billed(accounts, f"{id}/{seed}"))
-        for id, entry in listed["cells"].items()
-        for record in [_record(args.study / entry["directory"])]
-        for seed in entry["seeds"]
+        _row(cell, record, study.run(cell["directory"], seed), queued, _billed(accounts, f"{id}/{seed}"))
+        for id, cell in listed["cells"].items()
+        for record in [_record(args.study / cell["directory"])]
+        for seed in cell["seeds"]
     ]
     others = {
         purpose: usage for purpose, usage in spending.by_purpose(accounts).items() if purpose != "runs" and usage.calls
@@ -102,7 +102,7 @@ def _billed(accounts: Mapping[Account, Usage], run: str) -> Usage | None:
 
 
 def _row(
-    entry: dict[str, Any],
+    cell: dict[str, Any],
     record: Mapping[str, Any],
     run_directory: RunDirectory,
     queued: Mapping[Path, str],
@@ -123,9 +123,9 @@ def _row(
     steps = content.get("steps") or _steps(record)
     standing = _standing({"status": status, "step": step, "steps": steps, "steps_per_second": live.get("rate")})
     return {
-        "task": str(Path(entry["directory"]).parent),
-        "method": Path(entry["directory"]).name.rsplit("-", 1)[0],
-        "variant": entry.get("label_variant", ""),
+        "task": str(Path(cell["directory"]).parent),
+        "method": Path(cell["directory"]).name.rsplit("-", 1)[0],
+        "variant": cell.get("label_variant", ""),
         "seed": int(run_directory.home.name.removeprefix("seed-")),
         "status": status,
         "step": step,

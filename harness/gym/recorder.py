@@ -101,11 +101,11 @@ class Recorder:
             study.write(
                 name, command, {cell: {"directory": directory, "seeds": [seed], "label_variant": ""}}, joining.fence
             )
-            entries = {
+            recorded_settings = {
                 key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
             }
             content |= {"schema": SCHEMA, "cell": cell, "backend": BACKEND, "variant": "", "versions": {}}
-            write_json(file, {**content, SCORE: asdict(self.score), "settings": entries})
+            write_json(file, {**content, SCORE: asdict(self.score), "settings": recorded_settings})
         except (UserError, Fenced) as error:
             self._lock.release()
             raise UserError(str(error)) from None

@@ -136,9 +136,9 @@ class Sources:
             file = self._file(name)
             assert file is not None
             content = file.read_bytes()
-            data = _data(file.parent) if file.name == "__init__.py" else b""
-            key = _digest(content + b"\0" + data, 2 * LENGTH)
-            self._modules[name] = self._used[key] = self._cached.get(key) or _understood(content, data)
+            data_files = _data(file.parent) if file.name == "__init__.py" else b""
+            key = _digest(content + b"\0" + data_files, 2 * LENGTH)
+            self._modules[name] = self._used[key] = self._cached.get(key) or _understood(content, data_files)
         return self._modules[name]
 
     def _file(self, name: str) -> Path | None:
@@ -182,11 +182,11 @@ def _data(directory: Path) -> bytes:
     return b"\0".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)
 
 
-def _understood(content: bytes, data: bytes) -> Module:
+def _understood(content: bytes, data_files: bytes) -> Module:
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):  # importing it will raise; until then hash the whole file
-        return Module(_digest(content + data), ())
+        return Module(_digest(content + data_files), ())
     statements = [*_statements(tree.body)]
     imports: list[tuple[int, str, tuple[str, ...]]] = []
     for statement in statements:
@@ -195,7 +195,7 @@ def _understood(content: bytes, data: bytes) -> Module:
         elif isinstance(statement, ast.ImportFrom):
             names = tuple(alias.name for alias in statement.names)
             imports.append((statement.level, statement.module or "", names))
-    return Module(_digest(_code(content, statements) + data), tuple(imports))
+    return Module(_digest(_code(content, statements) + data_files), tuple(imports))
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:

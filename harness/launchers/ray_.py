@@ -302,8 +302,8 @@ def _variables(cell: Mapping[str, Any]) -> set[str]:
     """Return the names of the environment variables that settings of a recorded cell refer to, such as that of an API
     key."""
     sections = recorded(cell).sections.values()
-    entries = ((section, entry) for section in sections for entry in settings.fields(section.__class__).values())
-    return {getattr(section, entry.name) for section, entry in entries if entry.variable}
+    fields = ((section, field) for section in sections for field in settings.fields(section.__class__).values())
+    return {getattr(section, field.name) for section, field in fields if field.variable}
 
 
 def _runs(cell: Mapping[str, Any], job: Job) -> list[str]:

@@ -198,13 +198,13 @@ class Probes:
         for number, start in enumerate(starts):
             moves = slice(start, start + self._window)
             ask = Question(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves], to=role)
-            item = InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask, probe=True)
-            in_flight.append((start, item))
+            flight = InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask, probe=True)
+            in_flight.append((start, flight))
             judge.ask(in_flight[-1][1])
-        for start, item in in_flight:
+        for start, flight in in_flight:
             if stop():
                 raise Stopped
-            reply, _ = judge.take(item.number)
+            reply, _ = judge.take(flight.number)
             if not reply.failure:
                 yield Point(start + self._window // 2, "judge", float(reply.value))
 

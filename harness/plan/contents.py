@@ -236,7 +236,7 @@ def parts_of(content: Mapping[str, Any]) -> tuple[Chosen, ...]:
 def _by_name(content: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Return the id that a recorded cell would have if no digest were known, and its digests by role."""
     names = Names(content["suite"], content["task"], content["method"], content["profile"], parts_of(content))
-    values = {key: entry["value"] for key, entry in content["settings"].items()}
+    values = {key: setting["value"] for key, setting in content["settings"].items()}
     digests = {
         key.removesuffix(f".{DIGEST}"): value
         for key, value in values.items()

@@ -47,7 +47,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
         if isinstance(value, QuotedString):
             return value.text
         if isinstance(value, list):
-            return [plain(item) for item in value]
+            return [plain(element) for element in value]
         return value
 
     for index, text in enumerate(overrides):

@@ -442,8 +442,8 @@ def _with_stages(
         for key, value in cell.settings.items()
         if value.layer == COMMAND and key.partition(".")[0] in ("suite", *carried_roles)
     }
-    lacked = {key: item for key, item in words.settings.items() if may_concern_stage(key)}
-    parts = {role: item for role, item in words.parts.items() if may_concern_stage(role)}
+    lacked = {key: override for key, override in words.settings.items() if may_concern_stage(key)}
+    parts = {role: override for role, override in words.parts.items() if may_concern_stage(role)}
     carried_parts = {
         role: Override(role, (name,), False) for role, name in combination.chosen.items() if role in carried_roles
     }

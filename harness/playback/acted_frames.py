@@ -111,18 +111,18 @@ def recorded(run: Path, log: str, declared: Log, suite: Any, task: str, seed: in
     actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
     if not actions:
         raise UserError("the suite's actions have no names")
-    results = {(row["step"], row["episode"]): row for row in rows_of(run, "evaluations", RESULTS)}
+    evaluations = {(row["step"], row["episode"]): row for row in rows_of(run, "evaluations", RESULTS)}
     acted: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in rows_of(run, log, declared):
         acted.setdefault((row["step"], row["trial"]), []).append(row)
-    trials = [(*key, bool(result["success"])) for key, result in results.items() if key in acted]
+    trials = [(*key, bool(evaluation["success"])) for key, evaluation in evaluations.items() if key in acted]
     names = {name: number for number, name in enumerate(actions)}
     episodes = []
     for step, episode in shown_trials(trials):
         begun = suite.make(task)
         begun.reset(Streams(seed).evaluation_seed(step, episode))
         rows = sorted(acted[step, episode], key=lambda row: row["first"])
-        episodes.append(Episode(log, begun, names, rows, results[step, episode]))
+        episodes.append(Episode(log, begun, names, rows, evaluations[step, episode]))
     return episodes
 
 
@@ -151,7 +151,7 @@ def _thinned(steps: Sequence[int], most: int) -> list[int]:
 def played(episode: Episode) -> Iterator[tuple[int, Task]]:
     """Play an episode again; yield the number of steps and the task at its begin and after each step. Raise UserError
     if the actions do not lead to the recorded end."""
-    task, result = episode.begun, episode.result
+    task, evaluation = episode.begun, episode.result
     steps, ret, ended, success = 0, 0.0, False, False
     yield steps, task
     for row in episode.rows:
@@ -167,23 +167,23 @@ def played(episode: Episode) -> Iterator[tuple[int, Task]]:
             ended, success = taken.terminated or taken.truncated, bool(taken.success)
             yield steps, task
     end = (steps, success, ret)
-    if (ended and end != (result["length"], result["success"], result["return"])) or (
-        not ended and steps >= result["length"]
+    if (ended and end != (evaluation["length"], evaluation["success"], evaluation["return"])) or (
+        not ended and steps >= evaluation["length"]
     ):
         raise UserError(f"{episode}: played again it ends otherwise than its record says; were its files changed?")
 
 
 def _drawn(episode: Episode, draw: Drawer) -> Acted:
-    frame_steps, result = {*moments(episode.rows)}, episode.result
+    frame_steps, evaluation = {*moments(episode.rows)}, episode.result
     snapshots, steps = [], 0
     for steps, task in played(episode):
         if steps in frame_steps:
             snapshots.append(task.snapshot().copy())
-    name = f"{episode.log}-{result['step']:05d}-{result['episode']:05d}"
+    name = f"{episode.log}-{evaluation['step']:05d}-{evaluation['episode']:05d}"
     frames = [{"file": f"{name}-{step:05d}.png", "frame": step} for step in sorted(frame_steps)]
     about = {
-        "schema": SCHEMA_VERSION, "name": name, "log": episode.log, "step": result["step"],
-        "episode": result["episode"], "played": steps, "frames": frames,
+        "schema": SCHEMA_VERSION, "name": name, "log": episode.log, "step": evaluation["step"],
+        "episode": evaluation["episode"], "played": steps, "frames": frames,
     }  # fmt: skip
     return Acted(about, tuple(encoded(frame) for frame in draw(np.stack(snapshots))))
 

@@ -209,18 +209,18 @@ def write_spoken(run: Path) -> GalleryOutcome | None:
 
     def cast() -> Cast:
         films: list[Film] = []
-        results = reader_process.call(f"{run}: reading its evaluations", PATIENCE, last_results, run)
+        evaluations = reader_process.call(f"{run}: reading its evaluations", PATIENCE, last_results, run)
         for log, declared in acted_logs.items():
             description = f"{run}: playing the episodes of its log {log!r}"
-            for result, moments, words in reader_process.call(
+            for evaluation, moments, words in reader_process.call(
                 description, PATIENCE, replayed, run, log, declared, suite, task, seed
             ):
-                about = {key: result[key] for key in ("episode", "success", "return", "length", "actions")}
-                films.append(Film({**about, "score": float(result["success"])}, moments, words))
+                about = {key: evaluation[key] for key in ("episode", "success", "return", "length", "actions")}
+                films.append(Film({**about, "score": float(evaluation["success"])}, moments, words))
         about = {
             "suite": cell.names.suite, "task": task, "seed": seed, "own": True,
-            "step": max((row["step"] for row in results), default=0), "played": len(results),
-            "successes": sum(row["success"] for row in results), "measure": "success", "unjudged": "",
+            "step": max((row["step"] for row in evaluations), default=0), "played": len(evaluations),
+            "successes": sum(row["success"] for row in evaluations), "measure": "success", "unjudged": "",
             "opengl": _opengl(drawing, task),
         }  # fmt: skip
         return Cast(about, films)

@@ -172,9 +172,9 @@ class StudyDirectory:
 
     def runs(self) -> Iterator[tuple[dict[str, Any], RunDirectory]]:
         """Yield every run in study.json with the entry of its cell."""
-        for entry in self.read()["cells"].values():
-            for seed in entry["seeds"]:
-                yield entry, self.run(entry["directory"], seed)
+        for cell in self.read()["cells"].values():
+            for seed in cell["seeds"]:
+                yield cell, self.run(cell["directory"], seed)
 
 
 def dumps(value: Any) -> str:

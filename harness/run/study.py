@@ -122,7 +122,7 @@ def carry_out(
     lease = Lease(directory, "study")
     lease.acquire(tell=leases.warn)
     try:
-        entries = {
+        cells = {
             cell.id: {
                 "directory": cell.directory,
                 "seeds": list(plan.seeds),
@@ -144,7 +144,7 @@ def carry_out(
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
-        study.write(name, list(plan.command), entries, lease.fence)
+        study.write(name, list(plan.command), cells, lease.fence)
         for cell in plan.trained:
             write_cell(study, cell)
         recorder = _Recorder(study, watch, launcher.shared)
@@ -185,7 +185,7 @@ def run(*overrides: str, **settings: Any) -> Study:
 
 def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
-        return ",".join(show(item) for item in value)
+        return ",".join(show(element) for element in value)
     return show(value)
 
 
@@ -280,9 +280,9 @@ def _shared(plan: Plan, directory: Path) -> bool:
     return matrix.launcher_of(plan.execution).shared or bool(job_files.launchers(directory))
 
 
-def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
-    for start in range(0, len(items), size):
-        yield list(items[start : start + size])
+def _batched(seeds: Sequence[int], size: int) -> Iterable[list[int]]:
+    for start in range(0, len(seeds), size):
+        yield list(seeds[start : start + size])
 
 
 def continues(plan: Plan) -> bool:
@@ -362,7 +362,7 @@ def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
     """Raise UserError if a cell belongs to another matrix in the directory, which the new one would replace."""
     recorded_cells = study.read()["cells"] if (study.path / "study.json").exists() else {}
     for cell in plan.trained:
-        planned, earlier = (entry.get("matrix") for entry in (plan.place(cell), recorded_cells.get(cell.id, {})))
+        planned, earlier = (place.get("matrix") for place in (plan.place(cell), recorded_cells.get(cell.id, {})))
         if planned and earlier and any(planned[key] != earlier[key] for key in ("kind", "reference")):
             raise UserError(
                 f"{cell.directory} is {earlier['name']!r} in the {earlier['kind']} matrix of {study.path}, which would "

@@ -183,12 +183,14 @@ def runs(study: StudyDirectory) -> list[FollowedRun]:
     """Return the runs of a study whose cell records can be read."""
     name = str(study.read().get("study") or study.path.name)
     followed = []
-    for entry, run in study.runs():
+    for cell_entry, run in study.runs():
         path = run.home.parent / "cell.json"
         cell = outside.read_document(path) if path.exists() else None
         if isinstance(cell, dict) and isinstance(cell.get("cell"), str):
             seed = int(run.home.name.removeprefix("seed-"))
-            followed.append(FollowedRun(name, run.home.absolute(), cell, seed, str(entry.get("label_variant", ""))))
+            followed.append(
+                FollowedRun(name, run.home.absolute(), cell, seed, str(cell_entry.get("label_variant", "")))
+            )
     return followed
 
 
@@ -243,9 +245,9 @@ def _read(path: Path) -> tuple[dict[str, Offset], str, str]:
     if not isinstance(content, dict) or not isinstance(content.get("runs"), dict):
         return {}, "", ""
     offsets = {}
-    for key, entry in content["runs"].items():
-        if isinstance(entry, Mapping) and set(entry) == set(Offset._fields):
-            step, id_, status = (entry[name] for name in Offset._fields)
+    for key, offset in content["runs"].items():
+        if isinstance(offset, Mapping) and set(offset) == set(Offset._fields):
+            step, id_, status = (offset[name] for name in Offset._fields)
             if type(step) is int and isinstance(id_, str) and isinstance(status, str):
                 offsets[key] = Offset(step, id_, status)
     report, token = (str(content.get(name) or "")[:64] for name in ("report", "token"))

@@ -130,7 +130,7 @@ class MLflow(Tracker):
         return id_
 
 
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
+def _batches(elements: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(elements)
     while some := list(itertools.islice(iterator, size)):
         yield some

@@ -82,8 +82,8 @@ class FollowedRun:
         names = ("cell", "suite", "task", "method", "learner", "backend", "model", "profile", "variant", "steps")
         setting_records = self.cell.get("settings")
         values = {
-            str(name): entry.get("value") if isinstance(entry, Mapping) else entry
-            for name, entry in (setting_records.items() if isinstance(setting_records, Mapping) else ())
+            str(name): setting.get("value") if isinstance(setting, Mapping) else setting
+            for name, setting in (setting_records.items() if isinstance(setting_records, Mapping) else ())
         }
         return {**{name: self.cell[name] for name in names if name in self.cell}, "seed": self.seed, **values}
 
