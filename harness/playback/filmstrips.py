@@ -31,7 +31,7 @@ MOMENTS = 8
 CLIPS = 48
 """Maximum strips per episode; a longer episode is sampled evenly."""
 
-Sampled = TypeVar("Shown")
+Sampled = TypeVar("Sampled")
 
 
 class Filmstrips:
