@@ -180,8 +180,8 @@ def shown_trials(trials: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int
         [(step, episode) for step, episode, success in sorted(all_trials) if step == last and success is outcome]
         for outcome in (False, True)
     )
-    chosen = failures[: TRIALS - bool(successes)]
-    return [*chosen, *successes[: TRIALS - len(chosen)]]
+    shown_failures = failures[: TRIALS - bool(successes)]
+    return [*shown_failures, *successes[: TRIALS - len(shown_failures)]]
 
 
 UNDECLARED = Log("rows that no record declares", {})

@@ -119,11 +119,11 @@ class Caller(ServingProcess):
         with self._one_at_a_time:
             if self._owner != os.getpid():  # a fork must not use its parent's connection
                 self._process, self._connection, self._end, self._owner = None, None, bool, os.getpid()
-            used = self._used and self._connection is not None
+            was_used = self._used and self._connection is not None
             try:
                 answer, remarks = self._exchange(description, seconds, memory, function, args, named)
             except Broken:
-                if not used:
+                if not was_used:
                     raise
                 answer, remarks = self._exchange(description, seconds, memory, function, args, named)
         for kind, remark in remarks:

@@ -145,13 +145,13 @@ def _check(kind: str, name: str, thing: Any) -> None:
                 )
         return
     if kind in HELPERS:
-        base_name, named = HELPERS[kind]
+        base_name, method_name = HELPERS[kind]
         lacking = getattr(thing, "__abstractmethods__", None)
-        if lacking is None or lacking or (named and getattr(thing, named, "") != name):
+        if lacking is None or lacking or (method_name and getattr(thing, method_name, "") != name):
             undefined = ", ".join(sorted(lacking or ())) or f"all abstract methods of {base_name.rpartition('.')[2]}"
             raise UserError(
                 f"{kind} {name!r} is incomplete: write a class that inherits {base_name}, "
-                f"{f'with {named} = {name!r}, ' if named else ''}that defines {undefined}"
+                f"{f'with {method_name} = {name!r}, ' if method_name else ''}that defines {undefined}"
             )
         return
     if not (isinstance(thing, type) and dataclasses.is_dataclass(thing)):
@@ -312,8 +312,8 @@ def get(kind: str, name: str) -> Any:
     """Return the object registered as `name`. Raise UserError with the nearest names if there is none."""
     if not _is_registered(kind, name):
         all_names = names(kind)
-        if why := _broken.get((kind, name)) or _broken.get(("", name)):
-            raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
+        if failure := _broken.get((kind, name)) or _broken.get(("", name)):
+            raise UserError(f"{kind} {name!r} is broken and cannot be used: {failure}")
         if name in all_names:  # registered by the module of another entry point, which a worker would not import
             raise UserError(_unannounced(kind, name))
         from guidebench.harness.meanings import unknown_name

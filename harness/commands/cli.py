@@ -72,10 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments[:1] == ["help"]:  # bench help run
             arguments = [*arguments[1:], "--help"]
         parser, modules, commands = _parser(arguments)
-        if (chosen := _chosen(arguments)) is not None:
-            if chosen not in modules:
-                raise _unknown_command(chosen, arguments[arguments.index(chosen) + 1 :])
-            _check_options(commands[chosen], arguments[arguments.index(chosen) + 1 :])
+        if (command := _chosen(arguments)) is not None:
+            if command not in modules:
+                raise _unknown_command(command, arguments[arguments.index(command) + 1 :])
+            _check_options(commands[command], arguments[arguments.index(command) + 1 :])
         args, rest = parser.parse_known_args(arguments)
         if args.command is None:
             parser.print_help()
@@ -126,8 +126,8 @@ def _unknown_command(word: str, rest: Sequence[str]) -> UserError:
         return UserError(f"{word!r} is no command; write bench run {' '.join((word, *rest))}")
     if rest and (joined := meanings.spelt(word + rest[0], names)):
         return UserError(f"{word!r} is no command; write bench {' '.join((joined, *rest[1:]))}")
-    if meant := FIELD.get(word.lower()):
-        return UserError(f"{word!r} is no command here; it is bench {meant}")
+    if command := FIELD.get(word.lower()):
+        return UserError(f"{word!r} is no command here; it is bench {command}")
     if singular(word) in (*meanings.KINDS, meanings.TASK) and singular(word) not in names:
         kind = "suite" if singular(word) == meanings.TASK else singular(word)
         return UserError(f"{word!r} is no command; bench list {kind}s lists them")
@@ -158,15 +158,15 @@ def _parser(
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", metavar="command")
-    chosen = _chosen(arguments)
+    command = _chosen(arguments)
     modules: dict[str, Any] = {}
     for name in COMMANDS:
         modules[name] = importlib.import_module(f"guidebench.harness.commands.{name}_")
     # Searching installed entry points takes longer than the rest of the start, so a built-in command skips it. Another
     # command loads only its own module; help loads all.
-    if chosen not in COMMANDS:
+    if command not in COMMANDS:
         for plugin in plugged():
-            if chosen in (None, plugin.name) and (module := _load(plugin)) is not None:
+            if command in (None, plugin.name) and (module := _load(plugin)) is not None:
                 modules[plugin.name] = module
     return parser, modules, {name: _add(commands, name, module) for name, module in modules.items()}
 
@@ -244,8 +244,8 @@ def _load(plugin: EntryPoint) -> Any | None:
         _add(trial.add_subparsers(), plugin.name, module)
         trial.format_help()
     except (Exception, SystemExit) as error:  # a plug-in may raise anything, or end the process
-        why = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
-        print(f"bench: plug-in command {plugin.name!r} is broken and left out: {why}", file=sys.stderr)
+        reason = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
+        print(f"bench: plug-in command {plugin.name!r} is broken and left out: {reason}", file=sys.stderr)
         return None
     return module
 

@@ -57,37 +57,37 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
 
     if not overrides:
         return []
-    chosen = grammar.single(overrides)
-    if set(chosen) <= {"suite", "task"} and "suite" in chosen:
-        return _suite(chosen)
+    settings = grammar.single(overrides)
+    if set(settings) <= {"suite", "task"} and "suite" in settings:
+        return _suite(settings)
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
-    model_roles = [(role, kind) for role in chosen for kind in roles.get(role, ()) if kind in registry.MODELS]
-    words = ("suite", *(["task"] if "suite" in chosen else []), *roles)
-    if strange := next((key for key in chosen if key not in words and "." not in key), ""):
-        if meaning := meanings.other_meaning(strange, str(chosen[strange])):
+    model_roles = [(role, kind) for role in settings for kind in roles.get(role, ()) if kind in registry.MODELS]
+    words = ("suite", *(["task"] if "suite" in settings else []), *roles)
+    if strange := next((key for key in settings if key not in words and "." not in key), ""):
+        if meaning := meanings.other_meaning(strange, str(settings[strange])):
             raise UserError(f"{strange}= says nothing to bench doctor: {meaning}")
-        raise unknown_words.key(strange, [chosen[strange]], words)
+        raise unknown_words.key(strange, [settings[strange]], words)
     if not model_roles:
-        raise UserError(f"{next(iter(chosen))}= is given without a model; add judge=…, chat=… or embedder=…")
+        raise UserError(f"{next(iter(settings))}= is given without a model; add judge=…, chat=… or embedder=…")
     role, kind = model_roles[0]
     if other := next((name for name, _ in model_roles if name != role), ""):
         raise UserError(f"{role}= and {other}= name two models; bench doctor checks one at a time")
     from guidebench.harness.models import checkup, single_calls
 
-    config = single_calls.model(kind, chosen, role)
+    config = single_calls.model(kind, settings, role)
     findings = [finding._replace(text=in_role(finding.text, kind, role)) for finding in checkup.findings(config, kind)]
     return [*_packages(EXTRAS.get(config.backend, "none")), *findings]
 
 
-def _suite(chosen: Mapping[str, Any]) -> list[Finding]:
+def _suite(overrides: Mapping[str, Any]) -> list[Finding]:
     """Check what the tasks of a suite, or one of them, and their frames need."""
     from guidebench.harness import registry
     from guidebench.harness.errors import UserError, count
     from guidebench.harness.plan.config import task_of
 
-    name = str(chosen["suite"])
+    name = str(overrides["suite"])
     suite = registry.get("suite", name)()
-    tasks = (task_of(name, str(chosen["task"])),) if "task" in chosen else suite.tasks
+    tasks = (task_of(name, str(overrides["task"])),) if "task" in overrides else suite.tasks
     missing: dict[str, None] = {}
     for check in (*(lambda task=task: suite.ready(task) for task in tasks), suite.drawing().ready):
         try:

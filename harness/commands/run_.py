@@ -137,14 +137,14 @@ def _announce(plan: Plan) -> Forecast:
     from guidebench.harness.run import estimates, forecast, study
 
     places = matrix.launcher_of(plan.execution).slots(plan.execution)
-    begun = study.look(plan).runs if study.continues(plan) else ()
-    done: Counter[str] = Counter()
-    for run in begun:
-        done[run.cell.id] += run.cell.steps if run.status == "finished" else run.step
-    remaining = {cell.id: 1 - done[cell.id] / cell.steps / len(plan.seeds) for cell in plan.trained}
+    previous_runs = study.look(plan).runs if study.continues(plan) else ()
+    steps_done: Counter[str] = Counter()
+    for run in previous_runs:
+        steps_done[run.cell.id] += run.cell.steps if run.status == "finished" else run.step
+    remaining = {cell.id: 1 - steps_done[cell.id] / cell.steps / len(plan.seeds) for cell in plan.trained}
     hours = forecast.Forecast(plan, places, estimates.cached_costs(plan, places), remaining)
-    finished = sum(run.status == "finished" for run in begun)
-    before = f", {finished} of {count(len(begun), 'run')} finished before" if finished else ""
+    finished = sum(run.status == "finished" for run in previous_runs)
+    before = f", {finished} of {count(len(previous_runs), 'run')} finished before" if finished else ""
     rest = [hours.sentence()] if hours.core_hours else []
     lines = [_size(plan) + before, *_demonstrations(plan), *_calls(plan), *rest, *_left_out(plan)]
     print("\n".join(lines), flush=True)
@@ -298,11 +298,11 @@ def _left_out(plan: Plan) -> list[str]:
 
     if any(word.partition("=")[0] == "task" for word in plan.command):
         return []
-    chosen: dict[tuple[str, str], list[str]] = {}
+    tasks_by_profile: dict[tuple[str, str], list[str]] = {}
     for cell in plan.cells:
-        chosen.setdefault((cell.names.suite, cell.names.profile), []).append(cell.names.task)
+        tasks_by_profile.setdefault((cell.names.suite, cell.names.profile), []).append(cell.names.task)
     lines = []
-    for (name, profile), tasks in chosen.items():
+    for (name, profile), tasks in tasks_by_profile.items():
         suite = registry.get("suite", name)
         joint = [task for task in suite.tasks if task in suite.joint]
         single = [task for task in suite.tasks if task not in joint]

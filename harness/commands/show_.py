@@ -148,8 +148,8 @@ def _heading(cell: Cell, tasks: list[str]) -> Iterator[str]:
     few = [*tasks[:MOST], f"and {len(tasks) - MOST} more"] if len(tasks) > MOST else tasks
     yield f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(few)}), profile {names.profile}: {parts}"
     awaited = contents.waits_for(cell)
-    which = f"cell: known once {escape(awaited)} is here" if awaited else f"cell {cell.id}"
-    yield which + (f", {escape(cell.variant)}" if cell.variant else "")
+    cell_line = f"cell: known once {escape(awaited)} is here" if awaited else f"cell {cell.id}"
+    yield cell_line + (f", {escape(cell.variant)}" if cell.variant else "")
     if (stage := cell.stage) is not None:
         place = f"{stage.names.suite}/{stage.names.task}"
         yield f"begins from the policies of its pre-training stage: {stage.names.method} on {place} ({stage.id})"

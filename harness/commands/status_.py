@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
                 print(f"    {row['queued']}")
             if row["error"]:
                 print(f"    {one_line(last_line(str(row['error'])))}")
-    used = [row["models"] for row in rows if row["models"]]
-    total = {name: sum(models[name] for models in used) for name in (*QUESTIONS, *LEDGER)}
+    usages = [row["models"] for row in rows if row["models"]]
+    total = {name: sum(models[name] for models in usages) for name in (*QUESTIONS, *LEDGER)}
     if accounts or any(total[name] for name in ("tokens_in", "usd", "failures")):  # all are 0 for a scripted judge
         besides = "".join(f", and {count(usage.calls, 'call')} {BESIDES[purpose]}" for purpose, usage in others.items())
         print(

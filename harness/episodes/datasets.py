@@ -92,9 +92,9 @@ def loading(cell: Cell, seeds: Sequence[int]) -> dict[str, Callable[[], list[Dat
     """Return role -> function that loads the dataset of each seed; equal datasets are loaded once."""
 
     def load(role: str) -> list[Dataset]:
-        chosen = [spec for seed in seeds for spec in specs(cell, seed) if spec.role == role]
-        datasets = {spec: prepare(spec, cell.section("training").capacity) for spec in dict.fromkeys(chosen)}
-        return [datasets[spec] for spec in chosen]
+        role_specs = [spec for seed in seeds for spec in specs(cell, seed) if spec.role == role]
+        datasets = {spec: prepare(spec, cell.section("training").capacity) for spec in dict.fromkeys(role_specs)}
+        return [datasets[spec] for spec in role_specs]
 
     return {part.role: functools.partial(load, part.role) for part in cell.names.of("dataset")}
 

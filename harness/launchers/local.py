@@ -166,13 +166,13 @@ class Processes(Launcher):
         while self._free and (ready := _ready(self._waiting, self._running.values())) is not None:
             job, retried = self._waiting[ready]
             del self._waiting[ready]
-            beside = min(self._slots, self.open + 1)
+            worker_count = min(self._slots, self.open + 1)
             slot = self._free.pop(0)
             sharing = min(self._sharing[slot.gpu], -(-(self.open + 1) // len(self._sharing))) if slot.gpu else 1
             job = replace(
                 job,
                 device=slot.device,
-                cores=max(1, cores() // beside),
+                cores=max(1, cores() // worker_count),
                 gpu_share=1 / sharing,
                 model_requests=None if self._hosts is None else self._hosts.requests,
             )
@@ -224,10 +224,10 @@ def _gpus(execution: Execution) -> str:
     return ",".join(visible_gpus() if execution.gpus is None else map(str, execution.gpus))
 
 
-def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> int | None:
+def _ready(queue: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> int | None:
     """Return the index of the first waiting job whose pre-training stages have ended, or None. A run whose stage has
     failed begins too, and reports that."""
-    jobs = [job for job, _ in waiting]
+    jobs = [job for job, _ in queue]
     open_ = {(job.cell["cell"], seed) for job in (*jobs, *(worker.job for worker in running)) for seed in job.seeds}
     for place, job in enumerate(jobs):
         if not {(job.cell.get("stage", {}).get("cell"), seed) for seed in job.seeds} & open_:

@@ -116,16 +116,16 @@ class Ray(Scheduled):
         address = self.address or inherited.get("RAY_ADDRESS", "")
         question = json.dumps({"what": topic, "address": address, "patience": PATIENCE, **content})
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*base.command()[:-1], "guidebench.harness.launchers.ray_driver"], input=question, text=True,
                 capture_output=True, timeout=SECONDS, env=base.environment(Slot("cpu"), inherited),
                 start_new_session=True,  # a command that is stopped by Ctrl-C still asks
             )  # fmt: skip
-            answer = json.loads(done.stdout)
+            answer = json.loads(process.stdout)
         except subprocess.TimeoutExpired:
             raise UserError(f"the Ray cluster gave no answer within {SECONDS:.0f} s; see `ray status`") from None
         except ValueError:
-            last = one_line((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+            last = one_line((process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
             raise UserError(f"Ray could not be asked: {last}") from None
         if "refused" in answer:
             raise UserError(f"launcher.address={address or 'null'}: {one_line(answer['refused'])}")
@@ -182,8 +182,10 @@ class Tasks(Launcher):
         return base.elsewhere(new, self._execution)
 
     def _order(self, jobs: Sequence[Job]) -> Order:
-        named = set().union(*(_variables(job.cell) for job in {job.cell["cell"]: job for job in jobs}.values()))
-        inherited = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED) or name in named}
+        variables = set().union(*(_variables(job.cell) for job in {job.cell["cell"]: job for job in jobs}.values()))
+        inherited = {
+            name: value for name, value in os.environ.items() if name.startswith(FORWARDED) or name in variables
+        }
         environment = base.environment(Slot(""), inherited | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
         del environment["CUDA_VISIBLE_DEVICES"]  # Ray's choice
         return Order(

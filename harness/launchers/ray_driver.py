@@ -121,8 +121,8 @@ class Keeper:
 
         with self._lock:
             self._wish = "kill" if now else "stop"
-            begun = set(self._tasks.values()) & set(self._nodes)
-            for reference in [task for task, name in self._tasks.items() if name not in begun]:
+            running = set(self._tasks.values()) & set(self._nodes)
+            for reference in [task for task, name in self._tasks.items() if name not in running]:
                 ray.cancel(reference)
             for name in set(self._jobs) - set(self._tasks.values()):
                 del self._jobs[name]
@@ -200,11 +200,15 @@ class Keeper:
                 lost = "" if self._usable(name) else "; ".join(dict.fromkeys(self._unusable[name].values()))
             else:
                 self._losses[name] = count = self._losses[name] + 1
-                how = outcome.reason if outcome.code is not None else f"its task on {node} was lost: {outcome.reason}"
-                self._why[name] = f"started again ({count}): {how}"
+                reason = (
+                    outcome.reason if outcome.code is not None else f"its task on {node} was lost: {outcome.reason}"
+                )
+                self._why[name] = f"started again ({count}): {reason}"
                 if outcome.code in (EXIT_STOPPED, EXIT_HELD):
                     self._not_before[name] = time.monotonic() + self._order.later
-                often = f"its worker was lost {count} times; launcher.losses={self._order.losses} allows no more: {how}"
+                often = (
+                    f"its worker was lost {count} times; launcher.losses={self._order.losses} allows no more: {reason}"
+                )
                 lost = often if count > self._order.losses else ""
         if lost:
             self._fail(name, lost)
@@ -356,8 +360,10 @@ def _look() -> dict[str, Any]:
 def _submit(order: Order) -> None:
     import ray
 
-    taken = {*_names(order.study)}
-    number = next(index for index in range(1, len(taken) + 2) if f"{PREFIX}{order.study} {index}" not in taken)
+    keeper_names = {*_names(order.study)}
+    number = next(
+        index for index in range(1, len(keeper_names) + 2) if f"{PREFIX}{order.study} {index}" not in keeper_names
+    )
     # With the head a cluster is lost anyway; elsewhere the keeper's node would be one more whose loss ends all tasks.
     head = {"node:__internal_head__": 0.001}
     options = {"lifetime": "detached", "max_restarts": -1, "num_cpus": 0, "resources": head}

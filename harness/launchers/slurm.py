@@ -146,16 +146,16 @@ class Slurm(Scheduled):
             return _call("sbatch", *words, *options, text=script)
         except UserError as error:
             message = str(error)
-            named = next((name for name in settings if re.search(rf"\b{name}\b", message, re.IGNORECASE)), "")
+            refused_setting = next((name for name in settings if re.search(rf"\b{name}\b", message, re.IGNORECASE)), "")
             if "account" in message.lower():
-                named = "account"
+                refused_setting = "account"
             if "time limit" in message.lower():
-                named = "minutes"
-            if not named:
+                refused_setting = "minutes"
+            if not refused_setting:
                 raise
-            hint = f" (known partitions: {_partitions()})" if named == "partition" else ""
-            setting = {**settings, "minutes": self.minutes}[named] or f"(the {named} by default)"
-            raise UserError(f"launcher.{named}={setting} is refused{hint}: {message}") from None
+            hint = f" (known partitions: {_partitions()})" if refused_setting == "partition" else ""
+            setting = {**settings, "minutes": self.minutes}[refused_setting] or f"(the {refused_setting} by default)"
+            raise UserError(f"launcher.{refused_setting}={setting} is refused{hint}: {message}") from None
 
 
 def _cores(execution: Execution) -> list[str]:
@@ -398,7 +398,7 @@ def _call(program: str, *words: str, text: str = "") -> str:
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OPTIONS)}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [program, *words], input=text, capture_output=True, text=True, timeout=SECONDS, env=environment,
             start_new_session=True,
         )  # fmt: skip
@@ -406,8 +406,8 @@ def _call(program: str, *words: str, text: str = "") -> str:
         raise UserError(f"{program} is not on this machine, so SLURM cannot be asked from here") from None
     except subprocess.TimeoutExpired:
         raise UserError(f"{program} gave no answer within {SECONDS:.0f} s; is SLURM's controller up (sinfo)?") from None
-    if done.returncode:
-        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    if process.returncode:
+        lines = (process.stderr.strip() or process.stdout.strip()).splitlines()
         message = "; ".join(dict.fromkeys(one_line(line.removeprefix(f"{program}: error: ")) for line in lines))
-        raise UserError(f"{program}: {message or f'exit code {done.returncode}'}")
-    return done.stdout
+        raise UserError(f"{program}: {message or f'exit code {process.returncode}'}")
+    return process.stdout

@@ -101,20 +101,20 @@ def mixed_pairs(suite: Suite, task: str) -> Pairs | None:
     actions, rng = suite.spaces(task)[1], np.random.default_rng(SEED)
     segments: list[tuple[Array, float]] = []
     for episode in range(EPISODES):
-        observation, done = environment.reset(SEED + 1 + episode), False
+        observation, is_over = environment.reset(SEED + 1 + episode), False
         moves: list[tuple[Array, float]] = []
-        while not done:
+        while not is_over:
             wandering = episode % 2 and len(moves) % 2
             step = environment.step(_random(actions, rng) if wandering else environment.expert())
             moves.append((observation, step.reward))
-            observation, done = step.observation, step.terminated or step.truncated
+            observation, is_over = step.observation, step.terminated or step.truncated
         for start in range(0, len(moves) - length + 1, length):
             observations, rewards = zip(*moves[start : start + length], strict=True)
             segments.append((np.stack(observations), float(sum(rewards))))
     if len(segments) < 2:
         return None
-    chosen = [rng.choice(len(segments), 2, replace=False) for _ in range(PAIRS)]
-    differing = [(first, second) for first, second in chosen if segments[first][1] != segments[second][1]]
+    pairs = [rng.choice(len(segments), 2, replace=False) for _ in range(PAIRS)]
+    differing = [(first, second) for first, second in pairs if segments[first][1] != segments[second][1]]
     if not differing:
         return None
     states = np.stack([np.stack([segments[segment][0] for segment in pair]) for pair in differing])
@@ -151,8 +151,9 @@ class Probes:
 
     def __init__(self, build: Build, task: str, count: int, end: int, write: Write) -> None:
         """`count`: number of probes in a run of `end` steps."""
-        made = functools.cache(lambda suite: reference(suite, task))  # shared by seeds with the same layouts
-        self._episode = lambda row: made(build.suite(row)) if count else None
+        # Seeds with the same layouts share the reference episode.
+        reference_episode = functools.cache(lambda suite: reference(suite, task))
+        self._episode = lambda row: reference_episode(build.suite(row)) if count else None
         self._learnt = count > 0 and any(isinstance(part, TeacherPart) for part in build.parts.values())
         paired = functools.cache(lambda suite: mixed_pairs(suite, task))
         self._pairs = lambda row: paired(build.suite(row)) if self._learnt else None

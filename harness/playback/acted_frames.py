@@ -119,10 +119,10 @@ def recorded(run: Path, log: str, declared: Log, suite: Any, task: str, seed: in
     names = {name: number for number, name in enumerate(actions)}
     episodes = []
     for step, episode in shown_trials(trials):
-        begun = suite.make(task)
-        begun.reset(Streams(seed).evaluation_seed(step, episode))
+        fresh_task = suite.make(task)
+        fresh_task.reset(Streams(seed).evaluation_seed(step, episode))
         rows = sorted(acted[step, episode], key=lambda row: row["first"])
-        episodes.append(Episode(log, begun, names, rows, evaluations[step, episode]))
+        episodes.append(Episode(log, fresh_task, names, rows, evaluations[step, episode]))
     return episodes
 
 
@@ -138,14 +138,14 @@ def moments(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     ]
     first = _thinned(sorted({0, end, *changes}), FRAMES)
     others = sorted({row["first"] for row in rows} - {*first})
-    chosen = {*first, *_thinned(others, FRAMES - len(first))}
-    return sorted(chosen | {*(_thinned(range(end + 1), SPREAD) if len(chosen) < SPREAD else ())})
+    sampled = {*first, *_thinned(others, FRAMES - len(first))}
+    return sorted(sampled | {*(_thinned(range(end + 1), SPREAD) if len(sampled) < SPREAD else ())})
 
 
 def _thinned(steps: Sequence[int], most: int) -> list[int]:
     """Return at most `most` of the steps, evenly spaced, with the first and the last."""
-    chosen = np.unique(np.linspace(0, len(steps) - 1, max(0, min(most, len(steps)))).round().astype(int))
-    return [steps[index] for index in chosen.tolist()]
+    indices = np.unique(np.linspace(0, len(steps) - 1, max(0, min(most, len(steps)))).round().astype(int))
+    return [steps[index] for index in indices.tolist()]
 
 
 def played(episode: Episode) -> Iterator[tuple[int, Task]]:
@@ -162,9 +162,9 @@ def played(episode: Episode) -> Iterator[tuple[int, Task]]:
         for _ in range(row["steps"]):
             if ended:
                 raise UserError(f"{episode}: played again it ends after {steps} steps, and more are logged")
-            taken = task.step(episode.actions[row["action"]])
-            steps, ret = steps + 1, ret + float(taken.reward)
-            ended, success = taken.terminated or taken.truncated, bool(taken.success)
+            step = task.step(episode.actions[row["action"]])
+            steps, ret = steps + 1, ret + float(step.reward)
+            ended, success = step.terminated or step.truncated, bool(step.success)
             yield steps, task
     end = (steps, success, ret)
     if (ended and end != (evaluation["length"], evaluation["success"], evaluation["return"])) or (

@@ -89,10 +89,10 @@ def drawn(
         for name, declaration in declared.items()
         if describes_episodes(declaration)
     }
-    chosen = np.unique(np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int))
+    indices = np.unique(np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int))
     draw, expected = drawing.spawn(task), size_of(suite, task) if rows else 0
     by_name: dict[str, AskedEpisode] = {}
-    for row in (rows[number] for number in chosen.tolist()):
+    for row in (rows[number] for number in indices.tolist()):
         role, episode = row[ROLE], row[EPISODE]
         subject = f"the log {log!r}, episode {episode}"
         if role not in askers:

@@ -150,16 +150,16 @@ class Gallery:
         """Draw and write the episodes to show; `message` says which, or why there are none."""
         drawing = (self._cell.section("drawing") if names.suite == self._cell.names.suite else None) or suite.drawing()
         score = config.score_of(names.suite, names.task)
-        chosen = chosen_results(results, score.name, score.sign)
-        judged, unjudged = self._judged(suite, names, [result.episode for result in chosen])
+        episodes = chosen_results(results, score.name, score.sign)
+        scores, unjudged = self._judged(suite, names, [result.episode for result in episodes])
         films = []
         about: dict[str, Any]
-        for result in chosen:
+        for result in episodes:
             about = {
                 "episode": result.episode, "success": result.success, "return": result.ret, "length": result.length,
                 "score": result.score, "actions": self._actions[result.episode].hexdigest(),
             }  # fmt: skip
-            captions = together(self._captions.get(result.episode, {}), judged.get(result.episode, {}))
+            captions = together(self._captions.get(result.episode, {}), scores.get(result.episode, {}))
             films.append(Film(about, self._reels[result.episode].all_moments, captions))
         about = {
             "suite": names.suite, "task": names.task, "seed": self._seed, "own": False, "step": 0,
@@ -255,13 +255,17 @@ def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Gal
                 continue
         contents["undrawn"].append({"episode": episode.about["episode"], "reason": reasons[-1]})
     _save(home, {**contents, **about}, animations)
-    drawn = len(animations)
+    animation_count = len(animations)
     leading = "failures" if about.get("measure", "success") == "success" else "the worst"
-    messages = [f"gallery: {count(drawn, 'episode')} in {home}, {leading} first"] if drawn or not films else []
+    messages = (
+        [f"gallery: {count(animation_count, 'episode')} in {home}, {leading} first"]
+        if animation_count or not films
+        else []
+    )
     failed = [(missing["episode"], missing["reason"]) for missing in contents["undrawn"]]
     messages += [f"gallery: {words}" for words in undrawn(failed)]
     messages += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []
-    return GalleryOutcome("\n".join(messages), not drawn)
+    return GalleryOutcome("\n".join(messages), not animation_count)
 
 
 def _opengl(drawing: Any, task: str) -> str:
@@ -295,8 +299,8 @@ def chosen_results(results: Sequence[Result], score: str = "success", sign: int 
         order = sorted(results, key=lambda result: sign * result.score)
         return order if len(order) <= EPISODES else [*order[: EPISODES - 1], order[-1]]
     failures, successes = ([result for result in results if result.success is outcome] for outcome in (False, True))
-    chosen = failures[: EPISODES - bool(successes)]
-    return [*chosen, *successes[: EPISODES - len(chosen)]]
+    shown_failures = failures[: EPISODES - bool(successes)]
+    return [*shown_failures, *successes[: EPISODES - len(shown_failures)]]
 
 
 def measure(results: Sequence[Result], score: str) -> str:
@@ -389,8 +393,8 @@ def film(drawing: Any, task: str, moments: Sequence[Moment], words: Mapping[int,
     enough."""
     draw = drawing.spawn(task)
     for most, width in SIZES:
-        chosen = np.unique(np.linspace(0, len(moments) - 1, min(most, len(moments))).round().astype(int))
-        drawn_moments = [moments[index] for index in chosen.tolist()]
+        indices = np.unique(np.linspace(0, len(moments) - 1, min(most, len(moments))).round().astype(int))
+        drawn_moments = [moments[index] for index in indices.tolist()]
         frames = draw(np.stack([moment.snapshot for moment in drawn_moments]))
         texts = [f"{moment.step}  {said_at(words, moment.step)}".strip() for moment in drawn_moments]
         content = animated([_captioned(frame, text, width) for frame, text in zip(frames, texts, strict=True)])

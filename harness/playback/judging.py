@@ -71,22 +71,24 @@ def judged(run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequenc
     judge: Any = cell.section(role) if role else None
     if judge is None or not chosen_clips:
         return Judged(unscored)
-    who = f"{role} {cell.names.part(role)}"
+    judge_title = f"{role} {cell.names.part(role)}"
     if reason := judge.fits(cell_view(cell, suite, names.task)):
-        return Judged(unscored, f"{who} cannot answer there: {reason}")
+        return Judged(unscored, f"{judge_title} cannot answer there: {reason}")
     if names.suite != cell.names.suite:
-        return Judged(unscored, f"{who} judges frames of suite {cell.names.suite}")
+        return Judged(unscored, f"{judge_title} judges frames of suite {cell.names.suite}")
     if study_models.is_recorded(judge) and models.mode == "replay" and not _on_record(run, models):
-        return Judged(unscored, f"{who} is a foundation model, and none of its answers is on record; {RECORDING}")
+        return Judged(
+            unscored, f"{judge_title} is a foundation model, and none of its answers is on record; {RECORDING}"
+        )
     at_task = replace(cell, names=cell.names._replace(task=names.task))
     job = Job("eval", str(run / EVAL_FOLDER), record(at_task), (run_seed,), "cpu", models=asdict(models))
     with tempfile.TemporaryDirectory() as scratch:
         build = make_build(at_task, list(job.seeds), "cpu", [Path(scratch)])
         try:
             with asking.queues([role], job, at_task, build) as queues:
-                return _scores_of(queues[role], who, seed, chosen_clips)
+                return _scores_of(queues[role], judge_title, seed, chosen_clips)
         except UserError as error:
-            return Judged(unscored, f"{who} cannot be asked: {error}")
+            return Judged(unscored, f"{judge_title} cannot be asked: {error}")
         finally:
             study_models.settle(study_models.folder(run / EVAL_FOLDER))
 
@@ -95,7 +97,7 @@ def _on_record(run: Path, models: Models) -> bool:
     return bool(study_models.sources(models, study_models.folder(run / EVAL_FOLDER)))
 
 
-def _scores_of(queue: QuestionQueue, who: str, seed: int, chosen_clips: Sequence[Clip]) -> Judged:
+def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: Sequence[Clip]) -> Judged:
     """Return the judge's scores of the clips; all questions are sent before the first wait. `who`: the judge, for
     messages."""
     questions = [
@@ -118,5 +120,5 @@ def _scores_of(queue: QuestionQueue, who: str, seed: int, chosen_clips: Sequence
             reasons.append(str(reached))
         scores.append(None if value is None else float(value))
     reason_text = "; ".join(f"{count(reasons.count(reason), 'clip')}: {reason}" for reason in dict.fromkeys(reasons))
-    scored = f"{who} scored {len(chosen_clips) - len(reasons)} of {count(len(chosen_clips), 'clip')}"
+    scored = f"{judge_title} scored {len(chosen_clips) - len(reasons)} of {count(len(chosen_clips), 'clip')}"
     return Judged(tuple(scores), f"{scored}; {reason_text}" if reason_text else "")

@@ -81,12 +81,12 @@ def drawn(run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing:
         row[EPISODE]: row[SUCCEEDED] for log_rows in rows_by_log.values() for row in log_rows if SUCCEEDED in row
     }
     episodes = sorted({row[EPISODE] for row in rows})
-    chosen = dict.fromkeys([*episodes[-1:], *[number for number in episodes if succeeded.get(number) is True][-1:]])
+    numbers = dict.fromkeys([*episodes[-1:], *[number for number in episodes if succeeded.get(number) is True][-1:]])
     drawn_episodes: list[LoggedEpisode] = []
-    if not chosen:
+    if not numbers:
         return drawn_episodes
     draw, expected = drawing.spawn(task), size_of(suite, task)
-    for number in chosen:
+    for number in numbers:
         mine = sorted((row for row in rows if row[EPISODE] == number), key=lambda row: row[FRAME])
         _check_frames(log, mine)
         frame_rows = mine[:FRAMES]
@@ -147,9 +147,9 @@ def _check_frames(log: str, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def size_of(suite: Any, task: str) -> int:
     """Return the size in bytes of a snapshot of a task."""
-    made = suite.make(task)
-    made.reset(0)
-    return int(made.snapshot().size)
+    new_task = suite.make(task)
+    new_task.reset(0)
+    return int(new_task.snapshot().size)
 
 
 def rows_of(run: Path, name: str, log: Log) -> list[dict[str, Any]]:

@@ -117,8 +117,8 @@ def evaluate_run(
 
     torch.set_num_threads(1)  # as in training on a CPU and in verification, so that sums round equally
     cell, run, run_seed = load_run(directory)
-    named = suite or cell.names.suite
-    names = cell.names._replace(suite=named, task=config.task_of(named, task or cell.names.task))
+    suite_name = suite or cell.names.suite
+    names = cell.names._replace(suite=suite_name, task=config.task_of(suite_name, task or cell.names.task))
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
     home = home.of_run(run_seed).in_evaluation()
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
@@ -231,8 +231,8 @@ def _differing(trained: tuple[Observations, Actions], tested: tuple[Observations
     for name in before.parts or ("",):
         one, other = (space.parts.get(name, space) for space in (before, after))
         if not _fits(one, other):
-            which = f"part {name!r} of its observations is" if name else "its observations are"
-            return f"{which} {_described(other)}, against {_described(one)}"
+            subject = f"part {name!r} of its observations is" if name else "its observations are"
+            return f"{subject} {_described(other)}, against {_described(one)}"
     return ""
 
 

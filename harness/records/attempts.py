@@ -46,9 +46,9 @@ def newest(run: Path) -> int:
     return 0
 
 
-def _emptied(made: Path) -> bool:
+def _emptied(folder: Path) -> bool:
     """Return whether all files of an attempt were moved into the run, so that only its directory is left."""
-    return (made / BEGUN).exists() and not (made / LAST).exists()
+    return (folder / BEGUN).exists() and not (folder / LAST).exists()
 
 
 def remain(run: Path) -> bool:
@@ -69,28 +69,28 @@ def _remains(run: Path) -> list[Path]:
 def begin(run: Path, number: int) -> Path:
     """Return the directory of an attempt. If there is none yet, it is made as a copy of the attempt before; raise
     UserError if the disk has no room for that."""
-    made = path_of(run, number)
-    if made.is_dir():
-        return made
+    folder = path_of(run, number)
+    if folder.is_dir():
+        return folder
     before = path_of(run, newest(run))
-    beside = run / f".{PREFIX}{number}"
-    shutil.rmtree(beside, ignore_errors=True)
+    temporary = run / f".{PREFIX}{number}"
+    shutil.rmtree(temporary, ignore_errors=True)
     needed, free = allocated(before), shutil.disk_usage(run).free
     if needed > free:
         raise UserError(
             f"the run {run} was lost with a machine and goes on in a copy of its files, for which {size(needed)} are "
             f"needed and {size(free)} are free; free some room and run the same command again"
         )
-    for tried in range(1, TRIES + 1):
-        shutil.rmtree(beside, ignore_errors=True)
+    for attempt in range(1, TRIES + 1):
+        shutil.rmtree(temporary, ignore_errors=True)
         try:
-            again(shutil.copytree, before, beside, ignore=_left_out, copy_function=copied, dirs_exist_ok=True)
+            again(shutil.copytree, before, temporary, ignore=_left_out, copy_function=copied, dirs_exist_ok=True)
             break
         except (shutil.Error, FileNotFoundError):
-            if tried == TRIES:
+            if attempt == TRIES:
                 raise
-    move(beside, made)
-    return made
+    move(temporary, folder)
+    return folder
 
 
 def allocated(directory: Path) -> int:
@@ -111,20 +111,20 @@ def publish(run: Path, number: int, fence: Callable[[], None] = nothing) -> bool
 
     This process may sleep before any of these operations while another takes over and completes the run. So it deletes
     no newer attempt, and of the run no file that the attempt has too, which it replaces."""
-    made = path_of(run, number)
-    if number != newest(run) or not _finished(made):
+    folder = path_of(run, number)
+    if number != newest(run) or not _finished(folder):
         return False
     if number:
-        if not (made / BEGUN).exists():
+        if not (folder / BEGUN).exists():
             drop_unfinished(run)  # whoever lost the run may wake up before the rename that ends a write
-            new = set(os.listdir(made))
+            new = set(os.listdir(folder))
             for path in run.iterdir():
-                if path.name not in (LAST, LEASE, made.name) and (path.is_dir() or path.name not in new):
+                if path.name not in (LAST, LEASE, folder.name) and (path.is_dir() or path.name not in new):
                     fence()
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            (made / BEGUN).touch()
+            (folder / BEGUN).touch()
         fence()
-        for path in sorted(made.iterdir(), key=lambda file: file.name == LAST):
+        for path in sorted(folder.iterdir(), key=lambda file: file.name == LAST):
             if path.name != BEGUN:
                 move(path, run / path.name)
     for path in _remains(run):
@@ -136,9 +136,9 @@ def publish(run: Path, number: int, fence: Callable[[], None] = nothing) -> bool
     return True
 
 
-def _finished(made: Path) -> bool:
+def _finished(folder: Path) -> bool:
     try:
-        content = read_json(made / LAST)
+        content = read_json(folder / LAST)
     except UserError:
         return False
     return isinstance(content, dict) and content.get("status") == "finished"

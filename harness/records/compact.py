@@ -44,8 +44,8 @@ def _kind(source: Path, name: str, kinds: set[type]) -> type:
     if not kinds or kinds == {int, float}:
         return float
     if len(kinds) > 1 or not kinds <= _ARROW.keys():
-        named = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise UserError(f"{source}, column {name!r} holds {named}; expected only numbers, only text or only bools")
+        kind_names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise UserError(f"{source}, column {name!r} holds {kind_names}; expected only numbers, only text or only bools")
     return next(iter(kinds))
 
 

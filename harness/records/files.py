@@ -64,10 +64,10 @@ def refresh(directory: Path) -> None:
     """Make this machine see the present names of a directory. An NFS client caches for up to a minute which names exist
     and which do not, unless it sees the directory's mtime change, which creating a file does (nfs(5), "Directory entry
     caching"). No effect if the directory cannot be written."""
-    beside = directory / f".{uuid.uuid4().hex}"
+    temporary = directory / f".{uuid.uuid4().hex}"
     with suppress(OSError):
-        beside.touch()
-        beside.unlink()
+        temporary.touch()
+        temporary.unlink()
 
 
 def move(source: Path, target: Path) -> None:
@@ -109,23 +109,23 @@ def write_bytes(path: Path, content: bytes, fence: Callable[[], None] = nothing)
     the rename and raises an error if this process may not write any more. Should it sleep between the two, whoever took
     over can forestall the rename by deleting the temporary file (`drop_unfinished`)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{socket.gethostname()[:64]}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()[:64]}.{os.getpid()}")
     try:
-        again(_write, beside, path, content, fence)
+        again(_write, temporary, path, content, fence)
     except BaseException:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         raise
 
 
-def _write(beside: Path, path: Path, content: bytes, fence: Callable[[], None]) -> None:
-    with open(beside, "wb") as file:
+def _write(temporary: Path, path: Path, content: bytes, fence: Callable[[], None]) -> None:
+    with open(temporary, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     fence()
     try:
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except FileNotFoundError:  # it was repeated since its reply was lost, or somebody took over and deleted its source
         fence()
         refresh(path.parent)

@@ -24,12 +24,19 @@ CAPTIONS, CAPTION = 200, 400
 
 def animated(pictures: Sequence[Any], effort: int = 4) -> bytes:
     """Return Pillow images as an animated WebP. `effort`: of the compression, from 0 to 6."""
-    held = io.BytesIO()
+    file = io.BytesIO()
     times = [1_000 // RATE] * (len(pictures) - 1) + [LAST]
     pictures[0].save(
-        held, "WEBP", save_all=True, append_images=pictures[1:], duration=times, loop=0, quality=QUALITY, method=effort
+        file,
+        "WEBP",
+        save_all=True,
+        append_images=pictures[1:],
+        duration=times,
+        loop=0,
+        quality=QUALITY,
+        method=effort,
     )
-    return held.getvalue()
+    return file.getvalue()
 
 
 def undrawn(failures: Iterable[tuple[int, str]]) -> list[str]:

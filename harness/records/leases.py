@@ -348,12 +348,12 @@ def _read(text: bytes) -> Holder:
 
 def _link(folder: Path, epoch: int, attempt: int, key: str) -> bool:
     """Create the file of an epoch. Return False if it exists and another acquisition made it."""
-    beside = _beside(folder)
+    temporary = _temporary_path(folder)
     mine = Holder(machine(), _process(os.getpid()) or "", socket.gethostname(), os.getpid(), attempt, key)
     content = HELD + json.dumps(mine._asdict()).encode()
     try:
-        beside.write_bytes(content)
-        os.link(beside, folder / str(epoch))
+        temporary.write_bytes(content)
+        os.link(temporary, folder / str(epoch))
         return True
     except FileExistsError:  # a request that was repeated, since its reply was lost, is told that its own link exists
         return _look(folder, epoch).holder.key == key
@@ -363,7 +363,7 @@ def _link(folder: Path, epoch: int, attempt: int, key: str) -> bool:
         return _create(folder / str(epoch), content)  # a file system without links
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def _create(path: Path, content: bytes) -> bool:
@@ -394,16 +394,16 @@ def _touch(path: Path) -> None:
 def _now(folder: Path) -> float:
     """Return the present time by the clock that dates files of a directory, in seconds since the epoch; this machine's
     time if the directory cannot be written."""
-    beside = _beside(folder)
+    temporary = _temporary_path(folder)
     try:
-        beside.write_bytes(b"now")
-        _touch(beside)
-        return os.stat(beside).st_mtime
+        temporary.write_bytes(b"now")
+        _touch(temporary)
+        return os.stat(temporary).st_mtime
     except OSError:
         return time.time()
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def _mark_over(path: Path) -> None:
@@ -414,7 +414,7 @@ def _mark_over(path: Path) -> None:
         os.close(handle)
 
 
-def _beside(folder: Path) -> Path:
+def _temporary_path(folder: Path) -> Path:
     """Return a name that nobody else uses, nor has used."""
     return folder / f".{uuid.uuid4().hex}"
 

@@ -98,10 +98,10 @@ class RunDirectory:
 
     def show(self, **values: Any) -> None:
         """Write the run's current progress for other processes, without flushing to disk and ignoring write errors."""
-        beside = self.path / f"{LIVE}.new"
+        temporary = self.path / f"{LIVE}.new"
         with contextlib.suppress(OSError):
-            beside.write_text(json.dumps({"time": time.time(), **values}), encoding="utf-8")
-            os.replace(beside, self.path / LIVE)
+            temporary.write_text(json.dumps({"time": time.time(), **values}), encoding="utf-8")
+            os.replace(temporary, self.path / LIVE)
 
     def hide(self) -> None:
         """Delete the files that `show` wrote."""

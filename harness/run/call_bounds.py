@@ -83,14 +83,14 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
     In a conversation with a prompt of P tokens, request k (from 0) reads P + k (M + R) tokens: the prompt, the k
     earlier replies of at most M tokens, and the texts of at most R tokens that answered them."""
     recipe = recipes.recipe(model.model)
-    written = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
+    tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1)
     image_tokens = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
     prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema
     more = max(bound.reminder, OUR_WORDS * bound.schema) + 2 * MESSAGE
-    read = requests * prompt + requests * (requests - 1) // 2 * (written + more if bound.prompt else 0)
+    read = requests * prompt + requests * (requests - 1) // 2 * (tokens_out + more if bound.prompt else 0)
     times = bound.questions * model.policy().attempts
-    return Usage(times * requests, times * read, times * requests * written, times * requests * bound.images)
+    return Usage(times * requests, times * read, times * requests * tokens_out, times * requests * bound.images)
 
 
 def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:

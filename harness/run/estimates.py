@@ -136,12 +136,14 @@ def costs(plan: Plan, places: Sequence[Slot]) -> list[Cost]:
     """Return the cost of a job of each cell of a plan; some cells that have no cached timing are timed now."""
     costs_by_id = cached_costs(plan, places)
     if len(plan.trained) <= MANY and SECONDS:
-        chosen = _chosen([cell for cell in plan.trained if cell.id not in costs_by_id])
-        setups = [setup(plan, places, cell) for cell in chosen]
-        for cell, how, timing in zip(chosen, setups, timed(chosen, setups, SECONDS) if chosen else [], strict=True):
+        timed_cells = _chosen([cell for cell in plan.trained if cell.id not in costs_by_id])
+        setups = [setup(plan, places, cell) for cell in timed_cells]
+        for cell, cell_setup, timing in zip(
+            timed_cells, setups, timed(timed_cells, setups, SECONDS) if timed_cells else [], strict=True
+        ):
             if timing is not None:
                 costs_by_id[cell.id] = _cost(cell, timing, "timed")
-                keep(cell, how, timing, "timed")
+                keep(cell, cell_setup, timing, "timed")
     return completed(plan, costs_by_id)
 
 
@@ -294,8 +296,8 @@ def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
     total = Usage()
     for cell, count in runs:
         if (usage := questions(cell)) is not None:
-            calls, read, written, images, seconds, usd = (amount * count for amount in usage)
-            total = total.plus(Usage(round(calls), round(read), round(written), round(images), seconds, usd))
+            calls, read, tokens_out, images, seconds, usd = (amount * count for amount in usage)
+            total = total.plus(Usage(round(calls), round(read), round(tokens_out), round(images), seconds, usd))
     return total
 
 
@@ -367,7 +369,7 @@ def timed(cells: Sequence[Cell], setups: Sequence[Setup], seconds: float) -> lis
     environment = dict(os.environ) | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     root = str(sources.ROOT)
     environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
-    request = {"seconds": seconds, "cells": [[record(cell), how] for cell, how in zip(cells, setups, strict=True)]}
+    request = {"seconds": seconds, "cells": [[record(cell), setup] for cell, setup in zip(cells, setups, strict=True)]}
     timings: list[Timing | None] = []
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "timings"
@@ -388,16 +390,16 @@ def timed(cells: Sequence[Cell], setups: Sequence[Setup], seconds: float) -> lis
     return [*timings, *[None] * len(cells)][: len(cells)]
 
 
-def keep(cell: Cell, how: Setup, timing: Timing, basis: Basis) -> None:
+def keep(cell: Cell, setup: Setup, timing: Timing, basis: Basis) -> None:
     """Cache a cell's timing. A recorded run replaces a timing of some cycles, but not vice versa."""
-    if basis == "timed" and (before := cached_timing(cell, how)) is not None and before[1] == "recorded":
+    if basis == "timed" and (before := cached_timing(cell, setup)) is not None and before[1] == "recorded":
         return
     with contextlib.suppress(OSError):  # without the cache, the cell is timed again
         content = {"schema": SCHEMA, "basis": basis, "steps": cell.steps, **timing._asdict()}
-        write_json(cached("timings", cell, *how), content)
+        write_json(cached("timings", cell, *setup), content)
 
 
-def record_run(cell: Cell, how: Setup, clock: Mapping[str, float], judging: float, stepping: float) -> None:
+def record_run(cell: Cell, setup: Setup, clock: Mapping[str, float], judging: float, stepping: float) -> None:
     """Cache the timing of a finished run if it was long enough; waiting for foundation models is excluded.
 
     `clock`: `Loop.clock`; `judging`, `stepping`: seconds of the processes beside the worker, as of a `Timing`."""
@@ -407,13 +409,13 @@ def record_run(cell: Cell, how: Setup, clock: Mapping[str, float], judging: floa
     elsewhere = clock["evaluation_seconds"] + (clock["wait_seconds"] if uses_models else 0.0)
     evaluations = -(-cell.steps // int(cell.settings["evaluation.every"].value))
     training, evaluation = clock["seconds"] - elsewhere, clock["evaluation_seconds"] / evaluations
-    keep(cell, how, Timing(training, evaluation, 0.0 if uses_models else judging, stepping), "recorded")
+    keep(cell, setup, Timing(training, evaluation, 0.0 if uses_models else judging, stepping), "recorded")
 
 
-def cached_timing(cell: Cell, how: Setup) -> tuple[Timing, Basis] | None:
+def cached_timing(cell: Cell, setup: Setup) -> tuple[Timing, Basis] | None:
     """Return the cached timing of a cell that differs from this one at most in steps and evaluations, or None."""
     try:
-        content = json.loads(cached("timings", cell, *how).read_bytes())
+        content = json.loads(cached("timings", cell, *setup).read_bytes())
         if content["schema"] != SCHEMA or content["basis"] not in get_args(Basis):
             return None
         longer = cell.steps / int(content["steps"])
@@ -544,18 +546,18 @@ class Trial:
         those if they step the environment, and no time otherwise. `cycle`: steps after which the schedule of gradient
         steps repeats."""
         loop = self._loop
-        total, waiting, begin = np.zeros(2), None, 0
+        total, filled, begin = np.zeros(2), None, 0
         for phase in self._phases:
             loop.enter(phase)
             acts = phase.source == "environment"
-            if acts and waiting is None:
-                waiting = self._fill(phase, min(filling, phase.steps))
+            if acts and filled is None:
+                filled = self._fill(phase, min(filling, phase.steps))
             end = begin + phase.steps
             starts = max(begin, min(learning_starts, end)) if phase.updates is None else begin
             # Move to the step before the first learning step, so that one-time work there is excluded by WARM.
             loop.step = max(starts - 1, min(loop.step, end))
             step = self._cycles(phase, end - loop.step, cycle, seconds / len(self._phases))
-            before = waiting if acts and waiting is not None else np.zeros(2)
+            before = filled if acts and filled is not None else np.zeros(2)
             total = total + (starts - begin) * before + (end - starts) * (before if step is None else step)
             begin = end
         return total

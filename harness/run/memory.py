@@ -70,11 +70,11 @@ def in_process(cell: Cell) -> Need | None:
     """Measure a cell in a process of its own, on this process's GPU; None if that fails, as the runs will say."""
     failures = (OSError, subprocess.TimeoutExpired, ValueError, TypeError, IndexError)
     with contextlib.suppress(*failures), tempfile.TemporaryDirectory() as scratch:
-        done = subprocess.run(
+        process = subprocess.run(
             [*base.command()[:-1], "guidebench.harness.run.memory"], input=json.dumps(record(cell)), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE, cwd=scratch,
         )  # fmt: skip
-        return Need(**json.loads(done.stdout.splitlines()[-1]))
+        return Need(**json.loads(process.stdout.splitlines()[-1]))
     return None
 
 

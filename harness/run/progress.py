@@ -152,7 +152,9 @@ class Display:
     def answered(self, jobs: Iterable[Job]) -> str:
         """Describe how many questions of the jobs to models are answered so far; "" if none was sent."""
         counts = [self._answers.get(_key(job), {}) for job in jobs]
-        questions, failed = (sum(answers.get(which, 0) for answers in counts) for which in ("questions", "failures"))
+        questions, failed = (
+            sum(answers.get(counter, 0) for answers in counts) for counter in ("questions", "failures")
+        )
         return f"{questions - failed:,} of {count(questions, 'question')} answered" if questions else ""
 
 
@@ -174,8 +176,8 @@ class Lines(Display):
         elif event.kind == "demonstrations":
             self._say(f"{job.cell['suite']}/{job.cell['task']}: {self.demonstrated(event.content)}")
         elif event.kind == "started":
-            at, begun = event.content["step"], replace(job, seeds=tuple(event.content.get("seeds", job.seeds)))
-            self._say(f"{self.name(begun)}: {f'resumed at step {at:,}' if at else 'started'}")
+            at, group = event.content["step"], replace(job, seeds=tuple(event.content.get("seeds", job.seeds)))
+            self._say(f"{self.name(group)}: {f'resumed at step {at:,}' if at else 'started'}")
         elif event.kind == "finished":
             if any(self.runs[job.cell["cell"], seed].status == "finished" for seed in job.seeds):
                 self._say(f"{self.name(job)}: finished")
@@ -242,12 +244,12 @@ class Bars(Display):
             table.add_column(heading, no_wrap=heading != "" or bool(table.columns), justify="right")
         table.columns[0].justify = table.columns[1].justify = "left"
 
-        def add(name: str, which: str, done: int, total: int, step: str, score: str, seconds: float | None) -> None:
+        def add(name: str, counter: str, done: int, total: int, step: str, score: str, seconds: float | None) -> None:
             remaining = "" if seconds is None else duration(seconds)
-            table.add_row(Shortened(name), which, ProgressBar(total, done, width=BAR), step, score, remaining)
+            table.add_row(Shortened(name), counter, ProgressBar(total, done, width=BAR), step, score, remaining)
 
         runs = list(self.runs.values())
-        steps, done = (sum(getattr(run, which) for run in runs) for which in ("steps", "step"))
+        steps, done = (sum(getattr(run, counter) for run in runs) for counter in ("steps", "step"))
         finished = f"{sum(run.status == 'finished' for run in runs)}/{count(len(runs), 'run')}"
         add(self.study, pace.share(runs), done, steps, finished, "", pace.seconds_left(runs))
         for job in self._jobs.values():

@@ -68,9 +68,9 @@ def barred(cell: Cell, study: StudyDirectory, seeds: Sequence[int]) -> dict[int,
 def changed(cell: Cell, study: StudyDirectory, seed: int) -> str:
     """Return why a run that has begun does not belong to its stage's present policy, or ""."""
     assert cell.stage is not None
-    begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("pretraining")
+    recorded = (study.run(cell.directory, seed).read().get("provenance") or {}).get("pretraining")
     policy = study.run(cell.stage.directory, seed).path / POLICY
-    if begun is None or not policy.is_file() or hashlib.sha256(read_regular(policy)).hexdigest() == begun:
+    if recorded is None or not policy.is_file() or hashlib.sha256(read_regular(policy)).hexdigest() == recorded:
         return ""
     return (
         f"seed {seed} of {cell.directory} began from another policy than {policy} holds now; delete the run's "

@@ -334,24 +334,24 @@ def _check_sources(plan: Plan, study: StudyDirectory) -> None:
         content = run.read()
         if content.get("status") != "finished" and not checkpoints.existing(run.path):
             continue
-        begun = content.get("provenance", {})
-        if "sources" in begun:
-            groups = differing(begun["sources"], now.of(cell.names))
+        provenance = content.get("provenance", {})
+        if "sources" in provenance:
+            groups = differing(provenance["sources"], now.of(cell.names))
         else:
-            groups = [] if begun.get("commit", head) == head else [f"commit {head[:10] or 'unknown'}"]
+            groups = [] if provenance.get("commit", head) == head else [f"commit {head[:10] or 'unknown'}"]
         for group in groups:
             changed.setdefault(group, []).append(content.get("status", "waiting"))
-            commits.add(begun.get("commit", "")[:10] or "unknown")
+            commits.add(provenance.get("commit", "")[:10] or "unknown")
     if changed:
         statuses = max(changed.values(), key=len)
         counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
-        named = ", ".join(list(changed)[:MOST_NAMED]) + (
+        group_names = ", ".join(list(changed)[:MOST_NAMED]) + (
             f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
         )
         path = shlex.quote(str(study.path))
         raise UserError(
-            f"{study.path} holds runs ({counts}) that were made by other code than the current one: {named} changed "
-            f"since commit {', '.join(sorted(commits))}. Choose one:\n"
+            f"{study.path} holds runs ({counts}) that were made by other code than the current one: {group_names} "
+            f"changed since commit {', '.join(sorted(commits))}. Choose one:\n"
             f"  output=…              train all runs again, in another directory\n"
             f"  mixed_commits=true    keep these runs and train the missing ones with the current code\n"
             f"  neither               only report these runs: bench report {path}; or undo the change"
@@ -387,11 +387,12 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
             if spec not in digests:
                 digests[spec] = demonstrations.prepare(cell, seed, tell).digest
             digest = digests[spec]
-            begun = study.run(cell.directory, seed).read().get("provenance", {}).get("demonstrations", digest)
-            if begun != digest:
+            recorded_digest = study.run(cell.directory, seed).read().get("provenance", {}).get("demonstrations", digest)
+            if recorded_digest != digest:
                 raise UserError(
-                    f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations ({begun[:10]}) "
-                    f"than the installed packages give ({digest[:10]}): choose another output=…"
+                    f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations "
+                    f"({recorded_digest[:10]}) than the installed packages give ({digest[:10]}): choose another "
+                    f"output=…"
                 )
 
 
@@ -404,12 +405,13 @@ def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str,
         cell = cells[name]
         summaries = datasets.summaries(cell, plan.seeds)
         for seed, (digests, _) in summaries.items():
-            begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
+            recorded_digests = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
             for role, digest in digests.items():
-                if begun.get(role) != digest:
+                if recorded_digests.get(role) != digest:
                     raise UserError(
                         f"seed {seed} of {cell.directory} in {study.path} began with another dataset {role!r} "
-                        f"({str(begun.get(role))[:10]}) than the present one ({digest[:10]}): choose another output=…"
+                        f"({str(recorded_digests.get(role))[:10]}) than the present one ({digest[:10]}): choose "
+                        f"another output=…"
                     )
         lengths[name] = max(summary.length for summary in summaries.values())
     return lengths
@@ -547,8 +549,8 @@ def ring_bytes(cell: Cell, dataset_transitions: int = 0) -> int:
     parts = observations.parts.values() or (observations,)
     observation_bytes = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in parts)
     per_slot = observation_bytes + action + 7
-    asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
-    per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
+    asking_parts = (part for part in cell.sections.values() if isinstance(part, AskingPart))
+    per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking_parts)
     now = answering.consulted(cell.names.parts)
     declared = arrays.every(cell.names.parts, place)
     per_slot += sum(declaration.bytes for declaration in declared if declaration.role not in now)  # in late columns

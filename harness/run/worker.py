@@ -182,7 +182,7 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             pretrained = stages.begin(cell, agent, StudyDirectory(Path(job.directory)), job.seeds)
         origin = provenance(job.device, cell)
         for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
-            begun = run.read() if latest[0] is not None else {}
+            record = run.read() if latest[0] is not None else {}
             digests: dict[str, Any] = {}
             if begins and begins[row].episodes:
                 digests["demonstrations"] = begins[row].digest
@@ -190,15 +190,15 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
                 digests["datasets"] = dict(summaries[seed].digests)
             if pretrained:
                 digests["pretraining"] = pretrained[row]
-            before = begun.get("provenance")
+            before = record.get("provenance")
             run.update(
                 status="running", seed=seed, step=latest[0].step if latest[0] else 0, steps=cell.steps, error=None,
                 provenance=_continued(before, origin) if before else {**origin, **digests},
-                success=begun.get("success"),
+                success=record.get("success"),
             )  # fmt: skip
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
-        beside = env_workers.processes(job, cell, latest[0].step if latest[0] else 0)
-        stepping = EnvWorkers(beside, job.silent_after, stopping)
+        process_count = env_workers.processes(job, cell, latest[0].step if latest[0] else 0)
+        stepping = EnvWorkers(process_count, job.silent_after, stopping)
         training = stepping if env_workers.spread(job) else EnvWorkers(0)
         tasks: list[Task] = [training.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
@@ -237,7 +237,7 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
         tell({"event": "started", "step": loop.step, "seeds": job.seeds})
         try:
-            new = [row for row, written in enumerate(offsets) if not written.get("probes")]
+            new = [row for row, offset in enumerate(offsets) if not offset.get("probes")]
             judge = cell.judge if cell.judge in question_roles else ""
             probes.describe(new, backends.get(judge), stopping, judge)
             loop.run()
@@ -249,9 +249,9 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
         journal.finish(agent, loop.accounts)
         # A resumed run, or one to which idle cores happened to help, is no measure of the duration of another.
         if latest[0] is None and (env_workers.spread(job) or not stepping.processes):
-            how = estimates.Setup(len(job.seeds), job.device, len(stepping.processes))
+            setup = estimates.Setup(len(job.seeds), job.device, len(stepping.processes))
             judging = sum(backend.seconds for backend in asking.distinct(backends))
-            estimates.record_run(cell, how, loop.clock, judging, stepping.processor_seconds)
+            estimates.record_run(cell, setup, loop.clock, judging, stepping.processor_seconds)
     finally:
         with contextlib.ExitStack() as closing:
             closing.callback(journal.close)
@@ -361,21 +361,21 @@ def _as_begun(journal: RunJournal, role: str, load: Callable[[], list[Dataset]])
     """Return each seed's dataset in a role. Raise UserError if it is not the one that the run began with."""
     seed_datasets = load()
     for run, dataset in zip(journal.runs, seed_datasets, strict=True):
-        begun = (run.read().get("provenance") or {}).get("datasets", {}).get(role, dataset.digest)
-        if begun != dataset.digest:
+        recorded_digest = (run.read().get("provenance") or {}).get("datasets", {}).get(role, dataset.digest)
+        if recorded_digest != dataset.digest:
             raise UserError(
-                f"{run.path} began with another dataset {role!r} ({begun[:10]}) than the present one "
+                f"{run.path} began with another dataset {role!r} ({recorded_digest[:10]}) than the present one "
                 f"({dataset.digest[:10]}); restore its files, or delete the run's directory"
             )
     return seed_datasets
 
 
-def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+def _continued(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """Return the provenance of a resumed run: that of its beginning, with the groups of sources changed since."""
-    changed = set(begun.get("continued_by", ()))
-    if "sources" in begun:
-        changed.update(differing(begun["sources"], now["sources"]))
-    return begun | ({"continued_by": sorted(changed)} if changed else {})
+    changed = set(earlier.get("continued_by", ()))
+    if "sources" in earlier:
+        changed.update(differing(earlier["sources"], now["sources"]))
+    return earlier | ({"continued_by": sorted(changed)} if changed else {})
 
 
 def _keep_memory() -> None:
@@ -563,25 +563,25 @@ def _lacking(error: Exception, job: Job) -> str:
     if isinstance(error, NoMemory):
         return str(error)
     first = (str(error).splitlines() or [""])[0]
-    few, whose = len(job.seeds) == 1, full(error)
-    if not few and whose == "machine":
+    is_single, device = len(job.seeds) == 1, full(error)
+    if not is_single and device == "machine":
         return (
             f"a worker with {count(len(job.seeds), 'seed')} needs more memory than this machine has for it "
             f"({first or type(error).__name__})"
         )
-    if job.device != "cuda" or not (whose == "GPU" or isinstance(error, torch.OutOfMemoryError)):
+    if job.device != "cuda" or not (device == "GPU" or isinstance(error, torch.OutOfMemoryError)):
         return ""
     try:
-        gpu, held = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()
+        gpu, peak_bytes = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()
     except RuntimeError:  # not even what CUDA itself needs is free
         return f"the GPU has no memory free for a worker ({first}): end what else uses it, or choose device=cpu"
     more = re.search(r"ried to allocate ([\d.]+ \w+)", str(error))
-    needed = size(held) + (f" and another {more[1]}" if more else "")
+    needed = size(peak_bytes) + (f" and another {more[1]}" if more else "")
     part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * gpu.total_memory)
     limit = f"it may use {size(part)} of the {size(gpu.total_memory)} of {gpu.name}"
     last = ["choose a GPU with more memory, device=cpu, or a smaller network or batch"]
     last += ["leave more of the GPU to it (launcher.gpu_memory, launcher.gpus, per_gpu)"] if job.gpu_share < 1 else []
-    advice = f": {'; or '.join(last)}" if few else ""
+    advice = f": {'; or '.join(last)}" if is_single else ""
     return (
         f"a worker with {count(len(job.seeds), 'seed')} needs more memory of the GPU than there is: it held {needed}, "
         f"and {limit}, which other processes on that GPU may share{advice} ({first})"

@@ -60,10 +60,10 @@ def _resampled_mean(scores: Array, counts: Array) -> Array:
 
 
 def _resampled_median(scores: Array, counts: Array) -> Array:
-    drawn = counts.astype(float)
+    weights = counts.astype(float)
     medians = np.empty((scores.shape[2], counts.shape[2]))
     for index, row in enumerate(medians):
-        totals = np.matmul(scores[:, :, index].T[:, None], drawn)[:, 0]  # [tasks, n]
+        totals = np.matmul(scores[:, :, index].T[:, None], weights)[:, 0]  # [tasks, n]
         row[:] = np.median(totals, axis=0)
     medians /= _drawn(counts) // len(counts)
     return medians

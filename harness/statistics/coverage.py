@@ -51,5 +51,5 @@ def solved(runs: int, chance: float = SOLVED) -> float:
 
     count = np.arange(runs + 1)
     low, high = stats.binom.ppf([[(1 - LEVEL) / 2], [(1 + LEVEL) / 2]], runs, count / runs)
-    held = (low <= chance * runs) & (chance * runs <= high)
-    return float(stats.binom.pmf(count, runs, chance)[held].sum())
+    is_solved = (low <= chance * runs) & (chance * runs <= high)
+    return float(stats.binom.pmf(count, runs, chance)[is_solved].sum())

@@ -56,9 +56,9 @@ def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> Reached
     steps = _checked_steps(steps, scores)
     if not is_evaluated[:, :, 0].all() or (is_evaluated[:, :, 1:] > is_evaluated[:, :, :-1]).any():
         raise ValueError("scores hold NaN before an evaluation; expected each run's evaluations without a gap")
-    met = is_evaluated & (scores >= threshold)
-    first = steps[met.argmax(axis=2)]
-    return Reached(np.where(met.any(axis=2), first, np.inf), steps[is_evaluated.sum(axis=2) - 1])
+    is_above = is_evaluated & (scores >= threshold)
+    first = steps[is_above.argmax(axis=2)]
+    return Reached(np.where(is_above.any(axis=2), first, np.inf), steps[is_evaluated.sum(axis=2) - 1])
 
 
 def survival(reached: Reached, reps: int = REPS, seed: int = 0, level: float = LEVEL) -> Survival:

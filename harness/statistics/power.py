@@ -49,11 +49,11 @@ def seeds_needed(first: Array, second: Array, level: float = LEVEL) -> float:
     if tasks > 1:
         return _over_tasks(np.asarray(first, float), np.asarray(second, float), level)
     first, second = (np.reshape(scores, len(scores)) for scores in (first, second))
-    drawn = _resampled(np.asarray(first, float), np.asarray(second, float))
+    resamples = _resampled(np.asarray(first, float), np.asarray(second, float))
     for runs in range(2, EXACT + 1):
-        if permutation.can_tell(runs, runs, level=level) and _exact(*drawn, runs, level) >= POWER:
+        if permutation.can_tell(runs, runs, level=level) and _exact(*resamples, runs, level) >= POWER:
             return float(runs)
-    enough = np.flatnonzero(t_test_power(*drawn, level)[EXACT - 1 :] >= POWER)
+    enough = np.flatnonzero(t_test_power(*resamples, level)[EXACT - 1 :] >= POWER)
     return float(enough[0] + EXACT + 1) if len(enough) else float("inf")
 
 

@@ -84,21 +84,21 @@ class Tracker(ABC):
         until, status = run.standing()
         if status == "waiting":
             return offset
-        held = offset
+        stored = offset
         if run.key not in self._created:  # the run may have been deleted at the other end
-            held = self.held(run, offset) if offset.id else START
-        if held.id and held.status == status and (until <= held.step or status == "finished"):
+            stored = self.held(run, offset) if offset.id else START
+        if stored.id and stored.status == status and (until <= stored.step or status == "finished"):
             self._created.add(run.key)
-            return held
-        if not held.id:
-            held = self.begin(run)
-        points = read(run, held.step, until)
-        self.put(run, held, points)
+            return stored
+        if not stored.id:
+            stored = self.begin(run)
+        points = read(run, stored.step, until)
+        self.put(run, stored, points)
         self._created.add(run.key)
         if status in ENDED:
-            self.end(run, held, status)
-        last = points[-1].step if points else held.step
-        return Offset(last if status == "finished" else max(until, held.step), held.id, status)
+            self.end(run, stored, status)
+        last = points[-1].step if points else stored.step
+        return Offset(last if status == "finished" else max(until, stored.step), stored.id, status)
 
     def forget(self) -> None:
         """Forget which runs exist at the service, after an error."""

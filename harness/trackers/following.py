@@ -116,8 +116,8 @@ class Following:
     @property
     def ended(self) -> bool:
         """Whether no process works on the study."""
-        held = RunDirectory(self._study.path).held()
-        return not held and not any(run.held() for _, run in self._study.runs())
+        is_held = RunDirectory(self._study.path).held()
+        return not is_held and not any(run.held() for _, run in self._study.runs())
 
     def _published(self) -> bool:
         self._tracker.publish(report(self._study.path / "report"))

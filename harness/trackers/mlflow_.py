@@ -121,8 +121,8 @@ class MLflow(Tracker):
 
         tag = f"{self.token}/{key}"
         existing = self._client.search_runs([self._experiment], f"tags.`{RUN}` = '{tag}'", max_results=1)
-        made = existing[0] if existing else self._client.create_run(self._experiment, tags={RUN: tag}, run_name=name)
-        id_ = str(made.info.run_id)
+        run = existing[0] if existing else self._client.create_run(self._experiment, tags={RUN: tag}, run_name=name)
+        id_ = str(run.info.run_id)
         for some in _batches((Param(name, str(value)[:LONGEST]) for name, value in settings.items()), PARAMETERS):
             self._client.log_batch(id_, params=some)
         if record is not None:

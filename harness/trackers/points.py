@@ -107,9 +107,9 @@ class FollowedRun:
         names = dict.fromkeys((EVALUATIONS, *LOGS, *filter(logs.named, declared_logs)))
         sums: dict[int, dict[str, tuple[float, int]]] = {}
         series: set[str] = set()
-        written = RunDirectory(self.directory).path
+        run_path = RunDirectory(self.directory).path
         for log in names:
-            for row in _rows(written / log, log, after, until):
+            for row in _rows(run_path / log, log, after, until):
                 at = sums.setdefault(_step(row, log), {})
                 for name, value in _numbers(log, row):
                     if name in series or len(series) < SERIES:

@@ -45,9 +45,9 @@ def run_followers(names: Sequence[str], directory: Path, tell: Callable[[str], N
                 process.kill()
                 output = process.communicate()[0] or b"it takes long"
             if process.returncode:
-                why = printable(output.decode(errors="replace").strip().rsplit("\n", 1)[-1])
+                last_output = printable(output.decode(errors="replace").strip().rsplit("\n", 1)[-1])
                 command = f"bench track {shlex.quote(str(directory))} --to {name}"
-                tell(f"{name} has not taken everything ({why}); {command} sends the rest")
+                tell(f"{name} has not taken everything ({last_output}); {command} sends the rest")
 
 
 def _start(name: str, directory: Path) -> subprocess.Popen[bytes]:

@@ -61,8 +61,9 @@ class WandB(Tracker):
         import wandb
 
         id_ = f"{self.token}-{run.cell['cell']}-{run.seed}"
-        if _offline() and (held := self.held(run, Offset(id=id_))) != START:  # closed by a process that was killed then
-            return held
+        # A run that is stored offline already was closed by a process that was killed then.
+        if _offline() and (stored := self.held(run, Offset(id=id_))) != START:
+            return stored
         try:
             self._session(run, Offset(id=id_))
         except wandb.Error as error:
