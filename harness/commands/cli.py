@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments[:1] == ["help"]:  # bench help run
             arguments = [*arguments[1:], "--help"]
         parser, modules, commands = _parser(arguments)
-        if (command := _chosen(arguments)) is not None:
+        if (command := _command_word(arguments)) is not None:
             if command not in modules:
                 raise _unknown_command(command, arguments[arguments.index(command) + 1 :])
             _check_options(commands[command], arguments[arguments.index(command) + 1 :])
@@ -142,7 +142,7 @@ def _in_a_line(
     return f"bench: {message}\n" if issubclass(category, UserWarning) else f"{category.__name__}: {message}\n"
 
 
-def _chosen(arguments: Sequence[str]) -> str | None:
+def _command_word(arguments: Sequence[str]) -> str | None:
     return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
@@ -158,7 +158,7 @@ def _parser(
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", metavar="command")
-    command = _chosen(arguments)
+    command = _command_word(arguments)
     modules: dict[str, Any] = {}
     for name in COMMANDS:
         modules[name] = importlib.import_module(f"guidebench.harness.commands.{name}_")

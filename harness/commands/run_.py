@@ -209,7 +209,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 for spec in _needed(plan)
             ],
             "models": [{"model": model, **usage._asdict()} for model, usage in usages],
-            "models_at_most": {model: usage._asdict() for model, usage in _most(plan).items()},
+            "models_at_most": {model: usage._asdict() for model, usage in _maximum_usage(plan).items()},
             "missing": missing,
             "warnings": [short] if short else [],
             "cells": rows,
@@ -268,7 +268,7 @@ def _calls(plan: Plan) -> list[str]:
     most."""
     from guidebench.harness.run import estimates
 
-    expected, most = [pair for cell in plan.trained for pair in estimates.by_model(cell)], _most(plan)
+    expected, most = [pair for cell in plan.trained for pair in estimates.by_model(cell)], _maximum_usage(plan)
     needed = "if every attempt, repair and retry is needed"
     lines = []
     for model in dict.fromkeys((*(model for model, _ in expected), *most)):
@@ -282,7 +282,7 @@ def _calls(plan: Plan) -> list[str]:
     return lines
 
 
-def _most(plan: Plan) -> dict[str, Usage]:
+def _maximum_usage(plan: Plan) -> dict[str, Usage]:
     """Return model -> upper bound of its usage by a plan's runs; {} for a plan of so many cells that it would take
     long."""
     from guidebench.harness.run import call_bounds, estimates

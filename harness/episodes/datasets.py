@@ -176,7 +176,7 @@ def check(episodes: Sequence[Trajectory], spec: DatasetSpec) -> None:
             raise UserError(f"{subject} has no step; leave it out")
         for name in ("observation", "next_observation"):
             _observed(getattr(episode, name), episode.length, observations, f"{subject}: {name}")
-        _acted(episode.action, episode.length, actions, f"{subject}: action")
+        _check_actions(episode.action, episode.length, actions, f"{subject}: action")
         for name, dtype in (("reward", "float32"), *((n, "bool") for n in ("terminated", "truncated", "success"))):
             _array(getattr(episode, name), (episode.length,), np.dtype(dtype), f"{subject}: {name}")
         _finite(episode.reward, f"{subject}: reward")
@@ -232,7 +232,7 @@ def _opened(opening: Array | None, first: Array | None, subject: str) -> None:
         )
 
 
-def _acted(array: Array, length: int, space: Actions, subject: str) -> None:
+def _check_actions(array: Array, length: int, space: Actions, subject: str) -> None:
     if space.count is not None:
         if array.shape != (length,) or array.dtype.kind not in "iu":
             raise UserError(f"{subject} is {array.dtype} of shape {array.shape}; the task has {space.count} choices")

@@ -140,7 +140,7 @@ class Tasks(Launcher):
         self._hearing: dict[str, tuple[Job, job_files.Hearing]] = {}
         self._last: dict[str, str] = {}
         """Job -> kind of the last event that was heard of it."""
-        self._before: list[Event] = []
+        self._earlier_events: list[Event] = []
         """Ends that were told before this command listened, and are not passed on yet."""
         self._looked = 0.0
         self._silent: float | None = None
@@ -214,7 +214,7 @@ class Tasks(Launcher):
         self._hearing[job.name] = job, hearing
         if before and before[-1][0] == "finished":
             self._last[job.name] = "finished"
-            self._before.append(Event(job, *before[-1]))
+            self._earlier_events.append(Event(job, *before[-1]))
 
     @property
     def open(self) -> int:
@@ -258,7 +258,7 @@ class Tasks(Launcher):
         return [Event(next(iter(self._hearing.values()))[0], "notice", {"error": text})] if first else []
 
     def _heard(self) -> list[Event]:
-        events, self._before = self._before, []
+        events, self._earlier_events = self._earlier_events, []
         for name, (job, hearing) in self._hearing.items():
             for kind, content in hearing:
                 events.append(Event(job, kind, content))

@@ -94,12 +94,12 @@ class EnvWorkers:
         """`silent_after`: seconds without a heartbeat after which a process is killed; `stop`: says whether the worker
         is to stop, which waits for a step only a little longer then (`heartbeats.Watch`)."""
         self.processes = [EnvWorker(silent_after, stop) for _ in range(processes)]
-        self._made = 0
+        self._task_count = 0
 
     def make(self, suite: Suite, task: str) -> Task:
         """Make a task. The worker and its processes take turns in holding the tasks, beginning with the worker."""
-        place = self._made % (len(self.processes) + 1)
-        self._made += 1
+        place = self._task_count % (len(self.processes) + 1)
+        self._task_count += 1
         return self.processes[place - 1].make(suite, task) if place else suite.make(task)
 
     @property

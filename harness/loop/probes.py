@@ -177,7 +177,7 @@ class Probes:
             self._write(row, 0, self._description(episode))
             if judge is not None:
                 spent = judge.seconds, judge.clips
-                self._write(row, 0, self._judged(episode, row, judge, stop, role))
+                self._write(row, 0, self._clip_scores(episode, row, judge, stop, role))
                 judge.seconds, judge.clips = spent
 
     def _description(self, episode: Reference) -> Iterator[Point]:
@@ -189,7 +189,7 @@ class Probes:
             for number in np.flatnonzero(events).tolist():
                 yield Point(t, f"event/{self._events[number]}", 1.0)
 
-    def _judged(
+    def _clip_scores(
         self, episode: Reference, row: int, judge: Backend, stop: Callable[[], bool], role: str
     ) -> Iterator[Point]:
         """Yield the scores of the clips, each at its middle move. Questions have negative numbers, since those of

@@ -181,11 +181,11 @@ def changed(cell: Cell, study: Path, planned: Iterable[str]) -> str:
         for file_part in cell.file_parts:
             then, now = record.digests.get(file_part.role), cell.digests[file_part.role]
             if now is not None and then != now:
-                return f"{record.path} holds runs of {_named(cell, file_part)}{_then(file_part, then, now)}"
+                return f"{record.path} holds runs of {_named(cell, file_part)}{_difference(file_part, then, now)}"
     return ""
 
 
-def _then(file_part: Chosen, then: str | None, now: str) -> str:
+def _difference(file_part: Chosen, then: str | None, now: str) -> str:
     """Return the end of an error: which files recorded runs had (`then`), which are here (`now`), and what to do."""
     if then is None:
         return (

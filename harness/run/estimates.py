@@ -136,7 +136,7 @@ def costs(plan: Plan, places: Sequence[Slot]) -> list[Cost]:
     """Return the cost of a job of each cell of a plan; some cells that have no cached timing are timed now."""
     costs_by_id = cached_costs(plan, places)
     if len(plan.trained) <= MANY and SECONDS:
-        timed_cells = _chosen([cell for cell in plan.trained if cell.id not in costs_by_id])
+        timed_cells = _cells_to_time([cell for cell in plan.trained if cell.id not in costs_by_id])
         setups = [setup(plan, places, cell) for cell in timed_cells]
         for cell, cell_setup, timing in zip(
             timed_cells, setups, timed(timed_cells, setups, SECONDS) if timed_cells else [], strict=True
@@ -210,7 +210,7 @@ def _kind(cell: Cell) -> tuple[Any, ...]:
     return (cell.section("suite"), cell.names.task, cell.names.parts)
 
 
-def _chosen(cells: Sequence[Cell]) -> list[Cell]:
+def _cells_to_time(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells to time: one of each kind, the longest first, and one of each learner before a second of any,
     since cells that are not timed are scaled by those with the same learner."""
     first = {_kind(cell): cell for cell in reversed(cells)}
@@ -270,7 +270,7 @@ def _scheduled(
 def counted(cell: Cell) -> float:
     """Return the seconds of one run of `cell` by operation counts, on one core of the reference machine of suites and
     learners (AMD EPYC, Zen 4)."""
-    return _counted(*_key(cell))
+    return _count_seconds(*_key(cell))
 
 
 def questions(cell: Cell) -> Usage | None:
@@ -343,7 +343,7 @@ def _key(cell: Cell) -> tuple[object, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _counted(suite, task, agent, learners, training, evaluation) -> float:  # type: ignore[no-untyped-def]
+def _count_seconds(suite, task, agent, learners, training, evaluation) -> float:  # type: ignore[no-untyped-def]
     observations, actions = suite.spaces(task)
     observations = agent.observes(observations, actions)
     step = suite.seconds_per_step(task)
@@ -534,8 +534,8 @@ class Trial:
 
     def __init__(self, loop: Loop, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
         """`now` decides when enough was timed."""
-        self._loop, self._clock, self._now = loop, clock, now
-        self._taken = 0
+        self._loop, self._clock, self._read_clock = loop, clock, now
+        self._steps_done = 0
         self._phases = loop.agent.phases()
 
     def training(self, learning_starts: int, filling: int, cycle: int, seconds: float) -> Array:
@@ -575,15 +575,15 @@ class Trial:
             return None
         cycle = min(cycle, remaining)
         cycles = remaining // cycle
-        until = self._now() + seconds
+        until = self._read_clock() + seconds
         for _ in range(min(-(-WARM // cycle), cycles - 1)):
             self._advance(phase, cycle)
             cycles -= 1
-            if self._now() > until:
+            if self._read_clock() > until:
                 break
-        until = self._now() + seconds
+        until = self._read_clock() + seconds
         took = [self._timed(phase, cycle)]
-        while len(took) < cycles and self._now() < until:
+        while len(took) < cycles and self._read_clock() < until:
             took.append(self._timed(phase, cycle))
         return np.mean(took, axis=0)  # type: ignore[no-any-return]
 
@@ -596,19 +596,19 @@ class Trial:
     def _advance(self, phase: RunPhase, steps: int) -> None:
         for _ in range(steps):
             self._loop.advance(phase)
-        self._taken += steps
+        self._steps_done += steps
 
     def evaluation(self, evaluator: Evaluator, rows: Sequence[int], seconds: float) -> Array:
         """Return the seconds [2] of an evaluation. Episodes that have not ended after `seconds` are assumed to last
         until their time limit."""
         limits: dict[int, int] = {}
         lengths: Counter[int] = Counter()
-        until = self._now() + seconds
+        until = self._read_clock() + seconds
 
         def watch(number: int, task: Task, action: Any) -> None:
             limits[number] = task.max_steps
             lengths[number] += 1
-            if self._now() > until and lengths[number] > 1:
+            if self._read_clock() > until and lengths[number] > 1:
                 raise Enough
 
         started, shorter = self._clock(), 1.0
@@ -636,7 +636,7 @@ class Trial:
         if not clips or getattr(backend, "pid", None) is None:
             return 0.0
         steps = sum(phase.steps for phase in self._phases)
-        return float(seconds / clips * question_count / self._taken * steps)
+        return float(seconds / clips * question_count / self._steps_done * steps)
 
 
 class Silent:

@@ -36,27 +36,27 @@ class Forecast:
         self.costs: list[Cost] = []
         """Cost of a whole job of each cell."""
         self.hours = Span(0.0, 0.0, 0.0)
-        self._rest: list[Cost] = []
+        self._remaining_costs: list[Cost] = []
         self._update()
         self._reported_hours = self.hours.hours
 
     def _update(self) -> None:
         self.costs = estimates.completed(self._plan, self._costs_by_id)
         shares = [self._shares.get(cell.id, 1.0) for cell in self._plan.trained]
-        self._rest = [
+        self._remaining_costs = [
             cost._replace(seconds=share * cost.seconds, beside=share * cost.beside)
             for cost, share in zip(self.costs, shares, strict=True)
         ]
-        self.hours = estimates.elapsed(self._plan, self._rest, self._places)
+        self.hours = estimates.elapsed(self._plan, self._remaining_costs, self._places)
 
     @property
     def core_hours(self) -> float:
         """Return the hours of one core that the unfinished runs take."""
-        return estimates.core_hours(self._plan, self._rest, self._places)
+        return estimates.core_hours(self._plan, self._remaining_costs, self._places)
 
     def sentence(self) -> str:
         """Describe the hours, their bounds, and what they rest on."""
-        bases = [cost.basis for cost, rest in zip(self.costs, self._rest, strict=True) if rest.seconds]
+        bases = [cost.basis for cost, rest in zip(self.costs, self._remaining_costs, strict=True) if rest.seconds]
         return (
             f"about {in_words(self.hours.hours)} on this machine with {count(len(self._places), 'worker')} "
             f"({self._places[0].device}), likely between {in_words(self.hours.low)} and {in_words(self.hours.high)}: "
@@ -73,7 +73,7 @@ class Forecast:
         """Correct the hours by the seconds of a whole job of a cell at the pace of its learning steps, beside the other
         workers. Return the corrected sentence, or "" if little has changed since the last one."""
         place = [trained.id for trained in self._plan.trained].index(cell)
-        slower = estimates.slowdown(self._plan, self._rest, self._places)
+        slower = estimates.slowdown(self._plan, self._remaining_costs, self._places)
         self._costs_by_id[cell] = Cost(seconds / slower, self.costs[place].beside, "timed")
         self._update()
         if abs(self.hours.hours - self._reported_hours) <= CHANGED * self._reported_hours:

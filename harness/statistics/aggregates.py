@@ -56,7 +56,7 @@ def _middle(count: int) -> tuple[int, int]:
 def _resampled_mean(scores: Array, counts: Array) -> Array:
     """Map scores [runs, tasks, checkpoints] and counts [tasks, runs, n] to [checkpoints, n]."""
     flat = counts.reshape(counts.shape[0] * counts.shape[1], -1)
-    return np.asarray(_by_task(scores).T @ flat.astype(float) / _drawn(counts))
+    return np.asarray(_by_task(scores).T @ flat.astype(float) / _resample_size(counts))
 
 
 def _resampled_median(scores: Array, counts: Array) -> Array:
@@ -65,7 +65,7 @@ def _resampled_median(scores: Array, counts: Array) -> Array:
     for index, row in enumerate(medians):
         totals = np.matmul(scores[:, :, index].T[:, None], weights)[:, 0]  # [tasks, n]
         row[:] = np.median(totals, axis=0)
-    medians /= _drawn(counts) // len(counts)
+    medians /= _resample_size(counts) // len(counts)
     return medians
 
 
@@ -77,7 +77,7 @@ def _resampled_iqm(scores: Array, counts: Array) -> Array:
     (s_(i+1) - s_i) C_i.
     """
     values, drawn = _by_task(scores), counts.reshape(-1, counts.shape[2])
-    low, high = _middle(_drawn(counts))
+    low, high = _middle(_resample_size(counts))
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, axis=0)
     means = np.empty((scores.shape[2], counts.shape[2]))
@@ -97,7 +97,7 @@ def _resampled_gap(scores: Array, counts: Array) -> Array:
     return np.asarray(1.0 - _resampled_mean(np.minimum(scores, 1.0), counts))
 
 
-def _drawn(counts: Array) -> int:
+def _resample_size(counts: Array) -> int:
     """Return how many scores a resample has: as many in each task, and as many in each resample."""
     return int(counts[:, :, 0].sum())
 

@@ -64,7 +64,7 @@ class Following:
                 f"name another directory with --offsets DIR"
             ) from None
         self._offsets, self._report, token = _read(self._home / OFFSETS)
-        self._stored = dict(self._offsets)
+        self._stored_offsets = dict(self._offsets)
         self._token = token or uuid.uuid4().hex[:8]
         self._save()  # before anything is sent under the token
         self._tracker: Tracker = kind(str(content.get("study") or directory.name), directory.absolute(), self._token)
@@ -80,7 +80,7 @@ class Following:
     ) -> None:
         try:
             self._tracker.close()
-            self._stored |= self._offsets
+            self._stored_offsets |= self._offsets
             self._save()
         finally:
             self._reader.close()
@@ -98,9 +98,11 @@ class Following:
                 continue
             self._offsets[run.key] = offset
             if self._tracker.keeps or offset.status in ENDED:
-                self._stored[run.key] = offset
-            elif run.key not in self._stored:
-                self._stored[run.key] = START._replace(id=offset.id)  # what to continue, should this process be killed
+                self._stored_offsets[run.key] = offset
+            elif run.key not in self._stored_offsets:
+                self._stored_offsets[run.key] = START._replace(
+                    id=offset.id
+                )  # what to continue, should this process be killed
             self._save()
         digest = _digest(self._study.path / "report")
         if digest and digest != self._report and self._attempt("report", self._published):
@@ -133,7 +135,7 @@ class Following:
             self.errors[subject] = one_line(str(error) if isinstance(error, UserError) else message or repr(error))
             with suppress(Exception):
                 self._tracker.forget()
-            for key, offset in self._stored.items():  # what was sent since may be lost
+            for key, offset in self._stored_offsets.items():  # what was sent since may be lost
                 self._offsets[key] = offset
             return None
 
@@ -152,7 +154,7 @@ class Following:
         content = {
             "token": self._token,
             "report": self._report,
-            "runs": {key: offset._asdict() for key, offset in self._stored.items()},
+            "runs": {key: offset._asdict() for key, offset in self._stored_offsets.items()},
         }
         write_json(self._home / OFFSETS, content)
 
