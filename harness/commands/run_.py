@@ -107,7 +107,7 @@ def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None],
 
         outcome = study.carry_out(plan, display, begin)
     add(outcome)
-    counts = unanswered.counted((run.cell, run.directory) for run in outcome.runs)
+    counts = unanswered.count_questions((run.cell, run.directory) for run in outcome.runs)
     if args.json:
         print(json.dumps(_outcome(outcome, counts), indent=1))
     else:

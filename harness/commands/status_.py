@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from guidebench.harness.models import spending, study_models
-    from guidebench.harness.records.formatting import counted, last_line
+    from guidebench.harness.records.formatting import count_statuses, last_line
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.run import pace, queues
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for note in notes:
         print(f"note: {note}")
-    print(f"{listed['study']}: {counted(row['status'] for row in rows)}")
+    print(f"{listed['study']}: {count_statuses(row['status'] for row in rows)}")
     if any(standing.status != "finished" for standing in standings):
         print(f"{pace.ahead(standings)}")
     for cell, group in itertools.groupby(zip(rows, standings, strict=True), key=lambda pair: _name(pair[0])):

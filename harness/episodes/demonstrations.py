@@ -115,7 +115,7 @@ def prepare(cell: Cell, seed: int, tell: Tell = lambda successes, attempts: None
     return demonstrations
 
 
-def beside(by_seed: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration, ...]]:
+def parallel_episodes(by_seed: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration, ...]]:
     """Return tuples of one demonstration per seed, given the demonstrations of each seed of a worker. Raise UserError
     if episode lengths differ between seeds, since all seeds must store the same number of transitions."""
     parallel = list(zip(*by_seed, strict=True))

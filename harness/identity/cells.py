@@ -76,7 +76,7 @@ def rehashed(content: Mapping[str, Any]) -> str:
     names = names_of(content)
     values = {key: setting["value"] for key, setting in content["settings"].items()}
     stage = rehashed(content["stage"]) if "stage" in content else ""
-    return config.identity(names, content["versions"], values, config.begun(stage, _keeps_of(content)))
+    return config.identity(names, content["versions"], values, config.stage_identity(stage, _keeps_of(content)))
 
 
 def _keeps_of(content: Mapping[str, Any]) -> tuple[str, ...]:

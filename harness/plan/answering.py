@@ -36,7 +36,7 @@ def put(parts: Sequence[Chosen], role: str) -> dict[str, str]:
 
 
 @registry.cached(4096)
-def consulted(cell_parts: tuple[Chosen, ...]) -> frozenset[str]:
+def consulted_roles(cell_parts: tuple[Chosen, ...]) -> frozenset[str]:
     """Return the roles of a cell whose answers are awaited synchronously."""
     parts = (registry.get(part.kind, part.name) for part in cell_parts)
     return frozenset(role for config in parts if issubclass(config, AskingPart) for role in config.consults)

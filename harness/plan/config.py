@@ -77,7 +77,7 @@ class Cell:
     @functools.cached_property
     def id(self) -> str:
         values = {key: value.value for key, value in self.settings.items()}
-        stage = begun(self.stage.id, self.keeps) if self.stage else ""
+        stage = stage_identity(self.stage.id, self.keeps) if self.stage else ""
         return identity(self.names, versions(self.names), values, stage)
 
     @property
@@ -200,7 +200,7 @@ class Cell:
     @property
     def consulted(self) -> frozenset[str]:
         """Return the roles whose answers are awaited synchronously, without those that nothing asks."""
-        return answering.consulted(self.names.parts) & {part.role for part in self.models}
+        return answering.consulted_roles(self.names.parts) & {part.role for part in self.models}
 
     @property
     def judge(self) -> str:
@@ -368,7 +368,7 @@ def _excluded_roles(names: Names, values: Mapping[str, Any]) -> set[str]:
     return unasked - needed
 
 
-def begun(stage: str, keeps: Sequence[str]) -> str:
+def stage_identity(stage: str, keeps: Sequence[str]) -> str:
     """Return the text by which a cell's id hashes its pre-training stage: the stage's id, and the beginnings of the
     parameters' names that are kept of its policy unless all are."""
     return f"{stage}:{','.join(keeps)}" if keeps else stage
@@ -654,7 +654,7 @@ def validate(cell: Cell) -> None:
     _check_solver(cell)
     answering.check(cell.names.parts)
     arrays.every(cell.names.parts, place)
-    for role in answering.consulted(cell.names.parts):
+    for role in answering.consulted_roles(cell.names.parts):
         if f"{role}.delay" in cell.overrides:
             raise UserError(f"{role}.delay is given, but answers of {role!r} are awaited without delay; leave it out")
     asking_models = [

@@ -146,7 +146,7 @@ def _named(cell: Cell, file_part: Chosen) -> str:
 
 def id_by_name(cell: Cell) -> str:
     """Return the id that a cell would have if no digest were known."""
-    stage = config.begun(id_by_name(cell.stage), cell.keeps) if cell.stage else ""
+    stage = config.stage_identity(id_by_name(cell.stage), cell.keeps) if cell.stage else ""
     values = {key: value.value for key, value in cell.settings.items()}
     digests = {f"{part.role}.{DIGEST}": None for part in cell.file_parts}
     return config.identity(cell.names, config.versions(cell.names), values | digests, stage)
@@ -242,6 +242,10 @@ def _by_name(content: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         for key, value in values.items()
         if key.endswith(f".{DIGEST}") and isinstance(value, str) and SHA256.fullmatch(value)
     }
-    stage = config.begun(_by_name(content["stage"])[0], content.get(config.KEEPS, [])) if "stage" in content else ""
+    stage = (
+        config.stage_identity(_by_name(content["stage"])[0], content.get(config.KEEPS, []))
+        if "stage" in content
+        else ""
+    )
     without = values | {f"{role}.{DIGEST}": None for role in digests}
     return config.identity(names, content["versions"], without, stage), digests

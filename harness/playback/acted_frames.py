@@ -41,7 +41,7 @@ RESULTS = Log(
 )  # fmt: skip
 
 
-class Acted(NamedTuple):
+class ReplayedEpisode(NamedTuple):
     """An episode of an evaluation, played again."""
 
     about: dict[str, Any]
@@ -98,14 +98,14 @@ class Episode(NamedTuple):
         )
 
 
-def drawn(run: Path, log: str, declared: Log, suite: Any, drawing: Any, task: str, seed: int) -> list[Acted]:
+def drawn(run: Path, log: str, declared: Log, suite: Any, drawing: Any, task: str, seed: int) -> list[ReplayedEpisode]:
     """Return the episodes to show, played and drawn in this process. Raise UserError for a log that does not fit, or
     whose actions do not lead to the recorded end."""
     draw = drawing.spawn(task)
-    return [_drawn(episode, draw) for episode in recorded(run, log, declared, suite, task, seed)]
+    return [_drawn(episode, draw) for episode in recorded_episodes(run, log, declared, suite, task, seed)]
 
 
-def recorded(run: Path, log: str, declared: Log, suite: Any, task: str, seed: int) -> list[Episode]:
+def recorded_episodes(run: Path, log: str, declared: Log, suite: Any, task: str, seed: int) -> list[Episode]:
     """Return the episodes of the last evaluation to show, failures first. Raise UserError for a log that does not
     fit."""
     actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
@@ -148,7 +148,7 @@ def _thinned(steps: Sequence[int], most: int) -> list[int]:
     return [steps[index] for index in indices.tolist()]
 
 
-def played(episode: Episode) -> Iterator[tuple[int, Task]]:
+def replay(episode: Episode) -> Iterator[tuple[int, Task]]:
     """Play an episode again; yield the number of steps and the task at its begin and after each step. Raise UserError
     if the actions do not lead to the recorded end."""
     task, evaluation = episode.begun, episode.result
@@ -173,10 +173,10 @@ def played(episode: Episode) -> Iterator[tuple[int, Task]]:
         raise UserError(f"{episode}: played again it ends otherwise than its record says; were its files changed?")
 
 
-def _drawn(episode: Episode, draw: Drawer) -> Acted:
+def _drawn(episode: Episode, draw: Drawer) -> ReplayedEpisode:
     frame_steps, evaluation = {*moments(episode.rows)}, episode.result
     snapshots, steps = [], 0
-    for steps, task in played(episode):
+    for steps, task in replay(episode):
         if steps in frame_steps:
             snapshots.append(task.snapshot().copy())
     name = f"{episode.log}-{evaluation['step']:05d}-{evaluation['episode']:05d}"
@@ -185,10 +185,10 @@ def _drawn(episode: Episode, draw: Drawer) -> Acted:
         "schema": SCHEMA_VERSION, "name": name, "log": episode.log, "step": evaluation["step"],
         "episode": evaluation["episode"], "played": steps, "frames": frames,
     }  # fmt: skip
-    return Acted(about, tuple(encoded(frame) for frame in draw(np.stack(snapshots))))
+    return ReplayedEpisode(about, tuple(encoded(frame) for frame in draw(np.stack(snapshots))))
 
 
-def _save(directory: Path, episode: Acted) -> None:
+def _save(directory: Path, episode: ReplayedEpisode) -> None:
     about = {name: value for name, value in episode.about.items() if name != "name"}
     try:
         for frame, png in zip(about["frames"], episode.pictures, strict=True):

@@ -62,7 +62,7 @@ def write(run: Path, cell: Cell) -> str:
         description = f"{run}: drawing the questions of its log {log!r}"
         try:
             questions = reader_process.call(
-                description, PATIENCE, drawn, run, log, dict(cell.logs), suite, drawing, task, askers
+                description, PATIENCE, asked_episodes, run, log, dict(cell.logs), suite, drawing, task, askers
             )
         except UserError as error:
             messages.append(f"log {log}: no questions drawn ({error})")
@@ -78,7 +78,7 @@ def write(run: Path, cell: Cell) -> str:
     return "\n".join(messages)
 
 
-def drawn(
+def asked_episodes(
     run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing: Any, task: str, askers: Mapping[str, Any]
 ) -> list[AskedEpisode]:
     """Return the questions to show, read and drawn in this process. `askers`: role -> the part that asks it. Raise

@@ -66,7 +66,7 @@ class Filmstrips:
         length = judging.length_of(cell) or STRETCH
         name = f"{names.suite}-{task}-seed{self._seed}"
         sampled_clips = _evenly(list(judging.clips(0, self._snapshots, self._events, length)))
-        scores, unjudged = judging.judged(self._run, suite, names, self._seed, sampled_clips, self._models)
+        scores, unjudged = judging.judge_clips(self._run, suite, names, self._seed, sampled_clips, self._models)
         clips: list[dict[str, Any]] = []
         for clip, score in zip(sampled_clips, scores, strict=True):
             frame_indices = np.unique(np.linspace(0, len(clip.snapshots) - 1, MOMENTS).round().astype(int))

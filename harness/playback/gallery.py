@@ -175,7 +175,7 @@ class Gallery:
         for episode in episodes if self._clip else ():
             snapshots, events = zip(*self._moves[episode], strict=True)
             clips += judging.clips(episode, snapshots, events, self._clip)
-        scores, reason = judging.judged(self._run, suite, names, self._seed, clips, self._models)
+        scores, reason = judging.judge_clips(self._run, suite, names, self._seed, clips, self._models)
         captions: dict[int, dict[int, list[str]]] = {}
         for clip, score in zip(clips, scores, strict=True):
             words = "no answer" if score is None else f"P(yes) {score:.2f}"
@@ -321,9 +321,9 @@ def replayed(
     """Return the records, with the digests of actions, moments and words of a run's own evaluation episodes, whose
     actions a log tells."""
     episodes = []
-    for episode in acted_frames.recorded(run, log, declared, suite, task, seed):
+    for episode in acted_frames.recorded_episodes(run, log, declared, suite, task, seed):
         reel, digest = Reel(), hashlib.sha256()
-        for step, begun in acted_frames.played(episode):
+        for step, begun in acted_frames.replay(episode):
             reel.add(step, begun.snapshot())
         for row in episode.rows:
             digest.update(action_bytes(episode.actions[row["action"]]) * row["steps"])

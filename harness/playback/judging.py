@@ -43,7 +43,7 @@ class Clip(NamedTuple):
     """bool [L, E], the events of the moves."""
 
 
-class Judged(NamedTuple):
+class ClipScores(NamedTuple):
     """The scores of clips, P(yes) in [0, 1], None for a clip without an answer; and why some have none, or ""."""
 
     scores: tuple[float | None, ...]
@@ -63,21 +63,23 @@ def length_of(cell: Cell) -> int:
     return clip_length(cell.sections) if cell.judge else 0
 
 
-def judged(run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequence[Clip], models: Models) -> Judged:
+def judge_clips(
+    run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequence[Clip], models: Models
+) -> ClipScores:
     """Return the scores that the judge of a finished run gives to clips of evaluation episodes on the task of `names`
     in `suite`. `seed`: seed of the evaluation. Raise UserError if `run` is not a finished run."""
     cell, _, run_seed = load_run(run)
     role, unscored = cell.judge, (None,) * len(chosen_clips)
     judge: Any = cell.section(role) if role else None
     if judge is None or not chosen_clips:
-        return Judged(unscored)
+        return ClipScores(unscored)
     judge_title = f"{role} {cell.names.part(role)}"
     if reason := judge.fits(cell_view(cell, suite, names.task)):
-        return Judged(unscored, f"{judge_title} cannot answer there: {reason}")
+        return ClipScores(unscored, f"{judge_title} cannot answer there: {reason}")
     if names.suite != cell.names.suite:
-        return Judged(unscored, f"{judge_title} judges frames of suite {cell.names.suite}")
+        return ClipScores(unscored, f"{judge_title} judges frames of suite {cell.names.suite}")
     if study_models.is_recorded(judge) and models.mode == "replay" and not _on_record(run, models):
-        return Judged(
+        return ClipScores(
             unscored, f"{judge_title} is a foundation model, and none of its answers is on record; {RECORDING}"
         )
     at_task = replace(cell, names=cell.names._replace(task=names.task))
@@ -88,7 +90,7 @@ def judged(run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequenc
             with asking.queues([role], job, at_task, build) as queues:
                 return _scores_of(queues[role], judge_title, seed, chosen_clips)
         except UserError as error:
-            return Judged(unscored, f"{judge_title} cannot be asked: {error}")
+            return ClipScores(unscored, f"{judge_title} cannot be asked: {error}")
         finally:
             study_models.settle(study_models.folder(run / EVAL_FOLDER))
 
@@ -97,7 +99,7 @@ def _on_record(run: Path, models: Models) -> bool:
     return bool(study_models.sources(models, study_models.folder(run / EVAL_FOLDER)))
 
 
-def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: Sequence[Clip]) -> Judged:
+def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: Sequence[Clip]) -> ClipScores:
     """Return the judge's scores of the clips; all questions are sent before the first wait. `who`: the judge, for
     messages."""
     questions = [
@@ -121,4 +123,4 @@ def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: 
         scores.append(None if value is None else float(value))
     reason_text = "; ".join(f"{count(reasons.count(reason), 'clip')}: {reason}" for reason in dict.fromkeys(reasons))
     scored = f"{judge_title} scored {len(chosen_clips) - len(reasons)} of {count(len(chosen_clips), 'clip')}"
-    return Judged(tuple(scores), f"{scored}; {reason_text}" if reason_text else "")
+    return ClipScores(tuple(scores), f"{scored}; {reason_text}" if reason_text else "")

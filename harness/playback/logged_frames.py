@@ -55,7 +55,7 @@ def write(run: Path, cell: Cell) -> str:
         description = f"{run}: drawing the frames of its log {log!r}"
         try:
             episodes = reader_process.call(
-                description, PATIENCE, drawn, run, log, dict(cell.logs), suite, drawing, task
+                description, PATIENCE, logged_episodes, run, log, dict(cell.logs), suite, drawing, task
             )
         except UserError as error:
             messages.append(f"log {log}: no frames drawn ({error})")
@@ -69,7 +69,9 @@ def write(run: Path, cell: Cell) -> str:
     return "\n".join(messages)
 
 
-def drawn(run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing: Any, task: str) -> list[LoggedEpisode]:
+def logged_episodes(
+    run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing: Any, task: str
+) -> list[LoggedEpisode]:
     """Return the episodes to show, read and drawn in this process. Raise UserError for a log that does not fit."""
     rows = [row for row in rows_of(run, log, declared[log]) if row.get(SNAPSHOT)]
     rows_by_log = {

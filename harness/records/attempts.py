@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from guidebench.harness.errors import UserError, size
-from guidebench.harness.records.files import again, drop_unfinished, move, nothing, read_json
+from guidebench.harness.records.files import drop_unfinished, move, nothing, read_json, retry_once
 
 PREFIX = "attempt-"
 LEASE = ".lease"
@@ -84,7 +84,7 @@ def begin(run: Path, number: int) -> Path:
     for attempt in range(1, TRIES + 1):
         shutil.rmtree(temporary, ignore_errors=True)
         try:
-            again(shutil.copytree, before, temporary, ignore=_left_out, copy_function=copied, dirs_exist_ok=True)
+            retry_once(shutil.copytree, before, temporary, ignore=_left_out, copy_function=copied, dirs_exist_ok=True)
             break
         except (shutil.Error, FileNotFoundError):
             if attempt == TRIES:

@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def again(call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+def retry_once(call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """Return the result of a call; repeat it once if a network disk had replaced a file that it used (ESTALE)."""
     try:
         return call(*args, **named)
@@ -111,7 +111,7 @@ def write_bytes(path: Path, content: bytes, fence: Callable[[], None] = nothing)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()[:64]}.{os.getpid()}")
     try:
-        again(_write, temporary, path, content, fence)
+        retry_once(_write, temporary, path, content, fence)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -143,7 +143,7 @@ def drop_unfinished(directory: Path, name: str = "") -> None:
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file. Raise a UserError that names the file if it cannot be read."""
     try:
-        return json.loads(again(read_regular, path).decode("utf-8"))
+        return json.loads(retry_once(read_regular, path).decode("utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON ({error}); restore it or delete the run's directory") from None
 

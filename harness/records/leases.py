@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from guidebench.harness.errors import Notice, Stopped, UserError
-from guidebench.harness.records.files import again, open_regular, refresh
+from guidebench.harness.records.files import open_regular, refresh, retry_once
 
 FOLDER = ".lease"
 BEAT = 10.0
@@ -50,7 +50,7 @@ HELD, OVER = b"held", b"over"
 """First bytes of a lease's file; a release replaces the one by the other in place."""
 
 
-class Held(UserError):
+class LeaseHeld(UserError):
     """Another process holds a lease."""
 
 
@@ -111,12 +111,12 @@ class Lease:
         """
         began, first, waits = _elapsed(), None, False
         self._key, self._sign = uuid.uuid4().hex, began
-        while (standing := again(self._try, abandoned)) is not None:
+        while (standing := retry_once(self._try, abandoned)) is not None:
             first = first or standing
             if _elapsed() - began >= patience:
                 silent = standing.token is not None and standing.token == first.token
                 if not (silent and (waits or tell or self._age(standing) >= EXPIRES)):
-                    raise Held(
+                    raise LeaseHeld(
                         f"{self._noun} {self._directory} is being written by another process "
                         f"({self._describe(standing)}); {self._advice}"
                     )
@@ -222,7 +222,7 @@ class Lease:
             if not self._epoch or self.lost:
                 return False
             try:
-                self.lost = not again(_link, self._folder, self._epoch + 1, self._attempt, self._key)
+                self.lost = not retry_once(_link, self._folder, self._epoch + 1, self._attempt, self._key)
             except OSError:
                 self.lost = True
             if not self.lost:

@@ -13,7 +13,7 @@ from guidebench.harness.errors import count
 from guidebench.harness.launchers.base import Event
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan.matrix import Plan
-from guidebench.harness.records.formatting import counted
+from guidebench.harness.records.formatting import count_statuses
 from guidebench.harness.records.schema import label
 from guidebench.harness.run import pace
 from guidebench.harness.run.forecast import Forecast
@@ -191,7 +191,7 @@ class Lines(Display):
                 self._say(f"{self.name(job)}: {', '.join(parts)}")
         if len(self.runs) > 1:
             runs = self.runs.values()
-            self._say(f"study: {pace.ahead(runs)}, {counted(run.status for run in runs)}")
+            self._say(f"study: {pace.ahead(runs)}, {count_statuses(run.status for run in runs)}")
 
     def tell(self, text: str) -> None:
         self._say(f"study: {text}")

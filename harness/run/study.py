@@ -32,7 +32,7 @@ from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records import attempts, formatting, leases
-from guidebench.harness.records.leases import Fenced, Held, Lease
+from guidebench.harness.records.leases import Fenced, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import estimates, following, readiness, stages
 from guidebench.harness.run.journal import tidy
@@ -265,7 +265,7 @@ def _complete(home: Path, cell: Cell, keep_replay: bool) -> None:
     """Delete the files of a finished run that only training needs, and move its attempt into place. Do nothing if a
     worker holds the run, since the worker does both itself."""
     lease = Lease(home, "run")
-    with suppress(Held, Fenced):
+    with suppress(LeaseHeld, Fenced):
         lease.acquire()
         run = RunDirectory(home)  # as the holder before left it
         if run.status == "finished":
@@ -551,7 +551,7 @@ def ring_bytes(cell: Cell, dataset_transitions: int = 0) -> int:
     per_slot = observation_bytes + action + 7
     asking_parts = (part for part in cell.sections.values() if isinstance(part, AskingPart))
     per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking_parts)
-    now = answering.consulted(cell.names.parts)
+    now = answering.consulted_roles(cell.names.parts)
     declared = arrays.every(cell.names.parts, place)
     per_slot += sum(declaration.bytes for declaration in declared if declaration.role not in now)  # in late columns
     return int(min(ring_slots(cell), most_stored(cell, dataset_transitions)) * per_slot)

@@ -19,7 +19,7 @@ from guidebench.harness.records.study import RunDirectory
 LEDGER = "ledger.jsonl"
 
 
-def counted(runs: Iterable[tuple[Cell, Path]]) -> RoleCount:
+def count_questions(runs: Iterable[tuple[Cell, Path]]) -> RoleCount:
     """Return the questions to foundation models that ended, over runs given as cell and directory, and those of them
     without a usable answer. Hand-written models, oracles and persons do not count."""
     total = RoleCount(0, 0)

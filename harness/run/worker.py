@@ -63,7 +63,7 @@ from guidebench.harness.loop.training import Loop, learning_begins, phases_of
 from guidebench.harness.models.questions import Backend
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import leases
-from guidebench.harness.records.leases import EXPIRES, Held, Lease
+from guidebench.harness.records.leases import EXPIRES, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory, dumps
 from guidebench.harness.run import estimates, memory, stages
 from guidebench.harness.run.journal import RunJournal, resume_point
@@ -92,7 +92,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         _limit_gpu(job)
     cell = _checked(job)
     job = _ready(job, cell, tell)
-    refused: list[Held] = []
+    refused: list[LeaseHeld] = []
     errors: list[Exception] = []
     groups, trained = _groups(job, cell), 0
     for seeds in groups:
@@ -103,7 +103,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 tell({"event": "trained", "seeds": seeds})
         except Stopped:
             raise
-        except Held as held:
+        except LeaseHeld as held:
             refused.append(held)
         except Exception as error:
             message = _lacking(error, group)
@@ -223,7 +223,8 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
             consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stopping,
-            demonstrations=demonstrations.beside([demonstration.episodes for demonstration in begins]), datasets=fed,
+            demonstrations=demonstrations.parallel_episodes([demonstration.episodes for demonstration in begins]),
+            datasets=fed,
         )  # fmt: skip
         if latest[0] is not None:
             for number, checkpoint in enumerate(latest):
@@ -335,7 +336,7 @@ def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[
             patience = SILENCE if holder and holder.machine != leases.machine() else PATIENCE
             try:
                 lease.acquire(max(0.0, began + patience - time.monotonic()))
-            except Held as reason:
+            except LeaseHeld as reason:
                 refused.append(reason)
                 continue
             run = study.run(cell.directory, seed)  # as the holder before left it
@@ -540,7 +541,7 @@ def _carry_out(
         return EXIT_STOPPED, "stopped", ""
     except Unusable as error:
         return EXIT_UNUSABLE, "error", str(error)
-    except Held as error:
+    except LeaseHeld as error:
         return EXIT_HELD, "error", str(error)
     except UserError as error:
         return EXIT_USER_ERROR, "error", str(error)

@@ -14,7 +14,7 @@ from guidebench.harness.statistics.resampling import LEVEL, REPS, Array, Interva
 _ROUNDING = 1e-9  # of a product of shares
 
 
-class Reached(NamedTuple):
+class ThresholdSteps(NamedTuple):
     """First evaluation at which a run met the threshold, steps [runs, tasks]; inf if it has not by step `last`."""
 
     step: Array
@@ -43,7 +43,7 @@ def area_under_curve(scores: Array, steps: Array) -> Array:
     return np.asarray(np.trapezoid(scores, steps, axis=2) / (steps[-1] - steps[0]))
 
 
-def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> Reached:
+def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> ThresholdSteps:
     """Return when each run first scores `threshold` or more; scores [runs, tasks, checkpoints] at steps [checkpoints].
 
     A run that ended early, or has not come as far as others, has NaN from there on; its `last` is the step of its last
@@ -58,10 +58,10 @@ def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> Reached
         raise ValueError("scores hold NaN before an evaluation; expected each run's evaluations without a gap")
     is_above = is_evaluated & (scores >= threshold)
     first = steps[is_above.argmax(axis=2)]
-    return Reached(np.where(is_above.any(axis=2), first, np.inf), steps[is_evaluated.sum(axis=2) - 1])
+    return ThresholdSteps(np.where(is_above.any(axis=2), first, np.inf), steps[is_evaluated.sum(axis=2) - 1])
 
 
-def survival(reached: Reached, reps: int = REPS, seed: int = 0, level: float = LEVEL) -> Survival:
+def survival(reached: ThresholdSteps, reps: int = REPS, seed: int = 0, level: float = LEVEL) -> Survival:
     """Summarise steps to a threshold, treating runs that never reach it as censored at their last evaluation.
 
     The curve S(t) of runs × tasks that have not reached the threshold by step t is Kaplan and Meier's (1958): at each
@@ -81,7 +81,7 @@ def survival(reached: Reached, reps: int = REPS, seed: int = 0, level: float = L
     return Survival(*(Interval(*values) for values in zip(estimates, low, high, strict=True)))
 
 
-def _summary(reached: Reached, counts: Array) -> Array:
+def _summary(reached: ThresholdSteps, counts: Array) -> Array:
     """Return share, median and restricted mean of each resample: counts [tasks, runs, n] -> [3, n]."""
     step, last = reached.step.T.reshape(-1), reached.last.T.reshape(-1)
     observed = np.minimum(step, last)

@@ -15,7 +15,7 @@ from guidebench.harness.statistics.resampling import (
     checked,
     checked_pair,
     chunks,
-    drawn,
+    draw_resamples,
     ends,
     name_seed,
 )
@@ -38,7 +38,7 @@ def probability_of_improvement(
         return Interval(estimate, np.asarray(np.nan), np.asarray(np.nan))
     ours, theirs = np.random.default_rng(seed).spawn(2)
     values = [
-        _improvement(first, second, drawn(n, tasks, size, ours), drawn(m, tasks, size, theirs))
+        _improvement(first, second, draw_resamples(n, tasks, size, ours), draw_resamples(m, tasks, size, theirs))
         for size in chunks(reps, (n + m) * tasks)
     ]
     return Interval(estimate, *ends(np.concatenate(values), level))
@@ -56,7 +56,9 @@ def improvements(
     streams = {name: np.random.default_rng(name_seed(name, seed)) for name in tables}
     values: dict[tuple[str, str], list[Array]] = {pair: [] for pair in pairs}
     for size in chunks(reps, sum(table.size for table in tables.values())):
-        counts = {name: drawn(len(table), table.shape[1], size, streams[name]) for name, table in tables.items()}
+        counts = {
+            name: draw_resamples(len(table), table.shape[1], size, streams[name]) for name, table in tables.items()
+        }
         for (first, second), (ours, theirs) in pairs.items():
             values[first, second].append(_improvement(ours, theirs, counts[first], counts[second]))
     by_pair = {}
