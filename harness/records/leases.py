@@ -102,7 +102,7 @@ class Lease:
     def acquire(
         self, patience: float = 0.0, tell: Callable[[str], None] | None = None, *, abandoned: bool = False
     ) -> None:
-        """Take the lease, waiting at most `patience` seconds. Raise Held if another process has it.
+        """Take the lease, waiting at most `patience` seconds. Raise LeaseHeld if another process has it.
 
         A holder that only its silence can prove dead, such as one of another machine or of this one before its restart,
         is waited for until it was silent for EXPIRES seconds or gives a sign of life, if its file seems to be as old or

@@ -324,7 +324,7 @@ def _ready(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> Job:
 
 def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[int, tuple[RunDirectory, Lease]]:
     """Take the leases of the job's runs; return seed -> directory and lease, without runs that another worker has
-    finished or trains. Raise Held if others train all that is left."""
+    finished or trains. Raise LeaseHeld if others train all that is left."""
     study = StudyDirectory(Path(job.directory))
     runs_by_seed: dict[int, tuple[RunDirectory, Lease]] = {}
     refused = []
